@@ -1,0 +1,52 @@
+# From a bare clone with Python 3.11 or newer: `make demo` runs the main job, `make test` the tests.
+# Both make what they need in .venv, once: the stamps there are renewed when setup.cfg or pyproject.toml change.
+# Another interpreter: `make demo PYTHON=python3.13`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+METADATA := setup.cfg pyproject.toml
+
+.PHONY: help demo test check format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.installed ## four endpoints in four processes share a topic, shown live
+	@$(BIN)/python -m glue.cmd.demo
+
+test: $(VENV)/.installed-dev ## all tests; what they need is installed where possible
+	@tests/install-debian-packages
+	$(BIN)/python -m pytest $(ARGUMENTS)
+
+check: $(VENV)/.installed-dev ## format, lint, types, import rules, the documentation's examples
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/docs tests/test_style.py
+
+format: $(VENV)/.installed-dev ## rewrite the sources as `make check` wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "glue needs Python 3.11 or newer, and $(PYTHON) is not: try make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# The package is installed as editable: the sources are run where they stand, so a change needs no new install.
+$(VENV)/.installed: $(METADATA) | $(BIN)/python
+	@echo "installing glue into $(VENV)"
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(METADATA) | $(BIN)/python
+	@echo "installing glue and what its tests need into $(VENV)"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed

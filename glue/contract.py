@@ -1,0 +1,397 @@
+"""What the layers say to each other: the items that travel, and the shape of a layer.
+
+Every layer but network is a pure state machine. It owns no clock, no socket, no thread and no global
+randomness: `now` (monotonic seconds) is an argument, randomness an injected `random.Random`. So the same
+code runs on real sockets, in the simulator's virtual time and in the replay of a capture.
+
+Items travel in lists, never one by one, and a whole *run* of frames is one item, so that a layer's work is
+per batch rather than per datagram:
+
+    direction   below serialization   up to fragmentation   topics and above
+    up          Train                 Inbound, news         Inbound, news; then Delivery, news
+    down        Train                 Outbound, orders      Publication, Subscribe, ...; then Outbound, orders
+
+*News* (a peer came or went, an interest changed, something was lost) travels up between the data, *orders*
+(announce this interest, stop accepting) travel down between the data. A layer passes on, unchanged and in
+their place, the news and orders that are not its own.
+
+Units: bare numbers are seconds or bytes. Peers are named by endpoint id (16 hex digits).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol, TypeVar
+
+Address = tuple[Any, ...]
+"""A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
+
+Header = dict[str, list[Any]]
+"""A frame's header: one key a layer, each a list. See `Inbound.header` for the rule of runs."""
+
+
+def advanced(header: Header, count: int) -> Header:
+    """The header of the frame `count` frames later in the run that `header` starts (see `Inbound.header`)."""
+    return {
+        key: [*entry[:-1], entry[-1] + count] if entry and entry[-1].__class__ is int else entry
+        for key, entry in header.items()
+    }
+
+
+# ------------------------------------------------------------------------------------------ data going up
+
+
+class Train:
+    """Datagrams that travel together: each `segment` bytes long, but the last, which may be shorter.
+
+    Up: `address` is the source and `data` is valid until the next `Network.receive`. Down: `address` is the
+    destination, None for the multicast group, and `data` may hold more than one system call takes.
+    """
+
+    __slots__ = ("address", "data", "segment")
+
+    def __init__(self, address: Address | None, data: bytes | memoryview, segment: int) -> None:
+        self.address = address
+        self.data = data
+        self.segment = segment
+
+
+class Inbound:
+    """A run of frames from one peer, upwards; above fragmentation each body is a whole message.
+
+    `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
+    integer counts up by one from frame to frame of the run, and everything else stays the same.
+    `age` is how long ago, as far as is known, the oldest of the bodies was handed to its sender's transport;
+    time spent waiting in this stack's layers is added by the layer in which they waited.
+    """
+
+    __slots__ = ("address", "age", "bodies", "header", "incarnation", "peer")
+
+    def __init__(
+        self,
+        peer: str,
+        incarnation: int,
+        address: Address | None,
+        header: Header,
+        bodies: Sequence[bytes],
+        age: float = 0.0,
+    ) -> None:
+        self.peer = peer
+        self.incarnation = incarnation
+        self.address = address
+        self.header = header
+        self.bodies = bodies
+        self.age = age
+
+
+class Delivery:
+    """Messages of one topic from one publisher, for the application.
+
+    `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
+    `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's
+    wall clock (Unix seconds) when the first was published. `retained` is True for a stored value given to a
+    late joiner, False for a live message.
+    """
+
+    __slots__ = (
+        "incarnation", "payloads", "published_at", "publisher", "publisher_id", "retained", "sequence",
+        "tokens", "topic", "type",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        payloads: Sequence[Any],
+        type: str | None,
+        publisher: str,
+        publisher_id: str,
+        incarnation: int,
+        sequence: int,
+        published_at: float,
+        retained: bool,
+        tokens: Sequence[Hashable],
+    ) -> None:
+        self.topic = topic
+        self.payloads = payloads
+        self.type = type
+        self.publisher = publisher
+        self.publisher_id = publisher_id
+        self.incarnation = incarnation
+        self.sequence = sequence
+        self.published_at = published_at
+        self.retained = retained
+        self.tokens = tokens
+
+
+# ------------------------------------------------------------------------------------------ news going up
+
+
+class PeerAdded:
+    """Discovery: a peer is there; `restarted` if another life (incarnation) of it was known just before."""
+
+    __slots__ = ("address", "incarnation", "name", "peer", "restarted")
+
+    def __init__(self, peer: str, incarnation: int, name: str, address: Address, restarted: bool = False) -> None:
+        self.peer = peer
+        self.incarnation = incarnation
+        self.name = name
+        self.address = address
+        self.restarted = restarted
+
+
+class PeerRemoved:
+    """Discovery: a peer is gone. `reason`: "goodbye", "expired", "restarted" or "evicted".
+
+    All state kept for this life of the peer is to be dropped. A restart is told as PeerRemoved (reason
+    "restarted") followed by PeerAdded (restarted=True).
+    """
+
+    __slots__ = ("incarnation", "name", "peer", "reason")
+
+    def __init__(self, peer: str, incarnation: int, name: str, reason: str) -> None:
+        self.peer = peer
+        self.incarnation = incarnation
+        self.name = name
+        self.reason = reason
+
+
+class PeerInterest:
+    """Discovery: what a peer wants to hear has changed, by these interests (topic patterns)."""
+
+    __slots__ = ("added", "peer", "removed")
+
+    def __init__(self, peer: str, added: Sequence[str], removed: Sequence[str]) -> None:
+        self.peer = peer
+        self.added = added
+        self.removed = removed
+
+
+class NameClash:
+    """Discovery: another live endpoint uses this endpoint's id (so most likely its name), from `address`."""
+
+    __slots__ = ("address", "incarnation", "name")
+
+    def __init__(self, name: str, incarnation: int, address: Address) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.address = address
+
+
+class Undelivered:
+    """Transport: `count` frames to a peer were given up, for this cause ("peer removed", "expired", ...)."""
+
+    __slots__ = ("cause", "count", "peer")
+
+    def __init__(self, peer: str, count: int, cause: str) -> None:
+        self.peer = peer
+        self.count = count
+        self.cause = cause
+
+
+News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered
+Upward = Inbound | News
+Event = Delivery | News
+"""What a stack hands to the application."""
+
+
+# ---------------------------------------------------------------------------------------- data going down
+
+
+class Outbound:
+    """Frames, or above fragmentation one whole message, on their way to peers.
+
+    Set by topics: `peers` (the destinations, sorted, without this endpoint; never empty there), `bodies` (one
+    body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never)
+    and `after`: sets of peers that this item's topics went to before; the item must not overtake what was
+    sent to those sets earlier.
+    Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds).
+    Below transport `peers` is one peer, or () for all of them by multicast; discovery turns that into
+    `address` (None: the multicast group).
+    """
+
+    __slots__ = ("address", "after", "bodies", "expires", "header", "peers", "reliable")
+
+    def __init__(
+        self,
+        peers: tuple[str, ...],
+        bodies: Sequence[bytes],
+        header: Header | None = None,
+        reliable: bool = True,
+        expires: float = float("inf"),
+        after: tuple[tuple[str, ...], ...] = (),
+        address: Address | None = None,
+    ) -> None:
+        self.peers = peers
+        self.bodies = bodies
+        self.header = {} if header is None else header
+        self.reliable = reliable
+        self.expires = expires
+        self.after = after
+        self.address = address
+
+
+class Publication:
+    """Messages of one topic from the application, alike but for their payloads.
+
+    `payloads` are bytes (`json` False) or encoded JSON documents (`json` True). `lifespan` in seconds, None
+    for ever. `published_at` is the wall clock (Unix seconds) of the first of them.
+    """
+
+    __slots__ = ("json", "lifespan", "payloads", "published_at", "reliable", "retain", "topic", "type")
+
+    def __init__(
+        self,
+        topic: str,
+        payloads: list[bytes],
+        published_at: float,
+        json: bool = False,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliable: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.payloads = payloads
+        self.published_at = published_at
+        self.json = json
+        self.type = type
+        self.retain = retain
+        self.lifespan = lifespan
+        self.reliable = reliable
+
+
+# --------------------------------------------------------------------------------------- orders going down
+
+
+class Subscribe:
+    """Application to topics: from now on deliver what matches `pattern` under `token` (any hashable)."""
+
+    __slots__ = ("pattern", "token")
+
+    def __init__(self, token: Hashable, pattern: str) -> None:
+        self.token = token
+        self.pattern = pattern
+
+
+class Unsubscribe:
+    """Application to topics: end the subscription of this token."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: Hashable) -> None:
+        self.token = token
+
+
+class Interest:
+    """Topics to discovery: announce these interests, withdraw those. Both are sets of strings, counted once."""
+
+    __slots__ = ("added", "removed")
+
+    def __init__(self, added: Sequence[str], removed: Sequence[str]) -> None:
+        self.added = added
+        self.removed = removed
+
+
+class Accept:
+    """Application to transport: go on accepting data from peers, or (False) let their windows run dry."""
+
+    __slots__ = ("accepting",)
+
+    def __init__(self, accepting: bool) -> None:
+        self.accepting = accepting
+
+
+class Leave:
+    """Application to discovery: this endpoint goes now; say goodbye."""
+
+    __slots__ = ()
+
+
+Order = Interest | Accept | Leave
+Downward = Outbound | Order
+Request = Publication | Subscribe | Unsubscribe | Order
+"""What an application hands to a stack."""
+
+
+# ----------------------------------------------------------------------------------------------- the layer
+
+BelowUp = TypeVar("BelowUp")
+AboveUp = TypeVar("AboveUp")
+AboveDown = TypeVar("AboveDown")
+BelowDown = TypeVar("BelowDown")
+
+
+class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
+    """One layer of the stack: items in, items out, and when to be called next."""
+
+    @property
+    def deadline(self) -> float:
+        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed)."""
+
+    @property
+    def backlog(self) -> int:
+        """Bytes of data taken from above that this layer still holds because they are not done with."""
+
+    @property
+    def statistics(self) -> Counter[str]:
+        """What happened so far, by cause; every refusal and drop is counted here."""
+
+    def fit(self, size: int) -> int:
+        """Told the largest frame (bytes) the layer below takes, return the largest body this one takes."""
+
+    def receive(self, now: float, items: list[BelowUp]) -> tuple[list[AboveUp], list[BelowDown]]:
+        """Take items from below; return what goes up and what goes back down.
+
+        Also called with no items once `deadline` has passed. Never raises for what a peer sent.
+        """
+
+    def send(self, now: float, items: list[AboveDown]) -> list[BelowDown]:
+        """Take items from above; return what goes down now. Deliveries to oneself wait for `receive`."""
+
+
+class Topics(Protocol):
+    """What the topics layer offers beside `Layer`, to those who ask about routes."""
+
+    def subscribers(self, topic: str) -> Sequence[str]:
+        """Ids of the peers whose announced interests match `topic`."""
+
+
+class Network(Protocol):
+    """The bottom of the stack: datagrams in and out. Not a `Layer`: it is the one that touches the world."""
+
+    @property
+    def statistics(self) -> Counter[str]:
+        """What happened so far, by cause."""
+
+    @property
+    def datagram_size(self) -> int:
+        """The largest datagram (UDP payload bytes) that leaves without IP fragmentation."""
+
+    @property
+    def unicast_address(self) -> Address:
+        """Where this endpoint is reached, as far as it knows itself."""
+
+    def filenos(self) -> Sequence[int]:
+        """File descriptors that become readable when there is something to receive (for asyncio)."""
+
+    def wait(self, timeout: float | None) -> None:
+        """Block until something can be received, `wake` was called, or `timeout` seconds passed."""
+
+    def wake(self) -> None:
+        """Make a `wait` in another thread return; safe from any thread."""
+
+    def receive(self) -> list[Train]:
+        """What has arrived, bounded per call; never blocks. The data is valid until the next call."""
+
+    def send(self, trains: Sequence[Train]) -> None:
+        """Send; a failure (no route, interface down) is counted and healed, never raised."""
+
+    def maintain(self, now: float) -> float:
+        """Look after interfaces and memberships; returns when to call again (monotonic seconds)."""
+
+    def describe(self) -> dict[str, Any]:
+        """The effective configuration: interface and the reason it was chosen, addresses, buffers, features."""
+
+    def close(self) -> None:
+        """Release the sockets."""

@@ -1,0 +1,43 @@
+"""What a caller's mistake raises. A peer's mistake never raises: it is counted and dropped."""
+
+from __future__ import annotations
+
+
+class GlueError(Exception):
+    """The base of every error that glue raises on purpose."""
+
+
+class ConfigurationError(GlueError, ValueError):
+    """A setting is wrong; the message names the setting, the value, and what would do."""
+
+
+class InterfaceError(ConfigurationError):
+    """No such interface, or it cannot be used; the message names those that exist."""
+
+
+class PortInUseError(GlueError, OSError):
+    """The port asked for is taken by another program."""
+
+
+class TopicError(GlueError, ValueError):
+    """A topic name or a pattern is malformed; the message says where."""
+
+
+class PayloadError(GlueError, TypeError):
+    """A payload is neither bytes-like nor a JSON value."""
+
+
+class MessageTooLargeError(GlueError, ValueError):
+    """A message is larger than `message_limit`."""
+
+
+class WouldBlockError(GlueError, BlockingIOError):
+    """`publish(block=False)` found the queue full: the receivers do not keep up."""
+
+
+class ClosedError(GlueError, RuntimeError):
+    """The endpoint is closed, or was never started."""
+
+
+class MissingExtraError(GlueError, ImportError):
+    """A feature needs an optional package; the message gives the pip command."""

@@ -1,0 +1,115 @@
+"""An endpoint's settings: each by keyword, else by environment variable, else by default.
+
+The one place where a setting's name, type, default and meaning stand; the command line, the documentation
+and the printout of the effective configuration are made from it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from glue.errors import ConfigurationError
+
+PREFIX = "GLUE_"
+
+
+def setting(default: Any, help: str) -> Any:
+    """A dataclass field with its meaning attached."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The effective settings of one endpoint; immutable once made.
+
+    `sources` tells for each setting where its value came from: "keyword", "environment" or "default".
+    """
+
+    name: str | None = setting(None, "the endpoint's name, unique on the network (default: host and a random suffix)")
+    interface: str | None = setting(None, "network interface by name, such as en0 (default: chosen, with its reason)")
+    network_id: int = setting(1, "endpoints hear only those with the same network id (0 to 65535)")
+    multicast_address: str = setting("239.192.137.1:37320", "multicast group and port; [group]:port for IPv6")
+    listen_port: int = setting(0, "UDP port for unicast (0: any free one)")
+    announce_interval: float = setting(1.0, "seconds between announcements")
+    lease_intervals: float = setting(5.0, "a peer silent for this many of its intervals is removed")
+    message_limit: int = setting(256 << 20, "the largest message in bytes")
+    queue_limit: int = setting(16 << 20, "bytes published and not yet acknowledged, above which publish blocks")
+    receive_limit: int = setting(32 << 20, "bytes received and not yet handled, above which senders are stopped")
+    receive_buffer: int = setting(32 << 20, "bytes of socket receive buffer to ask the kernel for")
+    offload: bool = setting(True, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
+    discovery: str = setting("multicast", "how peers are found: multicast or dns-sd")
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._check(0 <= self.network_id <= 65535, "network_id", "a number from 0 to 65535")
+        self._check(0 <= self.listen_port <= 65535, "listen_port", "a port from 0 to 65535")
+        self._check(0.01 <= self.announce_interval <= 3600, "announce_interval", "0.01 to 3600 seconds")
+        self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
+        self._check(self.discovery in ("multicast", "dns-sd"), "discovery", "multicast or dns-sd")
+        self._check(self.name is None or 0 < len(self.name.encode()) <= 255, "name", "1 to 255 bytes of UTF-8")
+        for name in ("message_limit", "queue_limit", "receive_limit", "receive_buffer"):
+            self._check(1 <= getattr(self, name) <= 1 << 40, name, "a positive number of bytes")
+
+    def _check(self, good: bool, name: str, wanted: str) -> None:
+        if not good:
+            raise ConfigurationError(f"{name}={getattr(self, name)!r} ({self.source(name)}): expected {wanted}")
+
+    def source(self, name: str) -> str:
+        """Where this setting's value came from."""
+        return self.sources.get(name, "default")
+
+    def describe(self) -> str:
+        """One line a setting: its value and where it came from."""
+        names = [f.name for f in fields(self) if f.name != "sources"]
+        width = max(map(len, names))
+        return "\n".join(f"{name:{width}}  {getattr(self, name)!s:24}  {self._origin(name)}" for name in names)
+
+    def _origin(self, name: str) -> str:
+        source = self.source(name)
+        return f"{source} {variable(name)}" if source == "environment" else source
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def effective(keywords: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings from keywords, then GLUE_… variables, then defaults; None as a keyword means "not given".
+
+    Raises ConfigurationError for an unknown keyword, a value of the wrong type or one out of range.
+    """
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    known = {f.name: f for f in fields(Settings) if f.name != "sources"}
+    for name in keywords:
+        if name not in known:
+            raise ConfigurationError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
+    for name, spec in known.items():
+        if keywords.get(name) is not None:
+            values[name], sources[name] = _typed(name, keywords[name], str(spec.type), "keyword"), "keyword"
+        elif environment.get(variable(name)):
+            text = environment[variable(name)]
+            values[name], sources[name] = _parsed(name, text, str(spec.type)), "environment"
+    return Settings(**values, sources=sources)
+
+
+def _typed(name: str, value: Any, type_name: str, source: str) -> Any:
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
+    kind = kinds.get(type_name, (str,))
+    if not isinstance(value, kind) or (isinstance(value, bool) and type_name != "bool"):
+        raise ConfigurationError(f"{name}={value!r} ({source}): expected {type_name.replace(' | None', '')}")
+    return float(value) if isinstance(value, int) and type_name == "float" else value
+
+
+def _parsed(name: str, text: str, type_name: str) -> Any:
+    try:
+        if type_name == "bool":
+            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
+        return {"int": int, "float": float}.get(type_name, str)(text)
+    except (KeyError, ValueError):
+        raise ConfigurationError(f"{variable(name)}={text!r} (environment): expected {type_name}") from None
