@@ -1,0 +1,12 @@
+"""Layer network: datagrams in and out, interfaces and multicast groups; the only sockets in glue.
+
+`MulticastNetwork` is the network that endpoints use; `list_interfaces` and `choose_interface` tell what there is
+and what would be chosen.
+"""
+
+from glue.network.choice import Choice, choose_interface
+from glue.network.group import Group, parse_group
+from glue.network.interfaces import Interface, list_interfaces
+from glue.network.multicast import MulticastNetwork
+
+__all__ = ["Choice", "Group", "Interface", "MulticastNetwork", "choose_interface", "list_interfaces", "parse_group"]

@@ -1,0 +1,149 @@
+"""The network interfaces of this machine: what they are called, their addresses, and what they can do.
+
+Names and indexes come from the socket library, addresses from `netifaces`, state and MTU from an ioctl on systems
+whose request numbers are known; elsewhere they are guessed from the name and the addresses. The ioctl rather than
+/sys, because it answers for the network namespace the caller is in, and /sys for the one it was mounted in.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import re
+import socket
+import struct
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import netifaces
+
+SYSFS = Path("/sys/class/net")
+
+# Interfaces that software makes: containers, virtual machines, tunnels, and Apple's peer-to-peer links.
+VIRTUAL_NAME = re.compile(
+    r"(docker|podman|veth|br-|virbr|lxcbr|lxdbr|incusbr|cni|cali|flannel|kube|vmnet|vboxnet|vnet|vmenet|bridge|tun|tap|"
+    r"utun|wg|ipsec|ppp|zt|tailscale|gre|sit|ip6tnl|gif|stf|dummy|ifb|nlmon|awdl|llw|anpi|ap\d)"
+)
+
+IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # the same numbers on Linux and the BSDs
+NAME_SIZE = 16  # IFNAMSIZ: where in struct ifreq the value follows the name
+REQUEST_SIZE = 40  # struct ifreq is 40 bytes on 64-bit Linux and 32 elsewhere; more does no harm
+ASSUMED_MTU = 1500  # Ethernet
+STACK_DEPTH = 4  # a VLAN on a bond in a bridge is three interfaces above the hardware
+
+
+class Requests(NamedTuple):
+    """What this system calls the ioctl requests and the flag that it defines in its own way."""
+
+    flags: int  # SIOCGIFFLAGS
+    mtu: int  # SIOCGIFMTU
+    multicast: int  # IFF_MULTICAST
+
+
+REQUESTS = {
+    "linux": Requests(flags=0x8913, mtu=0x8921, multicast=0x1000),
+    "darwin": Requests(flags=0xC0206911, mtu=0xC0206933, multicast=0x8000),
+}
+
+
+class Traits(NamedTuple):
+    """What an interface can do. `up`: switched on, and as far as is known with a carrier."""
+
+    up: bool
+    multicast: bool
+    loopback: bool
+    mtu: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface as it is now; `mtu` in bytes, addresses as text, link-local IPv6 ones last.
+
+    `virtual`: made by software, with no hardware beneath, as far as its name and the system tell.
+    """
+
+    name: str
+    index: int
+    ipv4: tuple[str, ...] = ()
+    ipv6: tuple[str, ...] = ()
+    mtu: int = ASSUMED_MTU
+    up: bool = True
+    multicast: bool = True
+    loopback: bool = False
+    virtual: bool = False
+
+    def addresses(self, family: int) -> tuple[str, ...]:
+        """Its addresses of a socket family."""
+        return self.ipv6 if family == socket.AF_INET6 else self.ipv4
+
+
+def list_interfaces() -> list[Interface]:
+    """All interfaces of this machine, in the order of their indexes."""
+    found = (find_interface(name) for _, name in sorted(socket.if_nameindex()))
+    return [interface for interface in found if interface is not None]
+
+
+def find_interface(name: str) -> Interface | None:
+    """The interface of this name as it is now; None if there is none."""
+    try:
+        index = socket.if_nametoindex(name)
+    except OSError:
+        return None
+    ipv4, ipv6 = _addresses(name)
+    traits = kernel_traits(name) or assumed_traits(name, has_address=bool(ipv4 or ipv6))
+    virtual = not traits.loopback and (has_virtual_name(name) or has_hardware(name) is False)
+    return Interface(name, index, ipv4, ipv6, traits.mtu, traits.up, traits.multicast, traits.loopback, virtual)
+
+
+def _addresses(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The IPv4 and the IPv6 addresses of an interface, told apart by their form: family numbers vary by system."""
+    by_version: dict[int, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {4: [], 6: []}
+    for entries in netifaces.ifaddresses(name).values():
+        for entry in entries:
+            try:
+                address = ipaddress.ip_address(entry.get("addr", "").partition("%")[0])
+            except ValueError:  # a hardware address
+                continue
+            by_version[address.version].append(address)
+    by_version[6].sort(key=lambda address: address.is_link_local)
+    return tuple(map(str, by_version[4])), tuple(map(str, by_version[6]))
+
+
+def kernel_traits(name: str) -> Traits | None:
+    """What the kernel says of an interface; None where it cannot be asked."""
+    requests = REQUESTS.get(sys.platform)
+    if requests is None:
+        return None
+    question = name.encode()[: NAME_SIZE - 1].ljust(REQUEST_SIZE, b"\0")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+            (flags,) = struct.unpack_from("@H", fcntl.ioctl(asker, requests.flags, question), NAME_SIZE)
+            (mtu,) = struct.unpack_from("@i", fcntl.ioctl(asker, requests.mtu, question), NAME_SIZE)
+    except OSError:
+        return None
+    running = IFF_UP | IFF_RUNNING
+    return Traits(flags & running == running, bool(flags & requests.multicast), bool(flags & IFF_LOOPBACK), mtu)
+
+
+def assumed_traits(name: str, has_address: bool) -> Traits:
+    """A guess, for systems that cannot be asked: with an address it is up, and all but loopback take multicast."""
+    loopback = re.fullmatch(r"lo\d*", name) is not None
+    return Traits(up=has_address, multicast=not loopback, loopback=loopback, mtu=ASSUMED_MTU)
+
+
+def has_virtual_name(name: str) -> bool:
+    """Whether an interface of this name is usually made by software."""
+    return VIRTUAL_NAME.match(name) is not None
+
+
+def has_hardware(name: str, sysfs: Path = SYSFS, depth: int = STACK_DEPTH) -> bool | None:
+    """Whether an interface is a device, or stands on one (bond, bridge, VLAN); None where /sys does not tell."""
+    folder = sysfs / name
+    if not folder.exists():
+        return None
+    if (folder / "device").exists():
+        return True
+    lower_names = [link.name.removeprefix("lower_") for link in folder.glob("lower_*")] if depth else []
+    return any(has_hardware(lower, sysfs, depth - 1) for lower in lower_names)

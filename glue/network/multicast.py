@@ -1,0 +1,240 @@
+"""The network on real sockets: one that sends everything and hears unicast, one that hears the multicast group.
+
+The sockets live as long as the network does, so its port and file descriptors never change. What does change, the
+interface with its index, addresses and state, is looked at once a second, and the sockets are told of any change:
+a cable plugged in later, a new address or a device made anew needs no restart.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from glue.contract import Address, Train
+from glue.errors import ConfigurationError, InterfaceError
+from glue.network import sockets
+from glue.network.choice import choose_interface, obstacle
+from glue.network.group import parse_group
+from glue.network.interfaces import Interface, find_interface
+from glue.network.offload import enable_coalescing, has_segmentation
+from glue.network.receiver import Receiver, buffer_pool
+from glue.network.sender import Sender
+from glue.network.waiter import Waiter
+
+logger = logging.getLogger("glue.network")
+
+MAINTENANCE_INTERVAL = 1.0  # as often as an announcement, so that a change is healed within three of them
+REFUSALS_REMEMBERED = 60.0  # how long a destination is spared UDP_SEGMENT after its device refused it
+
+# Datagrams are the same size everywhere: Ethernet's. A larger MTU, loopback's or a jumbo frame's, says nothing about
+# the other machines on the segment, and one that cannot take such frames would never hear a word.
+LARGEST_MTU = 1500
+
+# One call of `receive` hands over at most 1 MiB: 12 buffers of unicast, then whatever is left, at least 4, of
+# multicast, so that neither starves the other.
+BUFFERS = 16
+UNICAST_BUFFERS = 12
+
+
+class MulticastNetwork:
+    """`glue.contract.Network` over UDP multicast; the address family follows the group.
+
+    Not thread-safe, but for `wake`. An endpoint hears its own multicast, as every other on its machine does.
+    """
+
+    def __init__(
+        self, *, interface: str | None, multicast_address: str, listen_port: int, receive_buffer: int, offload: bool
+    ) -> None:
+        """Open the sockets and join the group. The arguments are the settings of the same names.
+
+        `interface` None chooses one, and moves to another once that cannot be used, or is loopback for want of a
+        better one. `offload` False does without UDP_SEGMENT and UDP_GRO. Raises ConfigurationError for a bad
+        address, InterfaceError for an unknown interface, PortInUseError for a port that is taken.
+        """
+        self.statistics: Counter[str] = Counter()
+        self._group = parse_group(multicast_address)
+        if listen_port == self._group.port:
+            raise ConfigurationError(f"listen_port={listen_port}: that is the port of the group; choose another, or 0")
+        self._automatic = interface is None
+        self._choice = choose_interface(interface, self._group.family)
+        self._receive_buffer = receive_buffer
+        with ExitStack() as cleanup:
+            # This order, because a port once bound by a group is never given to a socket that takes any free one.
+            self._multicast = cleanup.enter_context(sockets.open_multicast_socket(self._group))
+            self._unicast = cleanup.enter_context(sockets.open_unicast_socket(self._group, listen_port))
+            self._configure(offload)
+            cleanup.callback(self._waiter.close)
+            self._cleanup = cleanup.pop_all()
+        logger.info("interface %s", self._choice.reason)
+        self._attach(self._choice.interface)
+
+    def _configure(self, offload: bool) -> None:
+        """Buffers, offload, and the parts that move the datagrams."""
+        both = (self._unicast, self._multicast)
+        self._send_buffer_granted = sockets.raise_send_buffer(self._unicast)
+        self._receive_buffer_granted = min(sockets.raise_receive_buffer(s, self._receive_buffer) for s in both)
+        self._coalescing = offload and all(enable_coalescing(s) for s in both)
+        segmentation = offload and has_segmentation(self._unicast)
+        self._sender = Sender(self._unicast, self._group.payload_limit, segmentation, self.statistics)
+        self._unicast_receiver = Receiver(self._unicast, self._coalescing, self.statistics)
+        self._multicast_receiver = Receiver(self._multicast, self._coalescing, self.statistics)
+        self._buffers = buffer_pool(BUFFERS)
+        self._unicast_buffers = self._buffers[:UNICAST_BUFFERS]
+        self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
+        self._port: int = self._unicast.getsockname()[1]
+        self._waiter = Waiter(self.filenos())
+        self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
+        self._interface: Interface | None = None
+        self._joined: Interface | None = None
+        self._mtu = self._choice.interface.mtu
+        self._drops = [0, 0]
+        self._forget_refusals_at = 0.0
+
+    # ------------------------------------------------------------------------------------------ datagrams
+
+    def filenos(self) -> Sequence[int]:
+        """The unicast and the multicast socket; they stay the same until `close`."""
+        return (self._unicast_fileno, self._multicast_fileno)
+
+    def wait(self, timeout: float | None) -> None:
+        """Block until something can be received, `wake` was called, or `timeout` seconds passed (at most an hour)."""
+        ready = self._waiter.wait(timeout)
+        self._unicast_ready = self._unicast_fileno in ready
+        self._multicast_ready = self._multicast_fileno in ready
+
+    def wake(self) -> None:
+        """Make a `wait` in another thread return; safe from any thread, also after `close`."""
+        self._waiter.wake()
+
+    def receive(self) -> list[Train]:
+        """At most 16 trains, unicast first. The data is valid until the next call.
+
+        Directly after `wait` only the sockets that it found readable are read.
+        """
+        trains: list[Train] = []
+        if self._unicast_ready:
+            self._unicast_receiver.receive(self._unicast_buffers, trains)
+        if self._multicast_ready:
+            self._multicast_receiver.receive(self._buffers[len(trains) :] if trains else self._buffers, trains)
+        self._unicast_ready = self._multicast_ready = True
+        return trains
+
+    def send(self, trains: Sequence[Train]) -> None:
+        """Send; what cannot be sent is counted. Each `segment` must be 1 byte or more, and at most 65,507."""
+        self._sender.send(trains)
+
+    # ------------------------------------------------------------------------------------------ interfaces
+
+    @property
+    def datagram_size(self) -> int:
+        """The interface's MTU, or 1,500 if that is less, without IP and UDP headers: at most 1,472 (IPv6: 1,452)."""
+        return min(self._mtu, LARGEST_MTU) - self._group.overhead
+
+    @property
+    def unicast_address(self) -> Address:
+        """The interface's first address and the port; the wildcard address while it has none."""
+        family = self._group.family
+        if self._interface is None or not (addresses := self._interface.addresses(family)):
+            return self._group.socket_address(sockets.WILDCARD[family], self._port, 0)
+        scope = self._interface.index if addresses[0].startswith("fe80:") else 0
+        return self._group.socket_address(addresses[0], self._port, scope)
+
+    def maintain(self, now: float) -> float:
+        """Look after the interface and the membership; to be called again a second later."""
+        found = find_interface(self._choice.interface.name)
+        if self._automatic:
+            found = self._reconsider(found)
+        if found != self._interface or (found is not None and self._joined is None):
+            self._attach(found)
+        self._count_drops()
+        if now >= self._forget_refusals_at:
+            self._sender.forget_refusals()
+            self._forget_refusals_at = now + REFUSALS_REMEMBERED
+        return now + MAINTENANCE_INTERVAL
+
+    def _reconsider(self, present: Interface | None) -> Interface | None:
+        """Move from an interface that cannot be used, and from loopback, to the best one that can."""
+        family = self._group.family
+        if present is not None and not present.loopback and obstacle(present, family) is None:
+            return present
+        try:
+            choice = choose_interface(None, family)
+        except InterfaceError:
+            return present
+        if choice.interface.name == self._choice.interface.name or obstacle(choice.interface, family) is not None:
+            return present
+        logger.info("interface %s (before: %s)", choice.reason, self._choice.interface.name)
+        self._choice = choice
+        return choice.interface
+
+    def _attach(self, interface: Interface | None) -> None:
+        """Join the group on the interface as it is now, and send through it; None: there is none at present."""
+        before, self._interface = self._interface, interface
+        if self._joined is not None:
+            sockets.leave(self._multicast, self._group, self._joined)
+            self._joined = None
+        self._sender.destination = None
+        self._sender.forget_refusals()
+        if interface is None:
+            logger.warning("interface %s is gone; waiting for it", self._choice.interface.name)
+            self.statistics["interface lost"] += 1
+            return
+        self._mtu = interface.mtu
+        trouble = obstacle(interface, self._group.family)
+        try:
+            sockets.join(self._multicast, self._group, interface)
+            sockets.send_through(self._unicast, self._group, interface)
+        except OSError as error:
+            trouble = f"cannot join {self._group}: {error.strerror}"
+            self.statistics[f"not joined: {errno.errorcode.get(error.errno or 0, 'unknown error')}"] += 1
+        else:
+            self.statistics["memberships"] += 1
+            self._joined = interface
+            if interface.addresses(self._group.family):  # else it would leave with the address of another interface
+                self._sender.destination = self._group.destination(interface.index)
+        if interface != before:
+            self._tell(interface, trouble)
+
+    def _tell(self, interface: Interface, trouble: str | None) -> None:
+        if trouble is None:
+            logger.info("%s: joined %s as %s", interface.name, self._group, self.unicast_address[0])
+        else:
+            logger.warning("%s: %s; waiting for that to change", interface.name, trouble)
+        if interface.loopback and not interface.multicast and self._group.family == socket.AF_INET6:
+            logger.warning("%s carries no IPv6 multicast on this system; use an IPv4 group there", interface.name)
+
+    def _count_drops(self) -> None:
+        """Count what the kernel dropped since the last time, or loss would be blamed on the network."""
+        for number, receiving in enumerate((self._unicast, self._multicast)):
+            drops = sockets.kernel_drops(receiving)
+            if drops is not None and drops != self._drops[number]:
+                self.statistics["not received: buffer full"] += (drops - self._drops[number]) & 0xFFFFFFFF  # it wraps
+                self._drops[number] = drops
+
+    # ------------------------------------------------------------------------------------------ the rest
+
+    def describe(self) -> dict[str, Any]:
+        """The effective configuration; sizes in bytes."""
+        interface = self._interface
+        return {
+            "interface": self._choice.interface.name,
+            "reason": self._choice.reason,
+            "present": interface is not None,
+            "addresses": [] if interface is None else [*interface.addresses(self._group.family)],
+            "group": str(self._group),
+            "listen_port": self._port,
+            "mtu": self._mtu,
+            "datagram_size": self.datagram_size,
+            "receive_buffer": {"asked": self._receive_buffer, "granted": self._receive_buffer_granted},
+            "send_buffer": {"asked": sockets.SEND_BUFFER, "granted": self._send_buffer_granted},
+            "offload": {"UDP_SEGMENT": self._sender.segmentation, "UDP_GRO": self._coalescing},
+        }
+
+    def close(self) -> None:
+        """Release the sockets, and with them the membership; a second time does nothing."""
+        self._cleanup.close()

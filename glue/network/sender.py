@@ -1,0 +1,114 @@
+"""Sending trains from the unicast socket: in as few system calls as the kernel allows, never raising for its errors.
+
+A train goes out with UDP_SEGMENT in chunks of up to 64 kB. Where the way to a destination refuses that, it is
+remembered and each datagram gets a call of its own. A full device queue holds a call of `send` up once, by the
+socket's send timeout; what still does not fit is dropped and counted, as everything else that fails is.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections import Counter
+from collections.abc import Sequence
+
+from glue.contract import Address, Train
+from glue.network.offload import MAXIMUM_SEGMENTS, SEGMENTATION_REFUSED, segmentation_control
+
+REMEMBERED = 1024  # destinations known to refuse UDP_SEGMENT: more than one segment has hosts; about 100 kB
+
+
+class Sender:
+    """Sends trains; `destination` is where a train without an address goes, None while there is no way to the group."""
+
+    __slots__ = ("_control", "_flags", "_payload_limit", "_plain", "_segment", "_socket", "destination", "segmentation",
+                 "statistics")  # fmt: skip
+
+    def __init__(
+        self, unicast: socket.socket, payload_limit: int, segmentation: bool, statistics: Counter[str]
+    ) -> None:
+        """`payload_limit`: the most bytes of UDP payload in one call. `segmentation`: the kernel knows UDP_SEGMENT."""
+        self.destination: Address | None = None
+        self.segmentation = segmentation
+        self.statistics = statistics
+        self._socket = unicast
+        self._payload_limit = payload_limit
+        self._flags = 0
+        self._plain: set[str] = set()  # hosts the way to which refuses UDP_SEGMENT
+        self._segment = 0  # what `_control` says
+        self._control = segmentation_control(0)
+
+    def send(self, trains: Sequence[Train]) -> None:
+        """Send what can be sent now; the rest is counted by its cause, in datagrams."""
+        self._flags = 0
+        trains_sent = datagrams = octets = 0
+        for train in trains:
+            data, segment = train.data, train.segment
+            address = train.address or self.destination
+            size = len(data)
+            if address is None:
+                self.statistics["not sent: no interface"] += -(-size // segment)
+                continue
+            if size <= segment:
+                try:
+                    self._socket.sendto(data, self._flags, address)
+                except OSError as error:
+                    self._failed(error, 1)
+                    continue
+                datagrams += 1
+            else:
+                whole = self.segmentation and address[0] not in self._plain
+                size = (self._send_whole if whole else self._send_singly)(memoryview(data), segment, address)
+                if not size:
+                    continue
+                datagrams += -(-size // segment)
+            trains_sent += 1
+            octets += size
+        self.statistics["trains sent"] += trains_sent
+        self.statistics["datagrams sent"] += datagrams
+        self.statistics["bytes sent"] += octets
+
+    def forget_refusals(self) -> None:
+        """Try UDP_SEGMENT again everywhere: devices and routes may have changed."""
+        self._plain.clear()
+
+    def _send_whole(self, data: memoryview, segment: int, address: Address) -> int:
+        """Send a train in chunks that the kernel cuts into datagrams; returns the bytes sent."""
+        if segment != self._segment:
+            self._control, self._segment = segmentation_control(segment), segment
+        step = min(MAXIMUM_SEGMENTS, self._payload_limit // segment) * segment
+        sent = 0
+        for start in range(0, len(data), step):
+            chunk = data[start : start + step]
+            try:
+                sent += self._socket.sendmsg((chunk,), self._control, self._flags, address)
+            except OSError as error:
+                if error.errno in SEGMENTATION_REFUSED:
+                    self._remember_refusal(address)
+                    return sent + self._send_singly(data[start:], segment, address)
+                self._failed(error, -(-len(chunk) // segment))
+        return sent
+
+    def _send_singly(self, data: memoryview, segment: int, address: Address) -> int:
+        """Send a train with one call a datagram; returns the bytes sent."""
+        sent = 0
+        for start in range(0, len(data), segment):
+            try:
+                sent += self._socket.sendto(data[start : start + segment], self._flags, address)
+            except OSError as error:
+                self._failed(error, 1)
+        return sent
+
+    def _remember_refusal(self, address: Address) -> None:
+        self.statistics["segmentation refused"] += 1
+        if len(self._plain) >= REMEMBERED:
+            self._plain.clear()
+        self._plain.add(address[0])
+
+    def _failed(self, error: OSError, datagrams: int) -> None:
+        if isinstance(error, BlockingIOError):
+            self._flags = socket.MSG_DONTWAIT  # the queue is full and was waited for; do not wait for each datagram
+            self.statistics["not sent: queue full"] += datagrams
+        else:
+            cause = errno.errorcode.get(error.errno or 0, "unknown error")
+            self.statistics[f"not sent: {cause}"] += datagrams
