@@ -1,0 +1,148 @@
+"""The receiving end of one channel: order, no duplicates, and what is to be acknowledged.
+
+Frames ahead of a gap wait until it is filled, up to the window that was promised. What has been handed up in
+order is one number (`next`); what waits beyond it is a set of ranges.
+"""
+
+from __future__ import annotations
+
+from glue.contract import Inbound, advanced
+from glue.transport.ranges import RangeSet
+from glue.transport.wire import KEY, WINDOW
+
+BUDGET = 64 << 20  # bytes waiting behind gaps, over all channels of all peers
+
+
+class Budget:
+    """Bytes held behind gaps, over all channels."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = 0
+
+
+class Incoming:
+    """One channel of one peer, as received here."""
+
+    __slots__ = (
+        "_budget", "_early", "acknowledge_at", "channel", "newest_at", "next", "outcome", "peer", "promised", "ranges",
+        "unacknowledged",
+    )  # fmt: skip
+
+    def __init__(self, peer: str, channel: int, budget: Budget) -> None:
+        self.peer = peer
+        self.channel = channel
+        self.next = 0  # all frames below were handed up
+        self.ranges = RangeSet()  # frames had beyond `next`
+        self.promised = WINDOW  # frames below this are taken; never lowered, as the sender may rely on it
+        self.unacknowledged = 0  # frames handed up since the last acknowledgement
+        self.acknowledge_at = 0.0  # when a delayed acknowledgement is due; 0: none is
+        self.newest_at = 0.0  # when the frame with the highest sequence came
+        self.outcome = ""  # why the latest frames were not all taken, for the counters
+        self._early: dict[int, tuple[Inbound, float]] = {}  # by first sequence: the run, and when it came
+        self._budget = budget
+
+    def take(self, now: float, run: Inbound, sequence: int) -> list[Inbound]:
+        """Take a run that starts at `sequence`; return what can go up now, in order.
+
+        `outcome` is left empty if all of it was new, and names the cause otherwise.
+        """
+        count = len(run.bodies)
+        self.outcome = ""
+        if sequence == self.next and not self.ranges and sequence + count <= self.promised:
+            self.next = sequence + count
+            self.unacknowledged += count
+            self.newest_at = now
+            return [run]
+        stop = sequence + count
+        if stop > self.promised:
+            stop = self.promised
+            self.outcome = "beyond window"
+        start = max(sequence, self.next)
+        if start >= stop:
+            self.outcome = self.outcome or "duplicate frames"
+            return []
+        if stop > self.ranges.stop:
+            self.newest_at = now
+        fresh = self.ranges.add(start, stop)
+        if sum(b - a for a, b in fresh) < count:
+            self.outcome = self.outcome or "duplicate frames"
+        for begin, end in fresh:
+            self._keep(now, _part(run, sequence, begin, end), begin)
+        return self._ready(now)
+
+    def _keep(self, now: float, run: Inbound, start: int) -> None:
+        self._early[start] = run, now
+        self._budget.held += sum(map(len, run.bodies))
+
+    def _ready(self, now: float) -> list[Inbound]:
+        """What has become contiguous with what was handed up before."""
+        out: list[Inbound] = []
+        while self.next in self._early:
+            run, came = self._early.pop(self.next)
+            self._budget.held -= sum(map(len, run.bodies))
+            run.age += now - came
+            self.next += len(run.bodies)
+            self.unacknowledged += len(run.bodies)
+            out.append(run)
+        if out:
+            self.ranges.drop_below(self.next)
+        return out
+
+    def drop(self) -> None:
+        """Give back what is held; the channel is done with."""
+        for run, _ in self._early.values():
+            self._budget.held -= sum(map(len, run.bodies))
+        self._early.clear()
+
+    def window(self, accepting: bool) -> int:
+        """Frames beyond `next` that the sender may send from now on; what was promised stays promised."""
+        if accepting:
+            self.promised = max(self.promised, self.next + WINDOW)
+        return self.promised - self.next
+
+
+def _part(run: Inbound, sequence: int, start: int, stop: int) -> Inbound:
+    """The frames [start, stop) of a run that starts at `sequence`."""
+    skip = start - sequence
+    if not skip and stop - start == len(run.bodies):
+        return run
+    header = advanced(run.header, skip) if skip else run.header
+    return Inbound(run.peer, run.incarnation, run.address, header, run.bodies[skip : stop - sequence], run.age)
+
+
+class Recent:
+    """Which best-effort sequences of a peer were had lately: drops duplicates, keeps no order."""
+
+    __slots__ = ("_bits", "_top")
+    SPAN = 4096  # sequences remembered below the highest; older ones count as duplicates
+
+    def __init__(self) -> None:
+        self._top = 0  # one more than the highest sequence had
+        self._bits = 0  # bit i: sequence top - 1 - i was had
+
+    def take(self, run: Inbound) -> list[Inbound]:
+        """The frames of the run that were not had before."""
+        sequence, count = run.header[KEY][-1], len(run.bodies)
+        if sequence >= self._top:
+            shift = sequence + count - self._top
+            self._bits = (self._bits << min(shift, self.SPAN) | ((1 << min(count, self.SPAN)) - 1)) & (
+                (1 << self.SPAN) - 1
+            )
+            self._top = sequence + count
+            return [run]
+        return [
+            _part(run, sequence, number, number + 1)
+            for number in range(sequence, sequence + count)
+            if self._new(number)
+        ]
+
+    def _new(self, number: int) -> bool:
+        if number >= self._top:
+            self._bits = (self._bits << min(number + 1 - self._top, self.SPAN)) & ((1 << self.SPAN) - 1)
+            self._top = number + 1
+        bit = 1 << (self._top - 1 - number) if self._top - number <= self.SPAN else 0
+        fresh = bit and not self._bits & bit
+        self._bits |= bit
+        return bool(fresh)

@@ -1,0 +1,361 @@
+"""Reliable delivery between endpoint ids over datagrams that may be lost, doubled or overtaken.
+
+Every set of receivers that data is sent to gets a channel: one sequence of frames, unicast to a single
+receiver, multicast to several, acknowledged by each on its own. Here items find their channel, and timers
+and acknowledgements are looked after; `channel` is the sending end, `incoming` the receiving end.
+
+Channel numbers count up and are never used twice in the life of an endpoint, so a new set of receivers
+always starts at sequence 0 and nothing of an older set can be mistaken for it. What must not overtake is held
+back by barriers (`Outbound.after`). A peer that discovery lost and found again in the same life goes on where
+it was, so that nothing is delivered twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from glue.contract import Accept, Downward, Inbound, Outbound, PeerAdded, PeerRemoved, Undelivered, Upward
+from glue.transport.acknowledger import Acknowledger
+from glue.transport.channel import Channel
+from glue.transport.incoming import BUDGET, Budget, Incoming, Recent
+from glue.transport.window import Window
+from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ranges
+
+GROUPS = 64  # multicast channels at most; beyond, data to a new set of peers goes by unicast to each
+INCOMING = 256  # channels remembered per peer: more than a peer has alive (GROUPS and the unicast one)
+ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
+REGRESSIONS = 5  # probes in a row answered with less than before: that receiver lost its state
+
+
+class Source:
+    """What is kept of a peer as a sender: the channels it uses towards this endpoint."""
+
+    __slots__ = ("best", "channels", "incarnation")
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.channels: OrderedDict[int, Incoming] = OrderedDict()  # the least recently used first
+        self.best = Recent()
+
+
+class Transport:
+    """The transport layer of one endpoint. `Layer[Upward, Upward, Downward, Downward]`."""
+
+    def __init__(self, *, endpoint_id: str, window: Callable[[], Window] = Window) -> None:
+        """`window` makes the congestion window of each new channel."""
+        self.statistics: Counter[str] = Counter()
+        self._id = endpoint_id
+        self._make_window = window
+        self._channels: OrderedDict[tuple[str, ...], Channel] = OrderedDict()  # by set of peers
+        self._by_number: dict[int, Channel] = {}
+        self._replaced: dict[tuple[str, ...], list[Channel]] = {}  # left by members, but not yet done with
+        self._numbers = 0
+        self._busy: dict[int, Channel] = {}  # channels with anything queued or unacknowledged
+        self._sources: dict[str, Source] = {}
+        self._absent: OrderedDict[str, Source] = OrderedDict()
+        self._budget = Budget()
+        self._acknowledger = Acknowledger(self.statistics)
+        self._best_sequence = 0
+        self._handlers: dict[str, Callable[[float, Inbound, list[Any], Source, list[Upward]], None]] = {
+            "data": self._on_data,
+            "group": self._on_group,
+            "ack": self._on_ack,
+            "open": self._on_open,
+            "best": self._on_best,
+        }
+
+    def fit(self, size: int) -> int:
+        """The header is paid for below; frames are as large as they may be."""
+        return size
+
+    @property
+    def backlog(self) -> int:
+        """Bytes queued, or sent and not yet acknowledged by every receiver."""
+        return sum(channel.backlog for channel in self._busy.values())
+
+    @property
+    def deadline(self) -> float:
+        """The earliest of: an acknowledgement due, a frame overdue, a probe."""
+        at = self._acknowledger.deadline
+        for channel in self._busy.values():
+            if channel.deadline < at:
+                at = channel.deadline
+        return at
+
+    # ---------------------------------------------------------------------------------------------- up
+
+    def receive(self, now: float, items: list[Upward]) -> tuple[list[Upward], list[Downward]]:
+        """Frames in order go up; acknowledgements, repairs and what the windows now let go come back."""
+        up: list[Upward] = []
+        for item in items:
+            if item.__class__ is Inbound:
+                self._on_frames(now, item, up)
+            else:
+                self._on_news(now, item, up)
+        for channel in self._busy.values():
+            if channel.deadline <= now:
+                channel.due(now)
+        down: list[Downward] = [*self._acknowledger.due(now)]
+        if self._busy:
+            down += self._pump(now)
+        return up, down
+
+    def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
+        if KEY not in run.header:
+            up.append(run)
+            return
+        entry = run.header[KEY]
+        kind = checked(entry)
+        source = self._sources.get(run.peer)
+        if kind is None or source is None or source.incarnation != run.incarnation:
+            self.statistics["malformed entries" if kind is None else "frames of unknown peers"] += 1
+            return
+        self._handlers[kind](now, run, entry, source, up)
+
+    def _on_data(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = entry
+        if ack_channel:
+            self._acknowledged(now, run.peer, ack_channel, ack_next, [], WINDOW, held_us / 1e6)
+        incoming = source.channels.get(channel)
+        if incoming is None:
+            incoming = self._open(source, run.peer, channel)
+        self._take(now, run, incoming, attempt, age_ms, sequence, up)
+
+    def _on_group(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        _, attempt, age_ms, _, _, _, channel, sequence = entry
+        incoming = source.channels.get(channel)
+        if incoming is None:
+            self.statistics["frames of groups not joined"] += len(run.bodies)
+            return
+        self._take(now, run, incoming, attempt, age_ms, sequence, up)
+
+    def _take(
+        self, now: float, run: Inbound, incoming: Incoming, attempt: int, age_ms: int, sequence: int, up: list[Upward]
+    ) -> None:
+        """Hand up what is in order, and settle when to acknowledge."""
+        run.age = age_ms / 1000
+        if self._budget.held > BUDGET and sequence != incoming.next:
+            self.statistics["frames beyond the budget for gaps"] += len(run.bodies)
+            return
+        ready = incoming.take(now, run, sequence)
+        for part in ready:
+            up.append(part)
+            self.statistics["frames received"] += len(part.bodies)
+        if incoming.outcome:
+            self.statistics[incoming.outcome] += 1
+        self._acknowledger.taken(now, incoming, attempt > 0 or not ready or bool(incoming.outcome or incoming.ranges))
+
+    def _open(self, source: Source, peer: str, channel: int) -> Incoming:
+        """The receiving end of a channel that is new here."""
+        incoming = source.channels[channel] = Incoming(peer, channel, self._budget)
+        if len(source.channels) > INCOMING:
+            source.channels.popitem(last=False)[1].drop()
+            self.statistics["channels forgotten"] += 1
+        return incoming
+
+    def _on_open(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        for offset, body in enumerate(run.bodies):
+            members = decode_members(body)
+            if members is None:
+                self.statistics["malformed entries"] += 1
+            elif self._id in members:
+                channel = entry[1] + offset
+                incoming = source.channels.get(channel) or self._open(source, run.peer, channel)
+                self._acknowledger.taken(now, incoming, True)
+
+    def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        run.age = entry[1] / 1000
+        fresh = source.best.take(run)
+        had = sum(len(part.bodies) for part in fresh)
+        self.statistics["best-effort frames received"] += had
+        self.statistics["duplicate frames"] += len(run.bodies) - had
+        up += fresh
+
+    def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        _, held_us, window, channel, upto = entry
+        for offset, body in enumerate(run.bodies):
+            ranges = decode_ranges(body, upto + offset)
+            if ranges is None:
+                self.statistics["malformed entries"] += 1
+                continue
+            self._acknowledged(now, run.peer, channel, upto + offset, ranges, window, held_us / 1e6)
+
+    def _acknowledged(
+        self, now: float, peer: str, number: int, upto: int, ranges: list[tuple[int, int]], window: int, held: float
+    ) -> None:
+        channel = self._by_number.get(number)
+        self.statistics["acknowledgements received"] += 1
+        if channel is None:
+            return  # closed since
+        if not channel.acknowledge(now, peer, upto, ranges, window, held):
+            self.statistics["acknowledgements of what was never sent"] += 1
+            return
+        member = channel.members.get(peer)
+        if member is not None and member.regressions >= REGRESSIONS:
+            self._restart(now, channel, peer)
+
+    def _restart(self, now: float, channel: Channel, peer: str) -> None:
+        """A receiver lost its state of a channel: send it the rest on a new one, from sequence 0."""
+        self.statistics["channels restarted"] += 1
+        rest = list(channel.unfinished(peer))
+        channel.remove(peer)
+        self._retire(channel)
+        fresh = self._new_channel((peer,))
+        for item in rest:
+            fresh.submit(now, item, [])
+
+    # -------------------------------------------------------------------------------------------- news
+
+    def _on_news(self, now: float, item: Upward, up: list[Upward]) -> None:
+        if isinstance(item, PeerAdded):
+            absent = self._absent.pop(item.peer, None)
+            known = absent is not None and absent.incarnation == item.incarnation
+            self._sources[item.peer] = absent if absent is not None and known else Source(item.incarnation)
+            up.append(item)
+        elif isinstance(item, PeerRemoved):
+            up.append(item)
+            self._remove(item, up)
+        else:
+            up.append(item)
+
+    def _remove(self, item: PeerRemoved, up: list[Upward]) -> None:
+        """A peer is gone: give up what it did not acknowledge; remember what it sent, should it come back."""
+        source = self._sources.pop(item.peer, None)
+        if source is not None and item.reason == "expired":
+            self._absent[item.peer] = source
+            if len(self._absent) > ABSENT:
+                self._forget(self._absent.popitem(last=False)[1])
+        elif source is not None:
+            self._forget(source)
+        self._acknowledger.forget(item.peer)
+        given_up = 0
+        for channel in list(self._by_number.values()):
+            if item.peer in channel.members:
+                given_up += channel.remove(item.peer)
+                self._retire(channel)
+        if given_up:
+            self.statistics["frames undelivered"] += given_up
+            up.append(Undelivered(item.peer, given_up, "peer removed"))
+
+    @staticmethod
+    def _forget(source: Source) -> None:
+        for incoming in source.channels.values():
+            incoming.drop()
+        source.channels.clear()
+
+    def _retire(self, channel: Channel) -> None:
+        """A channel that lost a member takes nothing new; it lasts until the others have all of it."""
+        if self._channels.get(channel.peers) is channel:
+            del self._channels[channel.peers]
+            self._replaced.setdefault(channel.peers, []).append(channel)
+        if not channel.members or channel.idle:
+            self._close(channel)
+
+    def _close(self, channel: Channel) -> None:
+        self._by_number.pop(channel.number, None)
+        self._busy.pop(channel.number, None)
+        if self._channels.get(channel.peers) is channel:
+            del self._channels[channel.peers]
+        old = self._replaced.get(channel.peers, [])
+        if channel in old:
+            old.remove(channel)
+            if not old:
+                del self._replaced[channel.peers]
+
+    # -------------------------------------------------------------------------------------------- down
+
+    def send(self, now: float, items: list[Downward]) -> list[Downward]:
+        """Queue messages on their channels and send what the windows let go."""
+        down: list[Downward] = []
+        for item in items:
+            if item.__class__ is Outbound:
+                if item.reliable:
+                    self._submit(now, item)
+                else:
+                    down.append(self._best_effort(item))
+            elif item.__class__ is Accept:
+                self._accept(now, item.accepting)
+            else:
+                down.append(item)
+        down += self._acknowledger.due(now)
+        down += self._pump(now)
+        return down
+
+    def _accept(self, now: float, accepting: bool) -> None:
+        """Stop or start promising windows; on start, tell those who may be waiting."""
+        self._acknowledger.accepting = accepting
+        if accepting:
+            for source in self._sources.values():
+                for incoming in source.channels.values():
+                    if incoming.promised - incoming.next < WINDOW:
+                        self._acknowledger.taken(now, incoming, True)
+
+    def _best_effort(self, item: Outbound) -> Outbound:
+        item.header[KEY] = ["best", 0, self._best_sequence]
+        self._best_sequence += len(item.bodies)
+        self.statistics["best-effort frames sent"] += len(item.bodies)
+        if len(item.peers) > 1:
+            item.peers = ()
+        return item
+
+    def _submit(self, now: float, item: Outbound) -> None:
+        barriers = self._barriers(item) if item.after else []
+        channel = self._channels.get(item.peers)
+        if channel is None:
+            if len(item.peers) > 1 and not self._room_for_group():
+                self.statistics["messages sent by unicast for want of a group"] += 1
+                for peer in item.peers:
+                    copy = Outbound((peer,), item.bodies, dict(item.header), expires=item.expires)
+                    self._channel((peer,)).submit(now, copy, list(barriers))
+                return
+            barriers += [(old, old.submitted) for old in self._replaced.get(item.peers, [])]
+            channel = self._new_channel(item.peers)
+        channel.submit(now, item, barriers)
+        self._busy[channel.number] = channel
+
+    def _barriers(self, item: Outbound) -> list[tuple[Channel, int]]:
+        """Where the sets of peers that this item must not overtake stand now."""
+        own = self._channels.get(item.peers)
+        before = [c for peers in item.after for c in (*self._replaced.get(peers, ()), self._channels.get(peers))]
+        return [(c, c.submitted) for c in before if c is not None and c is not own and not c.idle]
+
+    def _channel(self, peers: tuple[str, ...]) -> Channel:
+        channel = self._channels.get(peers) or self._new_channel(peers)
+        self._busy[channel.number] = channel
+        return channel
+
+    def _new_channel(self, peers: tuple[str, ...]) -> Channel:
+        self._numbers += 1
+        channel = Channel(self._numbers, peers, self._make_window(), self.statistics)
+        self._channels[peers] = self._by_number[channel.number] = self._busy[channel.number] = channel
+        return channel
+
+    def _room_for_group(self) -> bool:
+        """Whether another group may be made, if need be by closing one that is done with."""
+        groups = [channel for channel in self._by_number.values() if channel.kind == "group"]
+        if len(groups) < GROUPS:
+            return True
+        for channel in groups:
+            if channel.idle:
+                self._close(channel)
+                return True
+        return False
+
+    def _pump(self, now: float) -> list[Downward]:
+        """Send what may be sent on every busy channel; let go of those that are done with."""
+        down: list[Downward] = []
+        for channel in list(self._busy.values()):
+            frames = channel.pump(now)
+            if frames:
+                for item in frames:
+                    self.statistics["frames sent"] += len(item.bodies)
+                if channel.kind == "data":
+                    self._acknowledger.carry(now, frames[-1])
+                down += frames
+            if channel.idle:
+                del self._busy[channel.number]
+                if self._channels.get(channel.peers) is not channel:
+                    self._close(channel)
+        return down

@@ -1,0 +1,41 @@
+"""The round trip as measured, and the timers that follow from it (RFC 9002, section 5; RFC 6298)."""
+
+from __future__ import annotations
+
+INITIAL = 0.02  # seconds; a LAN answers within a millisecond, a busy Wi-Fi within tens
+GRANULARITY = 0.001  # what timers can be trusted to (RFC 9002, kGranularity)
+ACK_DELAY = 0.002  # how long a receiver may hold an acknowledgement back
+MAX_PROBE = 0.25  # a lossy link is probed at least this often, however often probes were lost before
+
+
+class RoundTrip:
+    """Smoothed round trip and its variation, in seconds."""
+
+    __slots__ = ("latest", "least", "measured", "smoothed", "variation")
+
+    def __init__(self) -> None:
+        self.latest = self.least = self.smoothed = INITIAL
+        self.variation = INITIAL / 2
+        self.measured = False
+
+    def sample(self, elapsed: float, held: float) -> None:
+        """Take a measurement: `elapsed` since the frame left, of which the receiver `held` the answer."""
+        if elapsed < 0:
+            return
+        self.least = min(self.least, elapsed) if self.measured else elapsed
+        adjusted = elapsed - held if elapsed - held >= self.least else elapsed
+        self.latest = adjusted
+        if not self.measured:
+            self.smoothed, self.variation, self.measured = adjusted, adjusted / 2, True
+            return
+        self.variation += (abs(self.smoothed - adjusted) - self.variation) / 4
+        self.smoothed += (adjusted - self.smoothed) / 8
+
+    def probe_timeout(self, backoff: int) -> float:
+        """How long to wait for any answer, after `backoff` waits in vain (RFC 9002, section 6.2)."""
+        timeout = self.smoothed + max(4 * self.variation, GRANULARITY) + ACK_DELAY
+        return float(min(timeout * (1 << min(backoff, 10)), max(MAX_PROBE, timeout)))
+
+    def loss_delay(self) -> float:
+        """A frame is lost if one sent later was acknowledged and it was sent longer ago than this."""
+        return max(1.125 * max(self.smoothed, self.latest), GRANULARITY)
