@@ -1,0 +1,5 @@
+"""The fragmentation layer: messages of any size over frames of one size."""
+
+from glue.fragmentation.layer import Fragmentation
+
+__all__ = ["Fragmentation"]

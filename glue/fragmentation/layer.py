@@ -1,0 +1,180 @@
+"""Messages of any size, cut into frames and put together again.
+
+Going down, a message that fits in one frame passes as it is; a larger one becomes a run of frames of equal
+size, the last one shorter, each with this layer's entry "fragment": [message, size, total, index], where
+`message` numbers the fragmented messages of this endpoint, `size` is that of all fragments but the last,
+`total` that of the whole message and `index` the fragment's place, from 0.
+
+Coming up, fragments may arrive in any order, doubled, or never: over reliable transport they come in order,
+over best effort they come as they like. Each message under assembly knows exactly which of its fragments it
+has; the first one to arrive for a place wins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+from glue.contract import Downward, Inbound, Outbound, PeerRemoved, Upward
+from glue.errors import MessageTooLargeError
+from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
+
+KEY = "fragment"
+PEER_FACTOR = 2  # a peer may have this many times message_limit under assembly, bookkeeping included
+TOTAL_FACTOR = 4  # and all peers together this many times
+EXPIRY = 30.0  # seconds without a new fragment; transport has resent for many times that long by then
+_LIMIT = 1 << 53
+
+
+class Fragmentation:
+    """The fragmentation layer of one endpoint. `Layer[Upward, Upward, Downward, Downward]`."""
+
+    backlog = 0
+
+    def __init__(self, *, message_limit: int = 256 << 20) -> None:
+        """`message_limit` is the largest message in bytes, sent or received."""
+        self.statistics: Counter[str] = Counter()
+        self._limit = message_limit
+        self._frame = 0
+        self._messages = 0
+        self._shelves: dict[str, Shelf] = {}
+        self._held = 0
+        self._check_at = math.inf
+
+    def fit(self, size: int) -> int:
+        """Whatever the frames below take, messages up to the limit go in."""
+        self._frame = size
+        return self._limit
+
+    @property
+    def deadline(self) -> float:
+        """When to look for messages that nothing more came of."""
+        return self._check_at
+
+    # -------------------------------------------------------------------------------------------- down
+
+    def send(self, now: float, items: list[Downward]) -> list[Downward]:
+        """Cut what is too large. Raises MessageTooLargeError for a message over the limit."""
+        for item in items:
+            if item.__class__ is Outbound and len(item.bodies[0]) > self._frame:
+                self._cut(item)
+        return items
+
+    def _cut(self, item: Outbound) -> None:
+        (body,) = item.bodies
+        size, total = self._frame, len(body)
+        if total > self._limit:
+            raise MessageTooLargeError(f"message of {total} bytes; message_limit is {self._limit}")
+        item.bodies = [body[at : at + size] for at in range(0, total, size)]
+        item.header[KEY] = [self._messages, size, total, 0]
+        self._messages += 1
+        self.statistics["messages fragmented"] += 1
+        self.statistics["fragments sent"] += len(item.bodies)
+
+    # ---------------------------------------------------------------------------------------------- up
+
+    def receive(self, now: float, items: list[Upward]) -> tuple[list[Upward], list[Downward]]:
+        """Messages that are complete go up."""
+        up: list[Upward] = []
+        for item in items:
+            if item.__class__ is not Inbound:
+                if item.__class__ is PeerRemoved:
+                    self._drop_peer(item.peer)
+                up.append(item)
+            elif KEY in item.header:
+                self._on_fragments(now, item, up)
+            else:
+                up.append(item)
+        if now >= self._check_at:
+            self._expire(now)
+        return up, []
+
+    def _on_fragments(self, now: float, run: Inbound, up: list[Upward]) -> None:
+        entry = run.header[KEY]
+        if not self._plausible(entry, run):
+            self.statistics["malformed fragments"] += 1
+            return
+        message, size, total, index = entry
+        shelf = self._shelves.get(run.peer)
+        if shelf is None or shelf.incarnation != run.incarnation:
+            self._drop_peer(run.peer)
+            shelf = self._shelves[run.peer] = Shelf(run.incarnation)
+        if shelf.finished(message):
+            self.statistics["late fragments"] += len(run.bodies)
+            return
+        assembly = shelf.assemblies.get(message)
+        if assembly is None:
+            assembly = shelf.assemblies[message] = Assembly(size, total)
+            self._account(shelf, MESSAGE_COST)
+            self._check_at = min(self._check_at, now + EXPIRY)
+        elif (assembly.size, assembly.total) != (size, total):
+            self.statistics["fragments at odds with their message"] += len(run.bodies)
+            return
+        self._put(now, run, shelf, message, assembly, index, up)
+
+    def _put(
+        self, now: float, run: Inbound, shelf: Shelf, message: int, assembly: Assembly, index: int, up: list[Upward]
+    ) -> None:
+        before = assembly.held
+        new = assembly.put(now, index, run.bodies, run.age)
+        self._account(shelf, assembly.held - before)
+        self.statistics["fragments received"] += new
+        if new < len(run.bodies):
+            self.statistics["duplicate fragments"] += len(run.bodies) - new
+        if assembly.complete:
+            self._account(shelf, -assembly.held)
+            shelf.finish(message)
+            if self._held == 0:
+                self._check_at = math.inf
+            body, age = assembly.message(now)
+            self.statistics["messages reassembled"] += 1
+            up.append(Inbound(run.peer, run.incarnation, run.address, run.header, [body], age))
+        while shelf.held > PEER_FACTOR * self._limit:
+            self._give_up(shelf)
+        while self._held > TOTAL_FACTOR * self._limit:
+            self._give_up(max(self._shelves.values(), key=lambda s: s.held))
+
+    def _plausible(self, entry: Any, run: Inbound) -> bool:
+        """Whether the entry is well formed and the bodies are exactly the fragments it says they are."""
+        if len(entry) != 4 or any(v.__class__ is not int or not 0 <= v < _LIMIT for v in entry):
+            return False
+        _, size, total, index = entry
+        bodies = run.bodies
+        if not 0 < size < total or total > self._limit:
+            return False
+        stop = (index + len(bodies)) * size
+        if stop - size >= total:
+            return False  # beyond the end
+        last = size if stop <= total else total - (stop - size)
+        return all(len(body) == size for body in bodies[:-1]) and len(bodies[-1]) == last
+
+    # ------------------------------------------------------------------------------------- giving up
+
+    def _account(self, shelf: Shelf, change: int) -> None:
+        shelf.held += change
+        self._held += change
+
+    def _give_up(self, shelf: Shelf) -> None:
+        """Over budget: drop this peer's message that has waited longest."""
+        message = min(shelf.assemblies, key=lambda m: shelf.assemblies[m].touched)
+        self._abandon(shelf, message, "messages dropped over budget")
+
+    def _abandon(self, shelf: Shelf, message: int, cause: str) -> None:
+        self._account(shelf, -shelf.assemblies[message].held)
+        shelf.finish(message)
+        self.statistics[cause] += 1
+
+    def _expire(self, now: float) -> None:
+        self._check_at = math.inf
+        for shelf in self._shelves.values():
+            for message in [m for m, a in shelf.assemblies.items() if a.touched + EXPIRY <= now]:
+                self._abandon(shelf, message, "messages expired incomplete")
+            for assembly in shelf.assemblies.values():
+                self._check_at = min(self._check_at, assembly.touched + EXPIRY)
+
+    def _drop_peer(self, peer: str) -> None:
+        shelf = self._shelves.pop(peer, None)
+        if shelf is not None:
+            self._held -= shelf.held
+            self.statistics["messages dropped with their peer"] += len(shelf.assemblies)
