@@ -1,0 +1,258 @@
+"""The wire format of topics: many messages in one body, an index in front.
+
+A bundle is one JSON document, a newline, and the payloads one after the other as they are. The index has one
+entry per group, that is, per run of messages alike in all but their payloads:
+
+    {"groups":[{"topic":"t/16","sequence":100,"at":1700000000000000,"length":16,"count":64}]}
+
+`sequence` is that of the first message, `at` the publisher's wall clock in microseconds when it was published.
+`length` is that of each payload and `count` their number (1 if left out); payloads of different lengths have
+`lengths`, a list, instead of both. Only when set: `type`, a string; `json` 1, payloads are JSON documents;
+`retain` 1, the last payload is to be kept for late joiners (an empty one clears it), or 2, this is such a kept
+value; `lifespan`, milliseconds of age after which the messages are worthless. Unknown keys are ignored.
+
+The cost is per group, not per message: equal payloads are cut apart by `struct` in blocks, in C.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import orjson
+
+from glue.errors import TopicError
+from glue.topics.names import TYPE_LIMIT, check_topic
+
+BUNDLE_SIZE = 256 * 1024
+"""Bytes of payload and index at which a bundle closes; only a single message may be larger, as a bundle alone."""
+
+BUNDLE_MESSAGES = 16_384
+"""Messages in a bundle: 256 KiB of 16-byte payloads; it also bounds what empty payloads can claim."""
+
+GROUP_SIZE = 164
+"""Bytes in the index for one group, but for topic, type and lengths: 148 with all keys and the largest numbers, and
+14 around all groups."""
+
+LENGTH_SIZE = 7
+"""Bytes in the index for one of `lengths`: "262144,"."""
+
+INDEX_LIMIT = 1024 * 1024
+"""Bytes of index taken from a peer. BUNDLE_SIZE counts groups, topics and types, so an honest index is at most
+256 KiB, and 393 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
+
+INTEGER_LIMIT = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
+
+LIVE, KEEP, KEPT = 0, 1, 2
+"""`retain`: an ordinary message; one to be kept for late joiners; a kept one, told to a late joiner."""
+
+PLAIN_KEYS = frozenset({"topic", "sequence", "at", "length", "count", "lengths"})
+"""What an entry has when no option is set, which is worth asking first: it is the usual case."""
+
+BLOCK = 32
+"""Payloads cut apart by one call of `struct`: enough to forget the call's cost, few enough to cache per length."""
+
+
+class MalformedBundleError(ValueError):
+    """A peer's bundle is not well-formed; the message is the cause. Never leaves the topics layer."""
+
+
+class Group:
+    """Messages of one topic, alike but for their payloads. `length` is None when their lengths differ.
+
+    `at` is in microseconds since 1970, `lifespan_ms` None for messages that are never too old.
+    """
+
+    __slots__ = ("at", "json", "length", "lifespan_ms", "payloads", "retain", "sequence", "topic", "type")
+
+    def __init__(
+        self,
+        topic: str,
+        sequence: int,
+        at: int,
+        payloads: list[bytes],
+        length: int | None,
+        type: str | None = None,
+        json: bool = False,
+        retain: int = LIVE,
+        lifespan_ms: int | None = None,
+    ) -> None:
+        self.topic = topic
+        self.sequence = sequence
+        self.at = at
+        self.payloads = payloads
+        self.length = length
+        self.type = type
+        self.json = json
+        self.retain = retain
+        self.lifespan_ms = lifespan_ms
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload."""
+        return sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
+
+    def part(self, start: int, stop: int) -> Group:
+        """The messages from `start` to before `stop` as a group of their own."""
+        payloads = self.payloads[start:stop]
+        return Group(
+            self.topic,
+            self.sequence + start,
+            self.at,
+            payloads,
+            common_length(payloads),
+            self.type,
+            self.json,
+            self.retain,
+            self.lifespan_ms,
+        )
+
+    def is_continued_by(self, other: Group) -> bool:
+        """Whether `other` can be appended: the same topic and options, and the next sequence number."""
+        return (
+            other.topic == self.topic
+            and other.sequence == self.sequence + len(self.payloads)
+            and other.type == self.type
+            and other.json == self.json
+            and other.retain == self.retain
+            and other.lifespan_ms == self.lifespan_ms
+        )
+
+    def merge(self, other: Group) -> None:
+        """Append a group that continues this one."""
+        self.payloads += other.payloads
+        if self.length != other.length:
+            self.length = None
+
+    def entry(self) -> dict[str, Any]:
+        """This group in the index."""
+        entry: dict[str, Any] = {"topic": self.topic, "sequence": self.sequence, "at": self.at}
+        if self.length is None:
+            entry["lengths"] = list(map(len, self.payloads))
+        else:
+            entry["length"] = self.length
+            if len(self.payloads) > 1:
+                entry["count"] = len(self.payloads)
+        if self.type is not None:
+            entry["type"] = self.type
+        if self.json:
+            entry["json"] = 1
+        if self.retain:
+            entry["retain"] = self.retain
+        if self.lifespan_ms is not None:
+            entry["lifespan"] = self.lifespan_ms
+        return entry
+
+
+def common_length(payloads: list[bytes]) -> int | None:
+    """The length that all payloads have, or None if they differ."""
+    lengths = set(map(len, payloads))
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def encode(groups: Sequence[Group]) -> bytes:
+    """One bundle of these groups."""
+    index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
+    if len(groups) == 1:
+        return b"".join([index, *groups[0].payloads])
+    return b"".join(chain([index], *[group.payloads for group in groups]))
+
+
+def decode(body: bytes) -> list[Group]:
+    """The groups of a bundle, strictly checked; raises MalformedBundleError, at a cost bounded by len(body)."""
+    end = body.find(b"\n", 0, INDEX_LIMIT)
+    if end < 0:
+        raise MalformedBundleError("no index")
+    try:
+        index = orjson.loads(body[:end])
+    except orjson.JSONDecodeError:
+        raise MalformedBundleError("index is not JSON") from None
+    entries = index.get("groups") if type(index) is dict else None
+    if type(entries) is not list or not 1 <= len(entries) <= BUNDLE_MESSAGES:
+        raise MalformedBundleError("no groups")
+    groups = []
+    start = end + 1
+    room = BUNDLE_MESSAGES
+    for entry in entries:
+        if type(entry) is not dict:
+            raise MalformedBundleError("group is not an object")
+        payloads, length, start = _cut(body, start, entry, room)
+        room -= len(payloads)
+        groups.append(_group(entry, payloads, length))
+    if start != len(body):
+        raise MalformedBundleError("lengths do not add up")
+    return groups
+
+
+def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[list[bytes], int | None, int]:
+    """A group's payloads (at most `room`), which begin at `start`; their common length, and where they end."""
+    lengths = entry.get("lengths")
+    if lengths is not None:
+        if type(lengths) is not list or not 1 <= len(lengths) <= room or set(map(type, lengths)) != {int}:
+            raise MalformedBundleError("malformed lengths")
+        if min(lengths) < 0 or start + sum(lengths) > len(body):
+            raise MalformedBundleError("lengths do not add up")
+        ends = list(accumulate(lengths, initial=start))
+        return [body[first:last] for first, last in pairwise(ends)], None, ends[-1]
+    length, count = entry.get("length"), entry.get("count", 1)
+    if type(length) is not int or type(count) is not int or length < 0 or not 1 <= count <= room:
+        raise MalformedBundleError("malformed lengths")
+    end = start + length * count
+    if end > len(body):
+        raise MalformedBundleError("lengths do not add up")
+    return _equal_parts(body, start, length, count), length, end
+
+
+def _equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]:
+    if count == 1:
+        return [body[start : start + length]]
+    if length == 0:
+        return [b""] * count
+    payloads: list[bytes] = []
+    rest = start
+    if count >= BLOCK and length <= BUNDLE_SIZE // BLOCK:
+        rest += count // BLOCK * BLOCK * length
+        payloads.extend(chain.from_iterable(_block(length).iter_unpack(memoryview(body)[start:rest])))
+    payloads.extend([body[first : first + length] for first in range(rest, start + length * count, length)])
+    return payloads
+
+
+@lru_cache(maxsize=256)
+def _block(length: int) -> struct.Struct:
+    """Unpacks BLOCK payloads of `length` bytes (at most 8 KiB; 1 kB of memory each)."""
+    return struct.Struct(f"{length}s" * BLOCK)
+
+
+def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> Group:
+    topic, sequence, at = entry.get("topic"), entry.get("sequence"), entry.get("at")
+    try:
+        check_topic(topic)  # type: ignore[arg-type]  # refuses what is not a string, too
+    except TopicError:
+        raise MalformedBundleError("malformed topic") from None
+    if type(sequence) is not int or not 1 <= sequence <= INTEGER_LIMIT + 1 - len(payloads):
+        raise MalformedBundleError("malformed sequence")
+    if type(at) is not int or not -INTEGER_LIMIT <= at <= INTEGER_LIMIT:
+        raise MalformedBundleError("malformed time")
+    group = Group(topic, sequence, at, payloads, length)  # type: ignore[arg-type]
+    if not entry.keys() <= PLAIN_KEYS:
+        _take_options(group, entry)
+    return group
+
+
+def _take_options(group: Group, entry: dict[str, Any]) -> None:
+    """Set what is set only when it is needed."""
+    tag, json = entry.get("type"), entry.get("json", 0)
+    retain, lifespan = entry.get("retain", LIVE), entry.get("lifespan")
+    if tag is not None and (type(tag) is not str or not 1 <= len(tag.encode()) <= TYPE_LIMIT):
+        raise MalformedBundleError("malformed type")
+    if type(json) is not int or not 0 <= json <= 1:
+        raise MalformedBundleError("malformed json")
+    if type(retain) is not int or not LIVE <= retain <= (KEPT if len(group.payloads) == 1 else KEEP):
+        raise MalformedBundleError("malformed retain")
+    if lifespan is not None and (type(lifespan) is not int or not 0 <= lifespan <= INTEGER_LIMIT):
+        raise MalformedBundleError("malformed lifespan")
+    group.type, group.json, group.retain, group.lifespan_ms = tag, json == 1, retain, lifespan

@@ -1,0 +1,337 @@
+"""Publish and subscribe: topic names to and from peers.
+
+Down: a publication gets its sequence number and goes, bundled with others, to the peers whose interest matches,
+and to this endpoint's own subscriptions. Up: bundles are taken apart and go to the subscriptions that match. The
+last values of topics are kept for late joiners (see `retained.py`).
+
+A replay, that is, a kept value told to a late joiner, reaches a subscription only if it has not seen that value:
+whatever was heard is remembered, and a new subscription is given what is remembered. So a replay of something
+remembered has been seen by all, and one of anything else by none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from math import ceil, inf
+from typing import Any
+
+import orjson
+
+from glue.contract import (
+    Delivery,
+    Downward,
+    Event,
+    Inbound,
+    News,
+    PeerAdded,
+    PeerInterest,
+    PeerRemoved,
+    Publication,
+    Request,
+    Subscribe,
+    Unsubscribe,
+    Upward,
+)
+from glue.errors import ConfigurationError
+from glue.topics.bundle import INTEGER_LIMIT, KEEP, KEPT, LIVE, Group, MalformedBundleError, common_length, decode
+from glue.topics.names import check_pattern, check_topic, check_type
+from glue.topics.outbox import Outbox
+from glue.topics.peers import Peers
+from glue.topics.published import PublishedTopics
+from glue.topics.retained import RetainedValue, RetainedValues
+from glue.topics.subscriptions import Subscriptions
+
+
+class Topics:
+    """The topics layer of one endpoint, in one life (`incarnation`) of it."""
+
+    def __init__(self, *, endpoint_id: str, incarnation: int, name: str) -> None:
+        self.statistics: Counter[str] = Counter()
+        self._endpoint_id = endpoint_id
+        self._incarnation = incarnation
+        self._name = name
+        self._subscriptions = Subscriptions()
+        self._peers = Peers(self.statistics)
+        self._published = PublishedTopics(self._peers.table, self.statistics)
+        self._retained = RetainedValues()  # this endpoint's own
+        self._heard = RetainedValues()
+        self._outbox = Outbox()
+        # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
+        self._local: list[tuple[float, Delivery]] = []
+        self._local_size = 0
+
+    # ---------------------------------------------------------------------------------------------- the layer
+
+    @property
+    def deadline(self) -> float:
+        """At once while there is something for oneself; this layer arms no timers."""
+        return -inf if self._local else inf
+
+    @property
+    def backlog(self) -> int:
+        """Bytes on their way to oneself."""
+        return self._local_size
+
+    def fit(self, size: int) -> int:
+        """Best-effort bundles fit one frame; anything reliable may have any size."""
+        self._outbox.frame_size = size
+        return size
+
+    def subscribers(self, topic: str) -> Sequence[str]:
+        """Ids of the peers whose announced interests match `topic`, sorted. Raises TopicError."""
+        check_topic(topic)
+        return self._peers.index.match(topic)
+
+    def receive(self, now: float, items: list[Upward]) -> tuple[list[Event], list[Downward]]:
+        """Bundles become deliveries; news of peers is noted and passed on."""
+        up: list[Event] = []
+        down: list[Downward] = []
+        if self._local:
+            self._take_local(now, up)
+        for item in items:
+            if isinstance(item, Inbound):
+                self._take(now, item, up)
+            else:
+                self._note(now, item, down)
+                up.append(item)
+        return up, down
+
+    def send(self, now: float, items: list[Request]) -> list[Downward]:
+        """Publications become bundles, subscriptions interests; other orders are passed on in their place.
+
+        Raises TopicError or ConfigurationError before any item has an effect if one of them is wrong.
+        """
+        for item in items:
+            self._check(item)
+        down: list[Downward] = []
+        for item in items:
+            if isinstance(item, Publication):
+                self._publish(now, item)
+            elif isinstance(item, Subscribe):
+                self._subscribe(now, item)
+            elif isinstance(item, Unsubscribe):
+                self._subscriptions.remove(item.token)
+            else:
+                self._flush(down)
+                down.append(item)
+        self._flush(down)
+        return down
+
+    # ------------------------------------------------------------------------------------------------- down
+
+    def _check(self, item: Request) -> None:
+        if isinstance(item, Publication):
+            check_topic(item.topic)
+            if item.type is not None:
+                check_type(item.type)
+            if item.lifespan is not None and not 0 < item.lifespan < inf:
+                raise ConfigurationError(f"lifespan={item.lifespan!r}: expected a positive number of seconds")
+        elif isinstance(item, Subscribe):
+            check_pattern(item.pattern)
+
+    def _publish(self, now: float, item: Publication) -> None:
+        count = len(item.payloads)
+        if not count:
+            return
+        self.statistics["messages published"] += count
+        topic = self._published.topic(item.topic)
+        group = Group(
+            item.topic,
+            topic.sequence + 1,
+            int(item.published_at * 1e6),
+            item.payloads[:],
+            len(item.payloads[0]) if count == 1 else common_length(item.payloads),
+            item.type,
+            item.json,
+            KEEP if item.retain else LIVE,
+            None if item.lifespan is None else milliseconds(item.lifespan),
+        )
+        topic.sequence += count
+        expires = inf if item.lifespan is None else now + item.lifespan
+        if item.retain:
+            self._retain(group, expires)
+        tokens = self._subscriptions.index.match(item.topic)
+        if tokens:
+            self._deliver_to_self(group, expires, tokens)
+        route = self._peers.index.match(item.topic)
+        if route:
+            after = self._published.follow(topic, route) if item.reliable else ()
+            self._outbox.add(route, item.reliable, group, expires, after)
+        elif not tokens:
+            self.statistics["messages to nobody"] += count
+
+    def _retain(self, group: Group, expires: float) -> None:
+        """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
+        if not group.payloads[-1]:
+            self._retained.discard(group.topic, self._endpoint_id)
+            return
+        value = retained(group, self._name, self._endpoint_id, self._incarnation, expires)
+        if not self._retained.put(value):
+            self.statistics["retained values refused: too many"] += 1
+
+    def _subscribe(self, now: float, item: Subscribe) -> None:
+        """Begin a subscription, with the values that its peers will not send again as they were heard before."""
+        self._subscriptions.add(item.token, item.pattern)
+        for values in (self._retained, self._heard):
+            for value in values.matching([item.pattern], now):
+                publisher = (value.publisher, value.publisher_id, value.incarnation)
+                for delivery in self._deliveries(kept(value), *publisher, (item.token,)):
+                    self._queue(delivery, value.expires, len(value.payload))
+
+    def _flush(self, down: list[Downward]) -> None:
+        interest = self._subscriptions.interest()
+        if interest is not None:
+            down.append(interest)
+            for topic in self._heard.topics(interest.removed):
+                if not self._subscriptions.index.find(topic):
+                    self._heard.drop(topic)  # from now on it would grow stale unnoticed
+        down += self._outbox.flush()
+
+    # ------------------------------------------------------------------------------------------- to oneself
+
+    def _deliver_to_self(self, group: Group, expires: float, tokens: tuple[Hashable, ...]) -> None:
+        size = group.size
+        live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
+        live.retain = LIVE
+        for delivery in self._deliveries(live, self._name, self._endpoint_id, self._incarnation, tokens):
+            self._queue(delivery, expires, size)
+            size = 0
+
+    def _queue(self, delivery: Delivery, expires: float, size: int) -> None:
+        self.statistics["messages to oneself"] += len(delivery.payloads)
+        self._local.append((expires, delivery))
+        self._local_size += size
+
+    def _take_local(self, now: float, up: list[Event]) -> None:
+        for expires, delivery in self._local:
+            if expires < now:
+                self.statistics["messages expired"] += len(delivery.payloads)
+            else:
+                up.append(delivery)
+        self._local.clear()
+        self._local_size = 0
+
+    # --------------------------------------------------------------------------------------------------- up
+
+    def _take(self, now: float, item: Inbound, up: list[Event]) -> None:
+        name = self._peers.name(item.peer)
+        for body in item.bodies:
+            try:
+                groups = decode(body)
+            except MalformedBundleError as error:
+                self.statistics[f"malformed bundle: {error}"] += 1
+                continue
+            for group in groups:
+                tokens = self._wanted(now, item, name, group)
+                if tokens:
+                    self.statistics["messages received"] += len(group.payloads)
+                    up += self._deliveries(group, name, item.peer, item.incarnation, tokens)
+
+    def _wanted(self, now: float, item: Inbound, name: str, group: Group) -> tuple[Hashable, ...]:
+        """The subscriptions that a group is for; none if it is too old, or a replay already seen."""
+        tokens = self._subscriptions.index.match(group.topic)
+        if not tokens:
+            self.statistics["messages not subscribed to"] += len(group.payloads)
+        elif group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
+            self.statistics["messages expired"] += len(group.payloads)
+            return ()
+        elif group.retain and not self._remember(now, item, name, group):
+            self.statistics["retained values seen before"] += 1
+            return ()
+        return tokens
+
+    def _remember(self, now: float, item: Inbound, name: str, group: Group) -> bool:
+        """Keep a peer's retained value for later subscriptions; False for a replay of what is remembered."""
+        known = self._heard.get(group.topic, item.peer)
+        last = group.sequence + len(group.payloads) - 1
+        if known is not None and known.covers(item.incarnation, last):
+            return group.retain != KEPT
+        if not group.payloads[-1]:
+            self._heard.discard(group.topic, item.peer)
+            return True
+        expires = inf if group.lifespan_ms is None else now - item.age + group.lifespan_ms / 1000
+        forgotten = self._heard.put_anyway(retained(group, name, item.peer, item.incarnation, expires))
+        if forgotten:
+            self.statistics["retained values forgotten: too many"] += forgotten
+        return True
+
+    def _deliveries(
+        self, group: Group, name: str, endpoint_id: str, incarnation: int, tokens: tuple[Hashable, ...]
+    ) -> list[Delivery]:
+        """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
+        runs: list[tuple[int, Sequence[Any]]] = [(group.sequence, group.payloads)]
+        if group.json:
+            runs = decoded(group.payloads, group.sequence)
+            missing = len(group.payloads) - sum(len(values) for _, values in runs)
+            if missing:
+                self.statistics["malformed JSON payload"] += missing
+        replayed = group.retain == KEPT
+        at = group.at / 1e6
+        return [
+            Delivery(group.topic, values, group.type, name, endpoint_id, incarnation, sequence, at, replayed, tokens)
+            for sequence, values in runs
+        ]
+
+    # ------------------------------------------------------------------------------------------------- news
+
+    def _note(self, now: float, news: News, down: list[Downward]) -> None:
+        if isinstance(news, PeerInterest):
+            added = self._peers.change(news)
+            if added:
+                self._replay(now, news.peer, added)
+                self._flush(down)
+        elif isinstance(news, PeerAdded):
+            self._peers.add(news)
+        elif isinstance(news, PeerRemoved):
+            self._peers.remove(news)
+
+    def _replay(self, now: float, peer: str, patterns: list[str]) -> None:
+        """Send a peer the values kept for what it is now interested in."""
+        route = (peer,)
+        for value in self._retained.matching(patterns, now):
+            group = kept(value)
+            if value.expires < inf:
+                group.lifespan_ms = milliseconds(value.expires - now)
+            after = self._published.follow(self._published.topic(value.topic), route)
+            self._outbox.add(route, True, group, value.expires, after)
+            self.statistics["retained values replayed"] += 1
+
+
+def retained(group: Group, name: str, endpoint_id: str, incarnation: int, expires: float) -> RetainedValue:
+    """The last message of a group as a value to keep."""
+    sequence = group.sequence + len(group.payloads) - 1
+    payload = group.payloads[-1]
+    return RetainedValue(
+        group.topic, payload, name, endpoint_id, incarnation, sequence, group.at, group.type, group.json, expires
+    )
+
+
+def kept(value: RetainedValue) -> Group:
+    """A kept value as a group of its own, marked as such."""
+    size = len(value.payload)
+    return Group(value.topic, value.sequence, value.at, [value.payload], size, value.type, value.json, KEPT)
+
+
+def milliseconds(seconds: float) -> int:
+    """A lifespan for the index: rounded up, and no more than it can say (285,000 years)."""
+    return ceil(min(seconds * 1000, INTEGER_LIMIT))
+
+
+def decoded(payloads: list[bytes], sequence: int) -> list[tuple[int, Sequence[Any]]]:
+    """JSON documents to values, as runs (number of the first, values) around those that are malformed."""
+    try:
+        return [(sequence, [orjson.loads(payload) for payload in payloads])]
+    except orjson.JSONDecodeError:
+        pass
+    runs: list[tuple[int, Sequence[Any]]] = []
+    values: list[Any] = []
+    for number, payload in enumerate(payloads, sequence):
+        try:
+            values.append(orjson.loads(payload))
+        except orjson.JSONDecodeError:
+            values = []
+            continue
+        if len(values) == 1:
+            runs.append((number, values))
+    return runs

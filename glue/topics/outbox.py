@@ -1,0 +1,132 @@
+"""What goes to the same peers goes together: gathers groups of messages into as few bundles as possible.
+
+One bundle is open for each set of peers and reliability. It closes when it is full and at `flush`, which ends
+every turn, so that nothing waits for company: an idle publisher sends each message at once, a busy one finds many
+of them in one turn.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+
+import orjson
+
+from glue.contract import Outbound
+from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, encode
+
+Route = tuple[str, ...]
+"""Ids of the peers that messages go to, sorted."""
+
+
+class Bundle:
+    """An open bundle. `size` is at least what it will have when encoded."""
+
+    __slots__ = ("after", "count", "expires", "groups", "peers", "reliable", "size")
+
+    def __init__(self, peers: Route, reliable: bool) -> None:
+        self.peers = peers
+        self.reliable = reliable
+        self.groups: list[Group] = []
+        self.size = 0
+        self.count = 0
+        self.expires = 0.0
+        self.after: tuple[Route, ...] = ()
+
+    def take(self, group: Group, limit: int, expires: float, after: tuple[Route, ...]) -> bool:
+        """Take a group and its payloads, for good, if it fits; an empty bundle takes any single message.
+
+        A group that continues the last one is merged into it.
+        """
+        last = self.groups[-1] if self.groups else None
+        if last is not None and not last.is_continued_by(group):
+            last = None
+        size, messages = cost(group, last), len(group.payloads)
+        fits = self.size + size <= limit and self.count + messages <= BUNDLE_MESSAGES
+        if not fits and (self.groups or messages > 1):
+            return False
+        if last is None:
+            self.groups.append(group)
+        else:
+            last.merge(group)
+        self.size += size
+        self.count += messages
+        self.expires = max(self.expires, expires)
+        if after:
+            self.after = tuple(dict.fromkeys(self.after + after))
+        return True
+
+    def outbound(self) -> Outbound:
+        """The bundle, encoded; it lives as long as the longest-lived of its messages."""
+        body = encode(self.groups)
+        return Outbound(self.peers, [body], reliable=self.reliable, expires=self.expires, after=self.after)
+
+
+class Outbox:
+    """Groups in, Outbounds out. `frame_size`: the largest best-effort bundle, so that none is fragmented."""
+
+    __slots__ = ("_closed", "_open", "frame_size")
+
+    def __init__(self) -> None:
+        self.frame_size = BUNDLE_SIZE
+        self._open: dict[tuple[Route, bool], Bundle] = {}
+        self._closed: list[Bundle] = []
+
+    def add(self, peers: Route, reliable: bool, group: Group, expires: float, after: tuple[Route, ...]) -> None:
+        """Send a group to peers; it may be merged and split, its messages keep their order."""
+        limit = BUNDLE_SIZE if reliable else self.frame_size
+        if self._bundle(peers, reliable).take(group, limit, expires, after):
+            return
+        sizes = map(len, group.payloads)
+        if group.length is None:
+            sizes = map(LENGTH_SIZE.__add__, sizes)
+        ends = list(accumulate(sizes, initial=0))
+        start = 0
+        while start < len(group.payloads):
+            bundle = self._bundle(peers, reliable)
+            stop = bisect_right(ends, ends[start] + limit - bundle.size - entry_size(group)) - 1
+            stop = min(stop, start + BUNDLE_MESSAGES - bundle.count)
+            part = group.part(start, max(stop, start + 1))
+            if bundle.take(part, limit, expires, after):
+                start += len(part.payloads)
+            else:
+                self._closed.append(self._open.pop((peers, reliable)))
+
+    def flush(self) -> list[Outbound]:
+        """Close everything; returns what was closed since the last flush, in order for each set of peers."""
+        if not self._open:
+            return []
+        done = [bundle.outbound() for bundle in (*self._closed, *self._open.values())]
+        self._closed.clear()
+        self._open.clear()
+        return done
+
+    def _bundle(self, peers: Route, reliable: bool) -> Bundle:
+        key = (peers, reliable)
+        bundle = self._open.get(key)
+        if bundle is None:
+            bundle = self._open[key] = Bundle(peers, reliable)
+        return bundle
+
+
+def entry_size(group: Group) -> int:
+    """Bytes of a group in a bundle, at most, but for payloads and their lengths."""
+    return GROUP_SIZE + text_size(group.topic) + (0 if group.type is None else text_size(group.type))
+
+
+def cost(group: Group, last: Group | None) -> int:
+    """Bytes that a group adds to a bundle, at most, if it is merged into the last one there, or into none."""
+    size = group.size
+    if last is None:
+        size += entry_size(group)
+        listed = 0 if group.length is not None else len(group.payloads)
+    elif last.length is not None and last.length == group.length:
+        listed = 0
+    else:  # from now on the index lists each length
+        listed = len(group.payloads) + (0 if last.length is None else len(last.payloads))
+    return size + LENGTH_SIZE * listed
+
+
+def text_size(text: str) -> int:
+    """Bytes of a string in JSON."""
+    return len(orjson.dumps(text))

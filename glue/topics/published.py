@@ -1,0 +1,83 @@
+"""What this endpoint published on each topic so far: the last sequence number, and the peers it went to.
+
+The numbers make a message's identity: (endpoint, incarnation, topic, sequence). The peers keep the order: below,
+each set of peers is a stream of its own, so when a topic moves to another set, its next message must wait for
+what the same receivers still have to get from the streams it was in before (`Outbound.after`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from glue.topics.outbox import Route
+from glue.topics.recent import Recent
+
+PUBLISHED_TOPICS = 32_768
+"""Topics in each of two generations; one that 32,768 others followed may be forgotten. Some 300 bytes each: 20 MB."""
+
+FORGOTTEN_ROUTES = 256
+"""Sets of peers that forgotten topics went to: more than transport keeps streams for."""
+
+
+class PublishedTopic:
+    """`sequence` is the last number given; `sent` the sets of peers it went to, the newest last."""
+
+    __slots__ = ("sent", "sequence")
+
+    def __init__(self, sequence: int, sent: tuple[Route, ...]) -> None:
+        self.sequence = sequence
+        self.sent = sent
+
+
+class PublishedTopics:
+    """The topics published to. `peers` is the table, kept by another, of the peers there are now."""
+
+    __slots__ = ("_forgotten", "_peers", "_sequence", "_statistics", "_topics")
+
+    def __init__(self, peers: Mapping[str, Any], statistics: Counter[str]) -> None:
+        self._peers = peers
+        self._statistics = statistics
+        self._topics: Recent[str, PublishedTopic] = Recent(PUBLISHED_TOPICS, self._forget)
+        self._sequence = 0  # the last number of any forgotten topic
+        self._forgotten: tuple[Route, ...] = ()  # where forgotten topics went
+
+    def topic(self, name: str) -> PublishedTopic:
+        """The record of a topic.
+
+        A new one counts from 1. Once topics have been forgotten, it counts from behind the highest of their
+        numbers, since it may be one of them: an identity is never used twice.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = PublishedTopic(self._sequence, self._forgotten)
+            self._topics.put(name, topic)
+        return topic
+
+    def follow(self, topic: PublishedTopic, route: Route) -> tuple[Route, ...]:
+        """Note that the topic goes to `route` now; returns the sets of peers that it must not overtake."""
+        if topic.sent and topic.sent[-1] == route:
+            return ()
+        after = tuple(before for before in topic.sent if before != route and not set(route).isdisjoint(before))
+        topic.sent = self._still_needed((*topic.sent, route))
+        return after
+
+    def _still_needed(self, sent: Iterable[Route]) -> tuple[Route, ...]:
+        """Those sets that are the last one for any peer there is: at most one a peer."""
+        needed: list[Route] = []
+        covered: set[str] = set()
+        for route in reversed(tuple(sent)):
+            if not needed or any(peer in self._peers and peer not in covered for peer in route):
+                needed.append(route)
+                covered.update(route)
+        return tuple(reversed(needed))
+
+    def _forget(self, topics: Iterable[PublishedTopic]) -> None:
+        routes = dict.fromkeys(self._forgotten)
+        for topic in topics:
+            self._statistics["topics forgotten"] += 1
+            self._sequence = max(self._sequence, topic.sequence)
+            routes.update(dict.fromkeys(topic.sent))
+        present = [route for route in routes if not self._peers.keys().isdisjoint(route)]
+        self._forgotten = tuple(present[-FORGOTTEN_ROUTES:])

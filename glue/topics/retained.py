@@ -1,0 +1,140 @@
+"""The last values of topics, for those who come late.
+
+One value is kept per topic and publisher. A publisher keeps its own, to tell them to late joiners; everyone keeps
+those heard from peers, for its own late subscriptions. The two differ in what happens when the table is full: a
+publisher refuses further values, since each kept one is a promise; what was heard is a cache, and forgets the
+topic that has not changed for longest.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from math import inf
+
+from glue.topics.index import Index
+from glue.topics.names import is_wildcard
+
+RETAINED_VALUES = 65_536
+"""Values kept: with 16 MB of bookkeeping."""
+
+RETAINED_SIZE = 64 << 20
+"""Bytes of payloads and topics kept: what a small device can spare, and 1 kB for each of 65,536 topics."""
+
+
+class RetainedValue:
+    """A message kept, with its identity. `at` is in microseconds since 1970; `expires` in monotonic seconds."""
+
+    __slots__ = (
+        "at", "expires", "incarnation", "json", "payload", "publisher", "publisher_id", "sequence", "topic", "type",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        payload: bytes,
+        publisher: str,
+        publisher_id: str,
+        incarnation: int,
+        sequence: int,
+        at: int,
+        type: str | None = None,
+        json: bool = False,
+        expires: float = inf,
+    ) -> None:
+        self.topic = topic
+        self.payload = payload
+        self.publisher = publisher
+        self.publisher_id = publisher_id
+        self.incarnation = incarnation
+        self.sequence = sequence
+        self.at = at
+        self.type = type
+        self.json = json
+        self.expires = expires
+
+    @property
+    def size(self) -> int:
+        """Bytes it counts for."""
+        return len(self.payload) + len(self.topic)
+
+    def covers(self, incarnation: int, sequence: int) -> bool:
+        """Whether this is that message of the same publisher and topic, or one published after it."""
+        return self.incarnation == incarnation and self.sequence >= sequence
+
+
+class RetainedValues:
+    """Values by topic and publisher, bounded by number and bytes."""
+
+    __slots__ = ("_count", "_size", "_topics")
+
+    def __init__(self) -> None:
+        self._topics: OrderedDict[str, dict[str, RetainedValue]] = OrderedDict()  # the latest change last
+        self._count = 0
+        self._size = 0
+
+    def get(self, topic: str, publisher_id: str) -> RetainedValue | None:
+        """The value kept of this publisher."""
+        values = self._topics.get(topic)
+        return values.get(publisher_id) if values else None
+
+    def put(self, value: RetainedValue) -> bool:
+        """Keep a value in place of its publisher's former one, which is dropped even if there is no room."""
+        self.discard(value.topic, value.publisher_id)
+        if self._count >= RETAINED_VALUES or self._size + value.size > RETAINED_SIZE:
+            return False
+        self._topics.setdefault(value.topic, {})[value.publisher_id] = value
+        self._topics.move_to_end(value.topic)
+        self._count += 1
+        self._size += value.size
+        return True
+
+    def put_anyway(self, value: RetainedValue) -> int:
+        """Keep a value, forgetting older ones for it; returns how many were forgotten."""
+        forgotten = 0
+        if value.size > RETAINED_SIZE:
+            self.discard(value.topic, value.publisher_id)
+            return 1
+        while not self.put(value):
+            forgotten += self.drop(next(iter(self._topics)))
+        return forgotten
+
+    def discard(self, topic: str, publisher_id: str) -> None:
+        """Forget this publisher's value, if there is one."""
+        values = self._topics.get(topic)
+        value = values.pop(publisher_id, None) if values else None
+        if value is None:
+            return
+        self._count -= 1
+        self._size -= value.size
+        if not values:
+            del self._topics[topic]
+
+    def drop(self, topic: str) -> int:
+        """Forget all values of a topic; returns how many."""
+        publishers = list(self._topics.get(topic, ()))
+        for publisher_id in publishers:
+            self.discard(topic, publisher_id)
+        return len(publishers)
+
+    def topics(self, patterns: Iterable[str]) -> list[str]:
+        """Topics with values that match any of these patterns; looks at all topics only for a wildcard."""
+        index: Index[str] = Index()
+        found: dict[str, None] = {}
+        wildcards = False
+        for pattern in patterns:
+            if is_wildcard(pattern):
+                index.add(pattern, pattern)
+                wildcards = True
+            elif pattern in self._topics:
+                found[pattern] = None
+        if wildcards:
+            found.update(dict.fromkeys(topic for topic in self._topics if index.find(topic)))
+        return list(found)
+
+    def matching(self, patterns: Iterable[str], now: float) -> Iterator[RetainedValue]:
+        """Values of topics that match any of these patterns, but for those that have expired."""
+        for topic in self.topics(patterns):
+            for value in self._topics[topic].values():
+                if value.expires >= now:
+                    yield value

@@ -1,0 +1,61 @@
+"""What this endpoint's application subscribed to, and which of it the peers have been told.
+
+Several subscriptions may share a pattern; peers hear of a pattern when its first one begins and when its last one
+ends. Changes gather until `interest` is asked for, so that a batch of them is announced at once, and a pattern
+that comes and goes within it not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from glue.contract import Interest
+from glue.topics.index import Index
+
+
+class Subscriptions:
+    """Tokens and their patterns; `index` answers which tokens a topic goes to, in the order of subscribing."""
+
+    __slots__ = ("_announced", "_changed", "_number", "_numbers", "_patterns", "_users", "index")
+
+    def __init__(self) -> None:
+        self._patterns: dict[Hashable, str] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._number = 0
+        self._users: dict[str, int] = {}
+        self._changed: dict[str, None] = {}
+        self._announced: set[str] = set()
+        self.index: Index[Hashable] = Index(key=self._numbers.__getitem__)
+
+    def add(self, token: Hashable, pattern: str) -> None:
+        """Begin a subscription; a token in use moves to the new pattern."""
+        self.remove(token)
+        self._number += 1
+        self._numbers[token] = self._number
+        self._patterns[token] = pattern
+        self._users[pattern] = self._users.get(pattern, 0) + 1
+        self._changed[pattern] = None
+        self.index.add(pattern, token)
+
+    def remove(self, token: Hashable) -> None:
+        """End a subscription; one that has ended already is let be."""
+        pattern = self._patterns.pop(token, None)
+        if pattern is None:
+            return
+        self.index.remove(pattern, token)
+        del self._numbers[token]
+        self._users[pattern] -= 1
+        if not self._users[pattern]:
+            del self._users[pattern]
+        self._changed[pattern] = None
+
+    def interest(self) -> Interest | None:
+        """What to announce since it was last asked for."""
+        if not self._changed:
+            return None
+        added = [p for p in self._changed if p in self._users and p not in self._announced]
+        removed = [p for p in self._changed if p not in self._users and p in self._announced]
+        self._changed.clear()
+        self._announced.update(added)
+        self._announced.difference_update(removed)
+        return Interest(added, removed) if added or removed else None

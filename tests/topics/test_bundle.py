@@ -1,0 +1,226 @@
+"""The wire format: what it looks like, that it comes back as it went, and that nothing else is taken."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glue.topics.bundle import (
+    BUNDLE_MESSAGES,
+    INDEX_LIMIT,
+    KEEP,
+    KEPT,
+    LIVE,
+    Group,
+    MalformedBundleError,
+    common_length,
+    decode,
+    encode,
+)
+from glue.topics.outbox import Outbox
+
+AT = 1_700_000_000_000_000
+
+
+def group_of(topic: str, payloads: list[bytes], sequence: int = 1, **options: Any) -> Group:
+    return Group(topic, sequence, AT, payloads, common_length(payloads), **options)
+
+
+def content(group: Group) -> tuple[Any, ...]:
+    return (
+        group.topic,
+        group.sequence,
+        group.at,
+        group.payloads,
+        group.type,
+        group.json,
+        group.retain,
+        group.lifespan_ms,
+    )
+
+
+def test_a_bundle_reads_as_documented() -> None:
+    equal = group_of("t/16", [b"ab", b"cd"], sequence=100)
+    mixed = group_of("é", [b"1", b"", b"[]"], type="T", json=True, retain=KEEP, lifespan_ms=1500)
+    assert encode([equal, mixed]).decode() == (
+        '{"groups":[{"topic":"t/16","sequence":100,"at":1700000000000000,"length":2,"count":2},'
+        '{"topic":"é","sequence":1,"at":1700000000000000,"lengths":[1,0,2],"type":"T","json":1,"retain":1,'
+        '"lifespan":1500}]}\nabcd1[]'
+    )
+
+
+def test_a_lone_small_message_gets_less_than_100_bytes_of_index() -> None:
+    assert len(encode([group_of("t/16", [bytes(64)], sequence=100)])) < 64 + 100
+
+
+texts = st.text(st.characters(blacklist_characters="+#\0", blacklist_categories=["Cs"]), min_size=1, max_size=8)
+payload_lists = st.one_of(
+    st.lists(st.binary(max_size=20), min_size=1, max_size=100),
+    st.builds(lambda payload, count: [payload] * count, st.binary(max_size=20), st.integers(1, 200)),
+)
+lone = st.builds(
+    lambda topic, payload: group_of(topic, [payload], retain=KEPT, json=True), texts, st.binary(max_size=20)
+)
+groups_of_any_kind = st.one_of(
+    lone,
+    st.builds(
+        group_of,
+        texts,
+        payload_lists,
+        st.integers(1, 2**53 - 1000),
+        type=st.none() | texts,
+        json=st.booleans(),
+        retain=st.sampled_from([LIVE, KEEP]),
+        lifespan_ms=st.none() | st.integers(0, 2**53 - 1),
+    ),
+)
+
+
+@given(st.lists(groups_of_any_kind, min_size=1, max_size=6))
+def test_what_is_encoded_comes_back(groups: list[Group]) -> None:
+    assert [content(group) for group in decode(encode(groups))] == [content(group) for group in groups]
+
+
+@given(st.lists(groups_of_any_kind, min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_a_damaged_bundle_raises_nothing_but_its_own_error(groups: list[Group], luck: random.Random) -> None:
+    body = bytearray(encode(groups))
+    for _ in range(luck.randint(1, 8)):
+        position = luck.randrange(len(body))
+        kind = luck.randrange(3)
+        if kind == 0:
+            body[position] = luck.randrange(256)
+        elif kind == 1:
+            del body[position : position + luck.randint(1, 20)]
+        else:
+            body[position:position] = luck.choice([b"-", b"9", b"null", b"]", b"{", b'"', b"\n", b"1e9", b"\xff"])
+        body = body or bytearray(b"x")
+    try:
+        decoded = decode(bytes(body))
+    except MalformedBundleError:
+        return
+    assert sum(len(payload) for group in decoded for payload in group.payloads) < len(body)
+
+
+def bundle(entry: dict[str, Any], payload: bytes = b"abcd") -> bytes:
+    """A bundle of one group that is sound but for what `entry` says; None takes a key away."""
+    sound = {"topic": "t", "sequence": 1, "at": AT, "length": 4}
+    return orjson.dumps({"groups": [{k: v for k, v in (sound | entry).items() if v is not None}]}) + b"\n" + payload
+
+
+HOSTILE: dict[str, bytes] = {
+    "empty": b"",
+    "no newline": b'{"groups":[]}',
+    "not JSON": b"hello\n",
+    "not an object": b"[]\n",
+    "no groups": b"{}\n",
+    "empty groups": b'{"groups":[]}\n',
+    "groups no list": b'{"groups":{"topic":1}}\n',
+    "group no object": b'{"groups":[[]]}\n',
+    "deep": b"[" * 100_000 + b"\n",
+    "NaN": b'{"groups":[{"topic":"t","sequence":NaN,"at":1,"length":0}]}\n',
+    "lone surrogate": b'{"groups":[{"topic":"\\ud800","sequence":1,"at":1,"length":0}]}\n',
+    "index too long": b" " * INDEX_LIMIT + bundle({}),
+    "too many groups": b'{"groups":[' + b"1," * BUNDLE_MESSAGES + b"1]}\n",
+    "no topic": bundle({"topic": None}),
+    "topic a number": bundle({"topic": 1}),
+    "topic empty": bundle({"topic": ""}),
+    "topic with wildcard": bundle({"topic": "a/#"}),
+    "topic with NUL": bundle({"topic": "a\0"}),
+    "topic too long": bundle({"topic": "x" * 65_536}),
+    "sequence zero": bundle({"sequence": 0}),
+    "sequence true": bundle({"sequence": True}),
+    "sequence float": bundle({"sequence": 1.0}),
+    "sequence huge": b'{"groups":[{"topic":"t","sequence":' + b"9" * 100_000 + b',"at":1,"length":0}]}\n',
+    "sequence past the end": bundle({"sequence": 2**53 - 1, "length": 1, "count": 4}),
+    "no time": bundle({"at": None}),
+    "time a float": bundle({"at": 1.5}),
+    "no length": bundle({"length": None}),
+    "length negative": bundle({"length": -4}),
+    "length too small": bundle({"length": 3}),
+    "length too large": bundle({"length": 5}),
+    "length 2**64 - 1": bundle({"length": 2**64 - 1}),
+    "count zero": bundle({"count": 0}),
+    "count negative": bundle({"length": -2, "count": -2}),
+    "count huge": bundle({"length": 0, "count": 2**63}, b""),
+    "count of nothing": bundle({"length": 0, "count": BUNDLE_MESSAGES + 1}, b""),
+    "count a string": bundle({"count": "1"}),
+    "lengths empty": bundle({"lengths": []}, b""),
+    "lengths no list": bundle({"lengths": 4}),
+    "lengths negative": bundle({"lengths": [5, -1]}),
+    "lengths true": bundle({"lengths": [3, True]}),
+    "lengths nested": bundle({"lengths": [[4]]}),
+    "lengths short": bundle({"lengths": [1, 2]}),
+    "lengths long": bundle({"lengths": [1, 4]}),
+    "lengths huge": bundle({"lengths": [2**63, 2**63]}),
+    "lengths too many": bundle({"lengths": [0] * (BUNDLE_MESSAGES + 1)}, b""),
+    "type empty": bundle({"type": ""}),
+    "type too long": bundle({"type": "é" * 128}),
+    "type a number": bundle({"type": 1}),
+    "json 2": bundle({"json": 2}),
+    "json true": bundle({"json": True}),
+    "retain 3": bundle({"retain": 3}),
+    "retain negative": bundle({"retain": -1}),
+    "several kept values": bundle({"retain": KEPT, "length": 2, "count": 2}),
+    "lifespan negative": bundle({"lifespan": -1}),
+    "lifespan a float": bundle({"lifespan": 0.5}),
+    "trailing bytes": bundle({}) + b"x",
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_bundle_is_refused(body: bytes) -> None:
+    with pytest.raises(MalformedBundleError):
+        decode(body)
+
+
+def test_the_sound_bundle_that_the_hostile_ones_are_made_of_is_taken() -> None:
+    assert decode(bundle({}))[0].payloads == [b"abcd"]
+    assert decode(bundle({"sequence": 2**53 - 4, "length": 1, "count": 4}))[0].sequence == 2**53 - 4
+    assert len(decode(bundle({"length": 0, "count": BUNDLE_MESSAGES}, b""))[0].payloads) == BUNDLE_MESSAGES
+
+
+def test_messages_claimed_by_many_groups_are_bounded_together() -> None:
+    entry = {"topic": "t", "sequence": 1, "at": AT, "length": 0, "count": BUNDLE_MESSAGES // 2}
+    assert len(decode(orjson.dumps({"groups": [entry] * 2}) + b"\n")) == 2
+    with pytest.raises(MalformedBundleError):
+        decode(orjson.dumps({"groups": [entry] * 2 + [entry | {"count": 1}]}) + b"\n")
+
+
+def test_unknown_keys_of_a_later_version_are_ignored() -> None:
+    assert decode(bundle({"colour": {"deep": [1]}}))[0].payloads == [b"abcd"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 64, 100, BUNDLE_MESSAGES])
+@pytest.mark.parametrize("length", [0, 1, 16])
+def test_equal_payloads_are_cut_apart_whatever_their_number(count: int, length: int) -> None:
+    payloads = [number.to_bytes(length, "big") if length > 1 else bytes(length) for number in range(count)]
+    assert decode(encode([group_of("t", payloads)]))[0].payloads == payloads
+
+
+@given(st.lists(st.tuples(groups_of_any_kind, st.integers(1, 3)), min_size=1, max_size=12), st.integers(200, 3000))
+def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
+    published: list[tuple[Group, int]], frame_size: int
+) -> None:
+    outbox = Outbox()
+    outbox.frame_size = frame_size
+    sent: dict[str, list[bytes]] = {}
+    for group, copies in published:
+        for copy in range(copies):
+            payloads = list(group.payloads)
+            more = Group(group.topic, copy * len(payloads) + 1, AT, payloads, group.length, group.type)
+            sent.setdefault(group.topic, []).extend(payloads)
+            outbox.add(("peer",), False, more, 1.0, ())
+    arrived: dict[str, list[bytes]] = {}
+    for outbound in outbox.flush():
+        body = outbound.bodies[0]
+        groups = decode(body)
+        assert len(body) <= frame_size or sum(len(group.payloads) for group in groups) == 1
+        for group in groups:
+            arrived.setdefault(group.topic, []).extend(group.payloads)
+    assert arrived == sent
+    assert outbox.flush() == []
