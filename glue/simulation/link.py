@@ -1,0 +1,144 @@
+"""One direction between two hosts: what its conditions and its luck make of each datagram.
+
+Datagrams that left together and arrive together stay together: they are handed on as one train, as a
+kernel's receive offload does, and those that luck took out of it travel apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+from glue.simulation.conditions import FRAME_OVERHEAD, Conditions
+from glue.simulation.host import Host
+from glue.simulation.luck import Luck
+
+Fate = Literal[
+    "arrived", "lost", "queue full", "cut", "sender down", "receiver down", "buffer full", "unknown destination"
+]
+"""What became of a datagram: exactly one of these, once it is known."""
+
+Arrival = tuple[float, bytes, int]
+"""True time, the datagrams end to end, and the length of each but the last."""
+
+
+class Port:
+    """A transmitter that takes time for each byte, with a queue of bounded length before it (drop tail)."""
+
+    __slots__ = ("_busy_until", "queue", "rate")
+
+    def __init__(self, rate: float, queue: float) -> None:
+        self.rate = rate
+        self.queue = queue
+        self._busy_until = 0.0
+
+    def departures(self, now: float, data: bytes, segment: int) -> list[float | None]:
+        """When each of these datagrams will have left; None for those that found the queue full."""
+        return [self._departure(now, len(datagram)) for datagram in split(data, segment)]
+
+    def _departure(self, now: float, size: int) -> float | None:
+        start = max(now, self._busy_until)
+        if start - now > self.queue:
+            return None
+        self._busy_until = start + (size + FRAME_OVERHEAD) / self.rate
+        return self._busy_until
+
+
+class Link:
+    """What happens on the way from `source` to `destination`, and the counts of what happened.
+
+    Every datagram counts once as "sent", each copy that luck made of it once as "duplicated"; and each of
+    them, when its fate is known, once under that `Fate`. Beside that there are "held back" and "corrupted",
+    and "sent bytes" and "arrived bytes" of payload.
+    """
+
+    __slots__ = (
+        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "is_blocked", "is_partitioned", "port",
+        "source",
+    )  # fmt: skip
+
+    def __init__(self, source: Host, destination: Host, seed: int) -> None:
+        self.source = source
+        self.destination = destination
+        self.counts: Counter[str] = Counter()
+        self.is_blocked = False
+        self.is_partitioned = False
+        self.port: Port | None = None
+        self._conditions = Conditions()
+        self._is_plain = True
+        self._luck = Luck(seed, f"link {source.address} {destination.address}")
+        self._is_bad = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing passes at all."""
+        return self.is_blocked or self.is_partitioned
+
+    def set_conditions(self, conditions: Conditions, port: Port | None) -> None:
+        """From now on treat datagrams so; they have left through `port` if there is one."""
+        self._conditions = conditions
+        self._is_plain = conditions.is_plain
+        self.port = port
+        self._is_bad = False
+
+    def carry(
+        self, now: float, data: bytes, segment: int, departures: list[float | None] | None
+    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
+        """Send datagrams on their way, which leave now or at `departures`: those that arrive, those that do not."""
+        conditions, strikes = self._conditions, self._luck.strikes
+        if self._is_plain:
+            return [(now + conditions.delay, data, segment)], []
+        together: dict[float, list[bytes]] = {}
+        copies: list[Arrival] = []
+        missing: list[tuple[bytes, Fate]] = []
+        for number, datagram in enumerate(split(data, segment)):
+            # Every luck is tried for every datagram, also for a lost one: so none shifts another's numbers.
+            is_lost, is_held_back = self._loses(), strikes("reorder", conditions.reorder)
+            jitter = self._jitter("jitter")
+            copy_jitter = self._jitter("jitter of the copy") if strikes("duplicate", conditions.duplicate) else None
+            flip = self._luck.draw("corrupt bit") if strikes("corrupt", conditions.corrupt) else None
+            departure = now if departures is None else departures[number]
+            if departure is None or is_lost:
+                missing.append((datagram, "queue full" if departure is None else "lost"))
+                continue
+            if flip is not None and datagram:
+                self.counts["corrupted"] += 1
+                datagram = flipped(datagram, int(flip * 8 * len(datagram)))
+            time = departure + conditions.delay
+            if copy_jitter is not None:
+                self.counts["duplicated"] += 1
+                copies.append((time + copy_jitter, datagram, len(datagram) or 1))
+            if is_held_back:
+                self.counts["held back"] += 1
+                time += conditions.reorder_delay
+            together.setdefault(time + jitter, []).append(datagram)
+        arrivals = [(time, b"".join(datagrams), segment) for time, datagrams in together.items()]
+        return arrivals + copies, missing
+
+    def _loses(self) -> bool:
+        burst, strikes = self._conditions.burst, self._luck.strikes
+        is_lost = strikes("loss", self._conditions.loss)
+        if burst is not None:
+            if strikes("burst", burst.leave if self._is_bad else burst.enter):
+                self._is_bad = not self._is_bad
+            if self._is_bad:
+                is_lost = strikes("loss in a burst", burst.loss)
+        return is_lost
+
+    def _jitter(self, purpose: str) -> float:
+        jitter = self._conditions.jitter
+        return jitter * self._luck.draw(purpose) if jitter else 0.0
+
+
+def flipped(datagram: bytes, bit: int) -> bytes:
+    """The datagram with this one bit of it changed."""
+    changed = bytearray(datagram)
+    changed[bit >> 3] ^= 1 << (bit & 7)
+    return bytes(changed)
+
+
+def split(data: bytes, segment: int) -> list[bytes]:
+    """The datagrams of a train; no data at all is one empty datagram, as for a socket."""
+    if len(data) <= segment:
+        return [data]
+    return [data[start : start + segment] for start in range(0, len(data), segment)]
