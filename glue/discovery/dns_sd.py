@@ -1,0 +1,101 @@
+"""Discovery where multicast is blocked but DNS-SD is at hand: the addresses come from a registry.
+
+The registry only brings endpoints together. Announcements, leases and interests then go by unicast between the
+addresses found, by the same protocol as over multicast.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+
+from glue.contract import Downward, Inbound, Leave, Outbound, Upward
+from glue.discovery.layer import Discovery
+from glue.discovery.peers import PeerInfo
+from glue.discovery.registry import Registry
+
+POLL_INTERVAL = 0.25  # seconds between looks into the registry: soon enough for a newcomer, four cheap calls a second
+
+
+class ServiceDiscovery:
+    """A discovery layer whose peers are found through a registry.
+
+    Without one it only hears from those who have its address; `attach` gives it one, once the address by which
+    this endpoint is to be registered is known.
+    """
+
+    backlog = 0
+
+    def __init__(
+        self,
+        *,
+        endpoint_id: str,
+        incarnation: int,
+        name: str,
+        announce_interval: float = 1.0,
+        lease_intervals: float = 5.0,
+        random: Random,
+        registry: Registry | None = None,
+    ) -> None:
+        """As for `Discovery`; the registry is this layer's from now on, which closes it when the endpoint leaves."""
+        self._discovery = Discovery(
+            endpoint_id=endpoint_id,
+            incarnation=incarnation,
+            name=name,
+            announce_interval=announce_interval,
+            lease_intervals=lease_intervals,
+            random=random,
+            multicast=False,
+        )
+        self._registry: Registry | None = None
+        self._poll_at = 0.0
+        if registry is not None:
+            self.attach(registry)
+
+    def attach(self, registry: Registry) -> None:
+        """Register this endpoint and look for others in this registry."""
+        registry.register()
+        self._registry = registry
+
+    @property
+    def deadline(self) -> float:
+        """When `receive` must be called (monotonic seconds)."""
+        return self._discovery.deadline if self._registry is None else min(self._discovery.deadline, self._poll_at)
+
+    @property
+    def statistics(self) -> Counter[str]:
+        """What happened so far, by cause."""
+        return self._discovery.statistics
+
+    @property
+    def peers(self) -> Mapping[str, PeerInfo]:
+        """The known peers by id, as they are now."""
+        return self._discovery.peers
+
+    def fit(self, size: int) -> int:
+        """As for `Discovery`."""
+        return self._discovery.fit(size)
+
+    def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
+        """As for `Discovery`; and who is new in the registry is contacted."""
+        contacts = self._poll(now)
+        up, down = self._discovery.receive(now, items)
+        return up, contacts + down
+
+    def send(self, now: float, items: list[Downward]) -> list[Outbound]:
+        """As for `Discovery`; with the order to leave, the registry is closed, which may take a second."""
+        down = self._discovery.send(now, items)
+        if self._registry is not None and any(isinstance(item, Leave) for item in items):
+            self._registry.close()
+            self._registry = None
+        return down
+
+    def _poll(self, now: float) -> list[Outbound]:
+        if self._registry is None or now < self._poll_at:
+            return []
+        self._poll_at = now + POLL_INTERVAL
+        found, lost = self._registry.poll()
+        for address in lost:
+            self._discovery.forget(address)
+        return [frame for address in found for frame in self._discovery.contact(address)]

@@ -1,0 +1,341 @@
+"""Discovery: announce, listen, and translate endpoint ids to addresses.
+
+Each endpoint multicasts who it is and what it wants to hear: on start, whenever its interests change, and every
+interval. A newcomer is answered at once by unicast, so that both know each other within one round trip. Any
+datagram of a peer renews its lease; a peer silent for half of it is probed, so that lost announcements alone
+hardly ever remove it. Data passes through: up only from current lives of known peers, down to their addresses.
+
+Time is counted on a clock of the layer's own, which stands still while the driver is late: a peer is never
+lost because this endpoint was suspended and could not listen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+import orjson
+
+from glue.contract import Address, Downward, Inbound, Interest, Leave, NameClash, Outbound, PeerInterest, Upward
+from glue.discovery.announcer import Announcer
+from glue.discovery.correspondence import Correspondence
+from glue.discovery.membership import Membership
+from glue.discovery.peers import WANT_DELAY, Peer, PeerInfo
+from glue.discovery.wire import (
+    ANNOUNCE,
+    ANSWER,
+    GOODBYE,
+    KEY,
+    OPERATIONS,
+    PROBE,
+    WANT,
+    Announcement,
+    Envelope,
+    Operations,
+    frame,
+)
+from glue.errors import ConfigurationError
+
+CONTACT_LIMIT = 1024  # addresses announced to by unicast; as many as there may be peers
+CLASHES = 64  # other lives under this endpoint's id that are told of
+MAX_NAME = 512  # bytes that the name may take as JSON, so that it fits in the smallest announcement
+KEPT_BODY = 2048  # bytes of a peer's last announcement, kept to recognize it when it is repeated
+ROUNDING = 1e-6  # seconds by which a timer may be early, so that no call is in vain for a rounding error
+
+PRESENT, LEFT = "present", "left"
+
+
+class Discovery:
+    """The discovery layer of one endpoint, over multicast or, with `multicast=False`, over unicast alone."""
+
+    backlog = 0
+
+    def __init__(
+        self,
+        *,
+        endpoint_id: str,
+        incarnation: int,
+        name: str,
+        announce_interval: float = 1.0,
+        lease_intervals: float = 5.0,
+        random: Random,
+        multicast: bool = True,
+    ) -> None:
+        """Without multicast, peers are found at the addresses given to `contact`, or they find this endpoint.
+
+        Raises ConfigurationError for a name that takes more than 512 bytes as JSON.
+        """
+        if len(orjson.dumps(name)) > MAX_NAME:
+            raise ConfigurationError(f"name={name!r} takes more than {MAX_NAME} bytes as JSON; choose a shorter one")
+        self.statistics: Counter[str] = Counter()
+        self._id = endpoint_id
+        self._incarnation = incarnation
+        self._interval = announce_interval
+        self._lease_intervals = lease_intervals
+        self._multicast = multicast
+        self._announcer = Announcer(name, announce_interval, random)
+        self._members = Membership(self.statistics, random)
+        self._letters = Correspondence(self._announcer, multicast, self.statistics, random)
+        self._contacts: dict[Address, None] = {}
+        self._clashes: set[int] = set()
+        self._state: str | None = None  # before the first call; then PRESENT, then LEFT
+        self._paused = 0.0  # by how much the layer's clock is behind the driver's
+        self._check_at = math.inf  # when the first of the peers needs attention
+        self._up: list[Upward] = []
+        self._handlers: dict[str, Callable[[float, Inbound, Envelope, bytes], None]] = {
+            ANNOUNCE: self._on_announcement,
+            ANSWER: self._on_announcement,
+            PROBE: self._on_announcement,
+            WANT: self._on_want,
+            OPERATIONS: self._on_operations,
+            GOODBYE: self._on_goodbye,
+        }
+
+    # ---------------------------------------------------------------------------------------- the contract
+
+    @property
+    def deadline(self) -> float:
+        """When `receive` must be called (monotonic seconds)."""
+        return min(self._announcer.due, self._check_at) + self._paused
+
+    @property
+    def peers(self) -> Mapping[str, PeerInfo]:
+        """The known peers by id, as they are now."""
+        return {id: peer.info(self._paused) for id, peer in self._members.table.items()}
+
+    def fit(self, size: int) -> int:
+        """Told the largest frame (bytes), return the largest body above: as much, for data gets no header here."""
+        self._announcer.fit(size)
+        return size
+
+    def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
+        """Data of known peers passes up, between the news; announcements and replies go down."""
+        now = self._listen(now)
+        up = self._up = []
+        table = self._members.table
+        for item in items:
+            if KEY in item.header:
+                self._control(now, item)
+                continue
+            peer = table.get(item.peer)
+            if peer is not None and peer.incarnation == item.incarnation:
+                peer.heard = now
+                up.append(item)
+            else:
+                self._members.refuse(item)
+        if now >= self._announcer.due:
+            self._announce(now)
+        if now >= self._check_at:
+            self._attend(now)
+        return up, self._letters.take()
+
+    def send(self, now: float, items: list[Downward]) -> list[Outbound]:
+        """Data goes to addresses; interests are announced at once, and so is leaving."""
+        now = self._listen(now)
+        for item in items:
+            if isinstance(item, Outbound):
+                self._route(item)
+            elif isinstance(item, Interest):
+                self._change(now, item)
+            elif isinstance(item, Leave):
+                self._leave()
+            else:
+                self.statistics["order not understood"] += 1
+        if now >= self._announcer.due:
+            self._announce(now)
+        return self._letters.take()
+
+    def contact(self, address: Address) -> list[Outbound]:
+        """Announce to this address, too, from now on; returns what goes down at once."""
+        if address in self._contacts:
+            return []
+        if len(self._contacts) >= CONTACT_LIMIT:
+            self.statistics["contact refused"] += 1
+            return []
+        self._contacts[address] = None
+        return [frame((), address, Envelope(ANNOUNCE), self._announcer.calm_body)] if self._state == PRESENT else []
+
+    def forget(self, address: Address) -> None:
+        """No longer announce to this address for its own sake; a peer there stays for its lease."""
+        self._contacts.pop(address, None)
+
+    def _listen(self, now: float) -> float:
+        """The time on the layer's clock: never later than the next timer, however late the call is."""
+        if self._state is None:
+            self._state = PRESENT
+            self._announcer.due = now
+        due = min(self._announcer.due, self._check_at)
+        time = now - self._paused
+        if time < due - ROUNDING:
+            return time
+        if time > due + self._interval:
+            self.statistics["suspended"] += 1
+        self._paused = now - due
+        return due
+
+    # ----------------------------------------------------------------------------------------- going down
+
+    def _route(self, item: Outbound) -> None:
+        table = self._members.table
+        if item.peers:
+            peer = table.get(item.peers[0])
+            if peer is None:
+                self.statistics["unknown destination"] += len(item.bodies)
+            else:
+                item.address = peer.address
+                self._letters.outbox.append(item)
+        elif self._multicast:
+            item.address = None
+            self._letters.outbox.append(item)
+        else:
+            self._letters.outbox += [
+                Outbound((peer.id,), item.bodies, dict(item.header), item.reliable, item.expires, (), peer.address)
+                for peer in table.values()
+            ]
+
+    def _change(self, now: float, item: Interest) -> None:
+        if self._state == LEFT:
+            return
+        unknown = self._announcer.change(now, item)
+        if unknown:
+            self.statistics["unknown interest withdrawn"] += unknown
+
+    def _leave(self) -> None:
+        if self._state == LEFT:
+            return
+        self._state = LEFT
+        self._announcer.due = self._check_at = math.inf
+        for _ in range(2):  # in datagrams of their own, for any may be lost
+            if self._multicast:
+                self._letters.outbox.append(frame((), None, Envelope(GOODBYE)))
+            else:
+                self._letters.outbox += [
+                    frame((peer.id,), peer.address, Envelope(GOODBYE)) for peer in self._members.table.values()
+                ]
+
+    def _announce(self, now: float) -> None:
+        """To all: by multicast or to each peer, and to each contact."""
+        body = self._announcer.announce(now)
+        if self._multicast:
+            self._letters.outbox.append(frame((), None, Envelope(ANNOUNCE), body))
+        strangers = dict(self._contacts)
+        for peer in self._members.table.values():
+            is_contact = peer.address in self._contacts
+            strangers.pop(peer.address, None)
+            if is_contact or not self._multicast:
+                self._letters.send(now, peer, ANNOUNCE, body, is_free=is_contact)
+        self._letters.outbox += [frame((), address, Envelope(ANNOUNCE), body) for address in strangers]
+
+    # ------------------------------------------------------------------------------------------- going up
+
+    def _control(self, now: float, item: Inbound) -> None:
+        envelope = Envelope.parse(item.header[KEY])
+        if envelope is None or item.address is None:
+            self.statistics["malformed header"] += len(item.bodies)
+        elif envelope.kind not in self._handlers:
+            self.statistics["unknown kind"] += len(item.bodies)
+        elif item.peer == self._id:
+            self._clash(item, envelope)
+        elif self._state != LEFT:
+            handler = self._handlers[envelope.kind]
+            for body in item.bodies:
+                handler(now, item, envelope, body)
+
+    def _clash(self, item: Inbound, envelope: Envelope) -> None:
+        """Something under this endpoint's own id."""
+        if item.incarnation == self._incarnation:
+            self.statistics["own datagram"] += len(item.bodies)
+            return
+        self.statistics["name clash"] += len(item.bodies)
+        announcement = Announcement.parse(item.bodies[0]) if item.bodies else None
+        if announcement is None or item.incarnation in self._clashes or len(self._clashes) >= CLASHES:
+            return
+        assert item.address is not None
+        self._clashes.add(item.incarnation)
+        self._up.append(NameClash(announcement.name, item.incarnation, item.address))
+
+    def _on_announcement(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        address = item.address
+        assert address is not None
+        peer = self._members.current(item)
+        is_new = peer is None
+        if peer is None or body != peer.body:
+            announcement = Announcement.parse(body)
+            if announcement is None:
+                self.statistics["malformed body"] += 1
+                return
+            if peer is None:
+                peer = self._members.admit(now, item, announcement.name, address, self._up)
+                if peer is None:
+                    return
+            self._learn(now, peer, announcement)
+            peer.body = body if len(body) <= KEPT_BODY else b""
+        if address != peer.address:
+            peer.move(address, self._members.new_token())
+        self._letters.hear(now, peer, item, envelope)
+        if envelope.called == self._id:
+            self._letters.answer(now, peer)
+        elif envelope.kind == ANSWER:
+            peer.answer_at = math.inf  # it knows this endpoint
+        elif is_new:
+            self._letters.welcome(now, peer, len(self._members.table))
+        self._converse(now, peer, envelope)
+
+    def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        peer = self._members.current(item)
+        if peer is None:
+            self._members.refuse(item)
+            return
+        self._letters.hear(now, peer, item, envelope)
+        self._converse(now, peer, envelope)
+
+    def _on_operations(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        peer = self._members.current(item)
+        if peer is None:
+            self._members.refuse(item)
+            return
+        operations = Operations.parse(body)
+        if operations is None:
+            self.statistics["malformed body"] += 1
+            return
+        self._letters.hear(now, peer, item, envelope)
+        before = peer.follower.want
+        self._report(peer, *peer.follower.received(operations))
+        if peer.follower.want != before:
+            peer.want_delay = WANT_DELAY
+            peer.want_at = now if operations.last else now + WANT_DELAY
+        self._converse(now, peer, envelope)
+
+    def _on_goodbye(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        self._members.dismiss(item, self._up)
+
+    def _learn(self, now: float, peer: Peer, announcement: Announcement) -> None:
+        peer.name = announcement.name
+        peer.follow_interval(announcement.interval, self._lease_intervals)
+        was_behind = peer.follower.is_behind
+        self._report(peer, *peer.follower.announced(announcement))
+        if not was_behind:
+            peer.want_at, peer.want_delay = now, WANT_DELAY
+
+    def _report(self, peer: Peer, added: Sequence[str], removed: Sequence[str]) -> None:
+        if added or removed:
+            self._up.append(PeerInterest(peer.id, added, removed))
+
+    def _converse(self, now: float, peer: Peer, envelope: Envelope) -> None:
+        """Give what the peer wants and ask for what is missing."""
+        if envelope.want is not None:
+            self._letters.serve(now, peer, *envelope.want)
+        self._letters.ask(now, peer)
+        self._check_at = min(self._check_at, peer.wake_at)
+
+    def _attend(self, now: float) -> None:
+        """Look after the peers that need it now."""
+        peers = self._members.table
+        for peer in [peer for peer in peers.values() if peer.wake_at <= now]:
+            if now >= peer.heard + peer.lease:
+                self._members.expire(now, peer, self._up)
+            else:
+                self._letters.attend(now, peer)
+        self._check_at = min((peer.wake_at for peer in peers.values()), default=math.inf)

@@ -1,0 +1,91 @@
+"""Who is a peer: which lives are taken in, which are current, and which are over.
+
+Of an endpoint id one life (incarnation) is current at a time: the last one that was not known before. Whoever
+it followed stays dead, however long its datagrams were under way. The exception is a life that never said
+goodbye: if it still announces when its successor is gone, it must be alive, and is taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from random import Random
+
+from glue.contract import Address, Inbound, PeerAdded, PeerRemoved, Upward
+from glue.discovery.follower import Budget, Follower
+from glue.discovery.peers import PastLives, Peer
+from glue.discovery.wire import TOKEN_BITS
+
+PEER_LIMIT = 1024
+"""Peers known at once; newcomers beyond are refused. With few interests a record takes some 3 kB: 3 MB."""
+
+QUARANTINE = 10.0
+"""Seconds from when a life was followed by another until it may be taken back: longer than any datagram is under
+way, so that only what still announces comes back (two programs under one name, of which one has left)."""
+
+
+class Membership:
+    """The table of peers, and the rules of who enters and leaves it; both are told in `news`."""
+
+    def __init__(self, statistics: Counter[str], random: Random) -> None:
+        self.table: dict[str, Peer] = {}
+        self._statistics = statistics
+        self._random = random
+        self._past = PastLives()
+        self._budget = Budget(statistics)
+
+    def current(self, item: Inbound) -> Peer | None:
+        """The peer from whose current life this comes; None if it is from no current life."""
+        peer = self.table.get(item.peer)
+        return peer if peer is not None and peer.incarnation == item.incarnation else None
+
+    def refuse(self, item: Inbound) -> None:
+        """Count what comes from no current life."""
+        if self._past.returns_at(item.peer, item.incarnation) is not None:
+            cause = "past life"
+        elif item.peer in self.table:
+            cause = "unannounced life"
+        else:
+            cause = "unknown peer"
+        self._statistics[cause] += len(item.bodies)
+
+    def admit(self, now: float, item: Inbound, name: str, address: Address, news: list[Upward]) -> Peer | None:
+        """Take in a life that announces itself and is not current; None if it is refused, the cause being counted."""
+        predecessor = self.table.get(item.peer)
+        returns_at = self._past.returns_at(item.peer, item.incarnation)
+        if returns_at is not None and (predecessor is not None or now < returns_at):
+            self._statistics["clash" if now >= returns_at else "past life"] += 1
+            return None
+        if predecessor is not None:
+            self._remove(predecessor, "restarted", now + QUARANTINE, news)
+        elif len(self.table) >= PEER_LIMIT:
+            self._statistics["peer table full"] += 1
+            return None
+        self._past.forget(item.peer, item.incarnation)
+        follower = Follower(self._budget)
+        peer = Peer(item.peer, item.incarnation, name, address, self.new_token(), follower, now)
+        self.table[peer.id] = peer
+        news.append(PeerAdded(peer.id, peer.incarnation, name, address, restarted=predecessor is not None))
+        return peer
+
+    def expire(self, now: float, peer: Peer, news: list[Upward]) -> None:
+        """Remove a peer that was silent for its lease; it may return at once."""
+        self._remove(peer, "expired", now, news)
+
+    def dismiss(self, item: Inbound, news: list[Upward]) -> None:
+        """This life said goodbye: it never returns, even if it is not known (its announcement may still come)."""
+        peer = self.current(item)
+        if peer is not None:
+            self._remove(peer, "goodbye", math.inf, news)
+        else:
+            self._past.bury(item.peer, item.incarnation, math.inf)
+
+    def new_token(self) -> int:
+        """A number by which a peer can prove that it receives at its address; not 0."""
+        return self._random.randrange(1, 1 << TOKEN_BITS)
+
+    def _remove(self, peer: Peer, reason: str, returns_at: float, news: list[Upward]) -> None:
+        del self.table[peer.id]
+        peer.follower.release()
+        self._past.bury(peer.id, peer.incarnation, returns_at)
+        news.append(PeerRemoved(peer.id, peer.incarnation, peer.name, reason))

@@ -1,0 +1,166 @@
+"""What discovery knows of the others: one record a living peer, and the past lives, which must not return.
+
+A record is a plain bag of fields that the layer works on; what it decides by itself is only when it next needs
+attention. All its times are on the layer's clock, which stands still while this endpoint does not listen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from glue.contract import Address
+from glue.discovery.follower import Follower
+
+MIN_INTERVAL = 0.01
+MAX_INTERVAL = 3600.0
+"""A peer's announced interval (seconds) is taken to be within these, whatever it says."""
+
+PROBES = 16
+"""Probes of a silent peer before it is given up.
+
+A peer with the default lease is lost falsely if its 5 announcements get lost and all its probes fail. At 20 %
+loss a probe and its answer get through with 0.8 x 0.8 = 64 %, so that happens with 0.2^5 x 0.36^16 = 3e-11 a
+window; 10 endpoints have 10 x 9 x 3,600 windows an hour, 200 have 1.4e8: false losses 1e-5 and 4e-3 an hour.
+(The announcements alone would give 100 an hour among 10.) With little loss nobody is probed but the dead.
+"""
+
+CREDIT_LIMIT = 2 * PROBES
+"""Datagrams that may be sent to an address from which none of our tokens came back: as many as came from it, up
+to this many at once. So nobody can make us send more to a victim than they sent themselves."""
+
+WANT_DELAY = 0.03  # seconds until missing operations are asked for again; doubles in vain up to
+MAX_WANT_DELAY = 0.25
+
+PAST_LIVES = 8
+PAST_PEERS = 4096
+"""Lives remembered a peer, and peers of whom they are: 8 x 4,096 entries of some 150 bytes are 5 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerInfo:
+    """A known peer, for whoever asks.
+
+    `last_heard` is in monotonic seconds; times in which this endpoint could not listen move it forward, too.
+    `interests` counts the patterns that the peer announced.
+    """
+
+    name: str
+    incarnation: int
+    address: Address
+    last_heard: float
+    interests: int
+
+
+class Peer:
+    """The current life of a peer.
+
+    Each of `answer_at`, `want_at` and `probe_at` is when that may be sent (again), `inf` for an answer that
+    is not owed. `token` is ours for it, `echo` its for us; it `is_verified` once it returned our token.
+    """
+
+    __slots__ = (
+        "address", "answer_at", "body", "credit", "echo", "follower", "heard", "id", "incarnation", "is_verified",
+        "lease", "name", "patience", "probe_at", "token", "want_at", "want_delay",
+    )  # fmt: skip
+
+    def __init__(
+        self, id: str, incarnation: int, name: str, address: Address, token: int, follower: Follower, now: float
+    ) -> None:
+        self.id = id
+        self.incarnation = incarnation
+        self.name = name
+        self.address = address
+        self.token = token
+        self.echo = 0
+        self.follower = follower
+        self.heard = now
+        self.lease = self.patience = math.inf
+        self.answer_at = math.inf
+        self.want_at = now
+        self.want_delay = WANT_DELAY
+        self.probe_at = -math.inf
+        self.body = b""
+        self.credit = 0
+        self.is_verified = False
+
+    def follow_interval(self, interval: float, lease_intervals: float) -> None:
+        """Set the lease after the interval it announced, and the patience, after which it is probed.
+
+        Patience ends half-way, but never before an announcement is overdue, and always before the lease.
+        """
+        interval = min(max(interval, MIN_INTERVAL), MAX_INTERVAL)
+        self.lease = lease_intervals * interval
+        self.patience = min(max(self.lease / 2, 1.25 * interval), 0.9 * self.lease)
+
+    def move(self, address: Address, token: int) -> None:
+        """It has another address now, which has yet to prove itself."""
+        self.address = address
+        self.token = token
+        self.credit = 0
+        self.is_verified = False
+
+    @property
+    def affordable(self) -> int:
+        """How many datagrams may be sent to its address now."""
+        return 1 << 32 if self.is_verified else self.credit
+
+    def pay(self) -> bool:
+        """Whether a datagram may be sent to its address; counted as sent."""
+        if self.affordable < 1:
+            return False
+        self.credit -= not self.is_verified
+        return True
+
+    def put_off_want(self, now: float) -> None:
+        """Nothing is to be asked for a while; each time in a row for longer."""
+        self.want_at = now + self.want_delay
+        self.want_delay = min(2 * self.want_delay, MAX_WANT_DELAY)
+
+    def info(self, paused: float) -> PeerInfo:
+        """As told to others, whose clock is `paused` seconds ahead of the layer's."""
+        return PeerInfo(self.name, self.incarnation, self.address, self.heard + paused, len(self.follower.patterns))
+
+    @property
+    def wake_at(self) -> float:
+        """When this peer next needs attention."""
+        return min(
+            self.answer_at,
+            self.want_at if self.follower.is_behind else math.inf,
+            max(self.heard + self.patience, self.probe_at),
+            self.heard + self.lease,
+        )
+
+
+class PastLives:
+    """Lives that ended, each with the time from which it may return; the longest ended are forgotten first."""
+
+    __slots__ = ("_peers",)
+
+    def __init__(self) -> None:
+        self._peers: OrderedDict[str, dict[int, float]] = OrderedDict()
+
+    def bury(self, peer: str, incarnation: int, returns_at: float) -> None:
+        """This life ended. From `returns_at` on (`inf`: never) it may return, if no other life is current."""
+        lives = self._peers.setdefault(peer, {})
+        self._peers.move_to_end(peer)
+        lives.pop(incarnation, None)
+        lives[incarnation] = returns_at
+        if len(lives) > PAST_LIVES:
+            del lives[next(iter(lives))]
+        if len(self._peers) > PAST_PEERS:
+            self._peers.popitem(last=False)
+
+    def returns_at(self, peer: str, incarnation: int) -> float | None:
+        """When this life may return; None if it did not end, as far as is known."""
+        lives = self._peers.get(peer)
+        return None if lives is None else lives.get(incarnation)
+
+    def forget(self, peer: str, incarnation: int) -> None:
+        """This life has returned."""
+        lives = self._peers.get(peer)
+        if lives is not None:
+            lives.pop(incarnation, None)
+            if not lives:
+                del self._peers[peer]

@@ -1,0 +1,195 @@
+"""Discovery's frames: how they are written, and how what a stranger sent is checked.
+
+The header says what a frame asks for and proves where its sender is: [token, echo, epoch, version, kind]. The
+kind stands last, so that the list never ends in an integer and all frames of a run have the same header. The
+body says who the sender is and what it wants to hear; it is one JSON object, the same for all receivers, and
+therefore encoded once.
+
+    kind         body               meaning
+    announce     announcement       I am here; tell me who you are if I am new to you
+    answer       announcement       I am here; no reply is expected
+    probe        announcement       one of you has been silent for long: answer me
+    want         (empty)            send me your interest operations from `version` of `epoch` on
+    operations   interest log       some of them
+    goodbye      (empty)            I go now
+
+A probe has one more field before its kind: the id of the endpoint that is to answer. Any frame but a goodbye
+may carry a want beside its own meaning; without one, epoch and version are null. `token` is a number that the
+sender chose for this receiver, `echo` the last token that it got from it (both 0 where there is none, as in a
+multicast). Who returns a token receives at the address from which it sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from glue.contract import Address, Header, Outbound
+from glue.discovery.interests import MAX_PATTERN, Log
+
+KEY = "discovery"
+
+ANNOUNCE = "announce"
+ANSWER = "answer"
+PROBE = "probe"
+WANT = "want"
+OPERATIONS = "operations"
+GOODBYE = "goodbye"
+
+TOKEN_BITS = 31
+MAX_INTEGER = 1 << 53  # the largest integer that every JSON reader keeps exactly
+MAX_NAME = 255  # bytes of UTF-8, as in the settings
+_OPERATIONS_KEY = b',"operations":['
+_OPERATIONS_ROOM = 96  # bytes of a frame beside its operations: keys, punctuation and 2 numbers of 16 digits are 80
+
+
+class Envelope:
+    """A frame's header. `want` is (epoch, version), `called` the id of the endpoint that is probed; else None."""
+
+    __slots__ = ("called", "echo", "kind", "token", "want")
+
+    def __init__(
+        self, kind: str, token: int = 0, echo: int = 0, want: tuple[int, int] | None = None, called: str | None = None
+    ) -> None:
+        self.kind = kind
+        self.token = token
+        self.echo = echo
+        self.want = want
+        self.called = called
+
+    def header(self) -> Header:
+        """As a new header."""
+        epoch, version = self.want or (None, None)
+        called = [] if self.called is None else [self.called]
+        return {KEY: [self.token, self.echo, epoch, version, *called, self.kind]}
+
+    @classmethod
+    def parse(cls, fields: Any) -> Envelope | None:
+        """From a header's list; None if it is malformed. Fields that a later version adds may precede the kind."""
+        if type(fields) is not list or len(fields) < 5:
+            return None
+        token, echo, epoch, version = fields[:4]
+        kind, called = fields[-1], fields[4] if fields[-1] == PROBE else None
+        if type(kind) is not str or not (_is_count(token) and _is_count(echo)):
+            return None
+        if epoch is None and version is None:
+            return cls(kind, token, echo, None, called)
+        if _is_count(epoch) and _is_count(version):
+            return cls(kind, token, echo, (epoch, version), called)
+        return None
+
+
+def frame(peers: tuple[str, ...], address: Address | None, envelope: Envelope, body: bytes = b"") -> Outbound:
+    """One frame of discovery on its way down."""
+    return Outbound(peers, [body], envelope.header(), reliable=False, address=address)
+
+
+class Announcement:
+    """Who the sender is, and the newest `operations` of its interest log (see `interests`).
+
+    `interval` in seconds as announced, not yet clamped. `version` counts the operations of `epoch` so far;
+    the first `base` of them sum up the epoch before, as it was at its version `previous`.
+    """
+
+    __slots__ = ("base", "epoch", "interval", "name", "operations", "previous", "version")
+
+    def __init__(
+        self, name: str, interval: float, epoch: int, version: int, previous: int, base: int, operations: list[str]
+    ) -> None:
+        self.name = name
+        self.interval = interval
+        self.epoch = epoch
+        self.version = version
+        self.previous = previous
+        self.base = base
+        self.operations = operations
+
+    @staticmethod
+    def encode(name: str, interval: float, log: Log, size: int) -> bytes:
+        """A body with as many of the log's newest operations as fit in `size` bytes."""
+        start = {
+            "name": name,
+            "interval_ms": round(interval * 1000),
+            "epoch": log.epoch,
+            "version": log.version,
+            "previous": log.previous,
+            "base": log.base,
+        }
+        head = orjson.dumps(start)[:-1]
+        return _with_operations(head, log.newest(size - len(head) - len(_OPERATIONS_KEY) - len("]}")))
+
+    @classmethod
+    def parse(cls, body: bytes) -> Announcement | None:
+        """From a body; None if it is malformed. Unknown keys are ignored."""
+        value = _object(body)
+        if value is None:
+            return None
+        name, operations = value.get("name"), value.get("operations")
+        numbers = [value.get(key) for key in ("interval_ms", "epoch", "version", "previous", "base")]
+        if not (all(map(_is_count, numbers)) and _is_name(name) and _are_operations(operations)):
+            return None
+        interval_ms, epoch, version, previous, base = numbers
+        if base > version or len(operations) > version:
+            return None
+        return cls(name, interval_ms / 1000, epoch, version, previous, base, operations)
+
+
+class Operations:
+    """A stretch of an interest log: `operations` of `epoch` from version `first` on, and whether more follow."""
+
+    __slots__ = ("epoch", "first", "last", "operations")
+
+    def __init__(self, epoch: int, first: int, last: bool, operations: list[str]) -> None:
+        self.epoch = epoch
+        self.first = first
+        self.last = last
+        self.operations = operations
+
+    @staticmethod
+    def encode(log: Log, first: int, size: int, limit: int) -> list[bytes]:
+        """At most `limit` bodies of at most `size` bytes: what the log holds from version `first` on."""
+        return [
+            _with_operations(orjson.dumps({"epoch": log.epoch, "first": first, "last": last})[:-1], operations)
+            for first, operations, last in log.frames(first, size - _OPERATIONS_ROOM, limit)
+        ]
+
+    @classmethod
+    def parse(cls, body: bytes) -> Operations | None:
+        """From a body; None if it is malformed. Unknown keys are ignored."""
+        value = _object(body)
+        if value is None:
+            return None
+        epoch, first, last = value.get("epoch"), value.get("first"), value.get("last")
+        operations = value.get("operations")
+        if not (_is_count(epoch) and _is_count(first) and type(last) is bool and _are_operations(operations)):
+            return None
+        return cls(epoch, first, last, operations)
+
+
+def _with_operations(head: bytes, operations: Sequence[bytes]) -> bytes:
+    return head + _OPERATIONS_KEY + b",".join(operations) + b"]}"
+
+
+def _object(body: bytes) -> Any:
+    """The JSON object that the body is, a dict; None if it is anything else."""
+    try:
+        value = orjson.loads(body)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_INTEGER
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and 0 < len(value.encode()) <= MAX_NAME
+
+
+def _are_operations(value: Any) -> bool:
+    return type(value) is list and all(
+        type(operation) is str and 2 <= len(operation) <= MAX_PATTERN and operation[0] in "+-" for operation in value
+    )
