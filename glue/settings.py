@@ -36,7 +36,7 @@ class Settings:
     announce_interval: float = setting(1.0, "seconds between announcements")
     lease_intervals: float = setting(5.0, "a peer silent for this many of its intervals is removed")
     message_limit: int = setting(256 << 20, "the largest message in bytes")
-    queue_limit: int = setting(16 << 20, "bytes published and not yet acknowledged, above which publish blocks")
+    queue_limit: int = setting(4 << 20, "bytes published and not yet acknowledged, above which publish blocks")
     receive_limit: int = setting(32 << 20, "bytes received and not yet handled, above which senders are stopped")
     receive_buffer: int = setting(32 << 20, "bytes of socket receive buffer to ask the kernel for")
     offload: bool = setting(True, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
@@ -49,7 +49,7 @@ class Settings:
         self._check(0.01 <= self.announce_interval <= 3600, "announce_interval", "0.01 to 3600 seconds")
         self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
         self._check(self.discovery in ("multicast", "dns-sd"), "discovery", "multicast or dns-sd")
-        self._check(self.name is None or 0 < len(self.name.encode()) <= 255, "name", "1 to 255 bytes of UTF-8")
+        self._check(self.name is None or 0 < _utf8_size(self.name) <= 255, "name", "1 to 255 bytes of UTF-8")
         for name in ("message_limit", "queue_limit", "receive_limit", "receive_buffer"):
             self._check(1 <= getattr(self, name) <= 1 << 40, name, "a positive number of bytes")
 
@@ -70,6 +70,14 @@ class Settings:
     def _origin(self, name: str) -> str:
         source = self.source(name)
         return f"{source} {variable(name)}" if source == "environment" else source
+
+
+def _utf8_size(text: str) -> int:
+    """Bytes of UTF-8; 0 for what has none, a lone surrogate."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return 0
 
 
 def variable(name: str) -> str:

@@ -18,7 +18,7 @@ FINISHED = 1024  # message numbers remembered per peer, so that late fragments d
 class Assembly:
     """One message under assembly."""
 
-    __slots__ = ("_fragments", "_since", "count", "held", "size", "total", "touched")
+    __slots__ = ("_ahead", "_in_order", "_since", "count", "held", "size", "total", "touched")
 
     def __init__(self, size: int, total: int) -> None:
         self.size = size
@@ -27,50 +27,58 @@ class Assembly:
         self.held = MESSAGE_COST  # bytes, bookkeeping included
         self.touched = 0.0  # when the newest fragment came
         self._since = math.inf  # when, as far as is known, the oldest fragment was handed to its sender
-        self._fragments: dict[int, bytes] = {}
+        self._in_order: list[bytes] = []  # the fragments from place 0 on, without a gap
+        self._ahead: dict[int, bytes] = {}  # those beyond the first gap, by place
 
     @property
     def complete(self) -> bool:
         """Whether every fragment is there."""
-        return len(self._fragments) == self.count
+        return len(self._in_order) == self.count
 
     def put(self, now: float, index: int, bodies: Sequence[bytes], age: float) -> int:
         """Add fragments from place `index` on; return how many were new. The first for a place wins."""
-        fragments, before = self._fragments, len(self._fragments)
         self.touched = now
         self._since = min(self._since, now - age)
-        if index == before and index not in fragments:  # the common case: in order, so nothing beyond is there
-            places = range(index, index + len(bodies))
-            if fragments.keys().isdisjoint(places):
-                fragments.update(zip(places, bodies, strict=True))
-                self.held += sum(map(len, bodies)) + FRAGMENT_COST * len(bodies)
-                return len(bodies)
-        for place, body in enumerate(bodies, index):
-            if place not in fragments:
-                fragments[place] = body
-                self.held += len(body) + FRAGMENT_COST
-        return len(fragments) - before
+        in_order, ahead = self._in_order, self._ahead
+        if index == len(in_order) and not ahead:
+            in_order += bodies
+            new = len(bodies)
+        else:
+            before = len(in_order) + len(ahead)
+            for place, body in enumerate(bodies, index):
+                if place >= len(in_order) and place not in ahead:
+                    ahead[place] = body
+            while ahead and (following := ahead.pop(len(in_order), None)) is not None:
+                in_order.append(following)
+            new = len(in_order) + len(ahead) - before
+        self.held += new * (self.size + FRAGMENT_COST)
+        return new
 
     def message(self, now: float) -> tuple[bytes, float]:
         """The whole message and its age in seconds."""
-        fragments = self._fragments
-        return b"".join([fragments[place] for place in range(self.count)]), now - self._since
+        return b"".join(self._in_order), now - self._since
 
 
 class Shelf:
-    """The messages of one life of a peer that are under assembly."""
+    """The messages of one life of a peer that are under assembly; the one untouched for longest comes first."""
 
-    __slots__ = ("_finished", "assemblies", "held", "incarnation")
+    __slots__ = ("_finished", "absent", "assemblies", "held", "incarnation")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.assemblies: dict[int, Assembly] = {}
+        self.absent = False  # whether discovery lost the peer
+        self.assemblies: OrderedDict[int, Assembly] = OrderedDict()
         self.held = 0  # bytes, bookkeeping included
         self._finished: OrderedDict[int, None] = OrderedDict()
 
     def finished(self, message: int) -> bool:
         """Whether a message was completed or given up lately."""
         return message in self._finished
+
+    def put(self, now: float, message: int, index: int, bodies: Sequence[bytes], age: float) -> int:
+        """Add fragments to a message; return how many were new."""
+        self.assemblies.move_to_end(message)
+        return self.assemblies[message].put(now, index, bodies, age)
 
     def finish(self, message: int) -> None:
         """A message is complete, or given up."""

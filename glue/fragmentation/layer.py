@@ -7,13 +7,17 @@ size, the last one shorter, each with this layer's entry "fragment": [message, s
 
 Coming up, fragments may arrive in any order, doubled, or never: over reliable transport they come in order,
 over best effort they come as they like. Each message under assembly knows exactly which of its fragments it
-has; the first one to arrive for a place wins.
+has; the first one to arrive for a place wins. A peer that discovery lost and found again in the same life goes on
+in the middle of a message, as transport does: what was acknowledged is not sent again.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import lru_cache
+from itertools import chain
+from struct import Struct
 from typing import Any
 
 from glue.contract import Downward, Inbound, Outbound, PeerRemoved, Upward
@@ -24,7 +28,17 @@ KEY = "fragment"
 PEER_FACTOR = 2  # a peer may have this many times message_limit under assembly, bookkeeping included
 TOTAL_FACTOR = 4  # and all peers together this many times
 EXPIRY = 30.0  # seconds without a new fragment; transport has resent for many times that long by then
+MESSAGE_NUMBERS = 10**6
+"""Numbers after which they start again: more than there can be messages of at least two frames in EXPIRY (that would be
+80 MB/s of the smallest), and few enough to stay short in each header."""
+BLOCK = 64  # fragments cut by one call of `struct`: enough to forget the call's cost
 _LIMIT = 1 << 53
+
+
+@lru_cache(maxsize=8)
+def _cutter(size: int) -> Struct:
+    """Cuts BLOCK fragments of `size` bytes in one call."""
+    return Struct(f"{size}s" * BLOCK)
 
 
 class Fragmentation:
@@ -66,9 +80,11 @@ class Fragmentation:
         size, total = self._frame, len(body)
         if total > self._limit:
             raise MessageTooLargeError(f"message of {total} bytes; message_limit is {self._limit}")
-        item.bodies = [body[at : at + size] for at in range(0, total, size)]
+        rest = total - total % (size * BLOCK)
+        item.bodies = list(chain.from_iterable(_cutter(size).iter_unpack(memoryview(body)[:rest])))
+        item.bodies += [body[at : at + size] for at in range(rest, total, size)]
         item.header[KEY] = [self._messages, size, total, 0]
-        self._messages += 1
+        self._messages = (self._messages + 1) % MESSAGE_NUMBERS
         self.statistics["messages fragmented"] += 1
         self.statistics["fragments sent"] += len(item.bodies)
 
@@ -80,7 +96,7 @@ class Fragmentation:
         for item in items:
             if item.__class__ is not Inbound:
                 if item.__class__ is PeerRemoved:
-                    self._drop_peer(item.peer)
+                    self._on_removed(item)
                 up.append(item)
             elif KEY in item.header:
                 self._on_fragments(now, item, up)
@@ -100,6 +116,7 @@ class Fragmentation:
         if shelf is None or shelf.incarnation != run.incarnation:
             self._drop_peer(run.peer)
             shelf = self._shelves[run.peer] = Shelf(run.incarnation)
+        shelf.absent = False
         if shelf.finished(message):
             self.statistics["late fragments"] += len(run.bodies)
             return
@@ -117,7 +134,7 @@ class Fragmentation:
         self, now: float, run: Inbound, shelf: Shelf, message: int, assembly: Assembly, index: int, up: list[Upward]
     ) -> None:
         before = assembly.held
-        new = assembly.put(now, index, run.bodies, run.age)
+        new = shelf.put(now, message, index, run.bodies, run.age)
         self._account(shelf, assembly.held - before)
         self.statistics["fragments received"] += new
         if new < len(run.bodies):
@@ -137,8 +154,11 @@ class Fragmentation:
 
     def _plausible(self, entry: Any, run: Inbound) -> bool:
         """Whether the entry is well formed and the bodies are exactly the fragments it says they are."""
-        if len(entry) != 4 or any(v.__class__ is not int or not 0 <= v < _LIMIT for v in entry):
+        if len(entry) != 4:
             return False
+        for value in entry:
+            if value.__class__ is not int or not 0 <= value < _LIMIT:
+                return False
         _, size, total, index = entry
         bodies = run.bodies
         if not 0 < size < total or total > self._limit:
@@ -147,7 +167,7 @@ class Fragmentation:
         if stop - size >= total:
             return False  # beyond the end
         last = size if stop <= total else total - (stop - size)
-        return all(len(body) == size for body in bodies[:-1]) and len(bodies[-1]) == last
+        return len(bodies[-1]) == last and set(map(len, bodies[:-1])) <= {size}
 
     # ------------------------------------------------------------------------------------- giving up
 
@@ -157,8 +177,7 @@ class Fragmentation:
 
     def _give_up(self, shelf: Shelf) -> None:
         """Over budget: drop this peer's message that has waited longest."""
-        message = min(shelf.assemblies, key=lambda m: shelf.assemblies[m].touched)
-        self._abandon(shelf, message, "messages dropped over budget")
+        self._abandon(shelf, next(iter(shelf.assemblies)), "messages dropped over budget")
 
     def _abandon(self, shelf: Shelf, message: int, cause: str) -> None:
         self._account(shelf, -shelf.assemblies[message].held)
@@ -167,11 +186,23 @@ class Fragmentation:
 
     def _expire(self, now: float) -> None:
         self._check_at = math.inf
-        for shelf in self._shelves.values():
-            for message in [m for m, a in shelf.assemblies.items() if a.touched + EXPIRY <= now]:
+        for peer, shelf in list(self._shelves.items()):
+            while shelf.assemblies:
+                message, assembly = next(iter(shelf.assemblies.items()))
+                if assembly.touched + EXPIRY > now:
+                    self._check_at = min(self._check_at, assembly.touched + EXPIRY)
+                    break
                 self._abandon(shelf, message, "messages expired incomplete")
-            for assembly in shelf.assemblies.values():
-                self._check_at = min(self._check_at, assembly.touched + EXPIRY)
+            if shelf.absent and not shelf.assemblies:
+                del self._shelves[peer]
+
+    def _on_removed(self, item: PeerRemoved) -> None:
+        """A peer is gone. What it began is kept until it expires if the same life may come back."""
+        shelf = self._shelves.get(item.peer)
+        if shelf is not None and item.reason == "expired" and shelf.assemblies:
+            shelf.absent = True
+        else:
+            self._drop_peer(item.peer)
 
     def _drop_peer(self, peer: str) -> None:
         shelf = self._shelves.pop(peer, None)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from struct import Struct
 
+from glue.contract import Inbound
+
 _BLOCK = 1000  # counters advance within a table of their last three digits
 _DIGITS = [b"%03d" % number for number in range(_BLOCK)]
 _PADDED = [[b"%*d" % (width, number) for number in range(_BLOCK)] for width in range(4)]
@@ -18,49 +20,68 @@ Counter = tuple[int, int]
 """A counter in a header: its value and the width of its field in bytes, padding included."""
 
 
-def split(head: bytes) -> tuple[list[bytes], list[Counter]]:
-    """Cut a header into its constant pieces and the counters between them (one piece more than counters)."""
-    pieces: list[bytes] = []
-    counters: list[Counter] = []
-    start = 0
-    end = head.find(b"]")
-    while end >= 0:
-        begin = max(head.rfind(b",", start, end), head.rfind(b"[", start, end)) + 1
-        try:
-            value = int(head[begin:end])
-        except ValueError:
-            pass  # a list that ends in something that does not count
-        else:
-            pieces.append(head[start:begin])
-            counters.append((value, end - begin))
-            start = end
-        end = head.find(b"]", end + 1)
-    pieces.append(head[start:])
-    return pieces, counters
+class Pattern:
+    """A header cut into what stays and what counts."""
+
+    __slots__ = ("counters", "pieces")
+
+    def __init__(self, pieces: list[bytes], counters: list[Counter]) -> None:
+        self.pieces = pieces  # one more than counters, which stand between them
+        self.counters = counters
+
+    @classmethod
+    def of(cls, head: bytes) -> Pattern:
+        """Cut a header at each integer that ends a list."""
+        pieces: list[bytes] = []
+        counters: list[Counter] = []
+        constant = b""
+        *lists, tail = head.split(b"]")
+        for text in lists:
+            begin = max(text.rfind(b","), text.rfind(b"[")) + 1
+            number = text[begin:]
+            if number.strip(b" ").isdigit():
+                pieces.append(constant + text[:begin])
+                counters.append((int(number), len(number)))
+                constant = b"]"
+            else:  # a list that ends in something that does not count
+                constant += text + b"]"
+        pieces.append(constant + tail)
+        return cls(pieces, counters)
+
+    def widened(self, count: int) -> Pattern:
+        """The same with its counters padded, so that all `count` headers of the run have the same length."""
+        counters = [(value, max(width, len(str(value + count - 1)))) for value, width in self.counters]
+        return Pattern(self.pieces, counters)
+
+    @property
+    def size(self) -> int:
+        """Bytes of each header."""
+        return sum(map(len, self.pieces)) + sum(width for _, width in self.counters)
+
+    def columns(self, count: int, first: int = 0) -> list[list[bytes]]:
+        """The headers of `count` frames, from the `first` after this on, as columns to be joined row by row."""
+        out: list[list[bytes]] = []
+        constant = self.pieces[0]
+        for piece, (value, width) in zip(self.pieces[1:], self.counters, strict=True):
+            prefix, column = _column(value + first, width, count)
+            out.append([constant + prefix] * count)
+            out.append(column)
+            constant = piece
+        out.append([constant] * count)
+        return out
 
 
-def widened(head: bytes, count: int) -> bytes:
-    """The header with its counters padded, so that all `count` headers of the run have the same length."""
-    pieces, counters = split(head)
-    out = [pieces[0]]
-    for piece, (value, width) in zip(pieces[1:], counters, strict=True):
-        out.append(b"%*d" % (max(width, len(b"%d" % (value + count - 1))), value))
-        out.append(piece)
-    return b"".join(out)
+class Run:
+    """A run of frames that the next train may go on with, while it is `open`: while its last frame was full."""
 
+    __slots__ = ("frames", "head_size", "open", "pattern", "segment")
 
-def columns(head: bytes, first: int, count: int) -> list[list[bytes]]:
-    """The headers of `count` frames, from the `first`-th after `head` on, as columns to be joined row by row."""
-    pieces, counters = split(head)
-    out: list[list[bytes]] = []
-    pending = pieces[0]
-    for piece, (value, width) in zip(pieces[1:], counters, strict=True):
-        prefix, column = _column(value + first, width, count)
-        out.append([pending + prefix] * count)
-        out.append(column)
-        pending = piece
-    out.append([pending] * count)
-    return out
+    def __init__(self, frames: Inbound, pattern: Pattern, head_size: int, segment: int, open: bool) -> None:
+        self.frames = frames
+        self.pattern = pattern
+        self.head_size = head_size
+        self.segment = segment
+        self.open = open
 
 
 def _column(value: int, width: int, count: int) -> tuple[bytes, list[bytes]]:

@@ -34,7 +34,17 @@ from glue.contract import (
     Upward,
 )
 from glue.errors import ConfigurationError
-from glue.topics.bundle import INTEGER_LIMIT, KEEP, KEPT, LIVE, Group, MalformedBundleError, common_length, decode
+from glue.topics.bundle import (
+    BEST_EFFORT_BUNDLE,
+    INTEGER_LIMIT,
+    KEEP,
+    KEPT,
+    LIVE,
+    Group,
+    MalformedBundleError,
+    common_length,
+    decode,
+)
 from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import Outbox
 from glue.topics.peers import Peers
@@ -74,8 +84,8 @@ class Topics:
         return self._local_size
 
     def fit(self, size: int) -> int:
-        """Best-effort bundles fit one frame; anything reliable may have any size."""
-        self._outbox.frame_size = size
+        """Best-effort bundles are kept small, so that none is cut; anything reliable may have any size."""
+        self._outbox.frame_size = min(size, BEST_EFFORT_BUNDLE)
         return size
 
     def subscribers(self, topic: str) -> Sequence[str]:

@@ -1,7 +1,10 @@
 """When to acknowledge: at once, after a short delay, or with data that goes the other way anyway.
 
-A gap, a duplicate, a resent frame or a long run is acknowledged in the same turn. Anything else may wait for
-`ACK_DELAY`, in the hope of data to the same peer that carries the acknowledgement for nothing.
+A gap, a duplicate or a resent frame is acknowledged in the same turn, and so is every so-many-th frame of a
+stream. Anything else may wait for `ACK_DELAY`, in the hope of data to the same peer that carries the
+acknowledgement for nothing. How many frames that is adapts to the sender: more as long as frames keep coming,
+since each acknowledgement costs both sides a turn; fewer when they stop short of it, as then the sender's
+window may be smaller than that, and it waits.
 """
 
 from __future__ import annotations
@@ -9,12 +12,15 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 
+import orjson
+
 from glue.contract import Outbound
 from glue.transport.incoming import Incoming
 from glue.transport.round_trip import ACK_DELAY
-from glue.transport.wire import KEY, MAX_HELD_US, encode_ranges
+from glue.transport.wire import KEY, MAX_ENTRY, MAX_HELD_US, encode_ranges
 
-ACK_EVERY = 96  # frames: more than two full trains are acknowledged at once, whatever the delay
+FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of the largest
+PAUSE = 24  # frames: an acknowledgement that was due by time for this many means that the sender may be waiting
 
 
 class Acknowledger:
@@ -36,7 +42,10 @@ class Acknowledger:
 
     def taken(self, now: float, incoming: Incoming, at_once: bool) -> None:
         """Frames came on a channel: acknowledge them at once, or soon."""
-        if at_once or incoming.unacknowledged >= ACK_EVERY:
+        if at_once:
+            self._prompt[id(incoming)] = incoming
+        elif incoming.unacknowledged >= incoming.stride:
+            incoming.stride = min(incoming.stride + incoming.stride // 4, MOST)
             self._prompt[id(incoming)] = incoming
         elif not incoming.acknowledge_at:
             incoming.acknowledge_at = at = now + ACK_DELAY
@@ -53,6 +62,8 @@ class Acknowledger:
         while late and late[0][0] <= now:
             at, incoming = late.popleft()
             if incoming.acknowledge_at == at:
+                if incoming.unacknowledged >= PAUSE:
+                    incoming.stride = max(incoming.stride // 2, FEWEST)
                 self._prompt[id(incoming)] = incoming
         if not self._prompt:
             return []
@@ -78,7 +89,12 @@ class Acknowledger:
     def carry(self, now: float, item: Outbound) -> None:
         """Let data to a single peer carry the acknowledgement that is owed to it."""
         incoming = self._owing.get(item.peers[0])
-        if incoming is not None and self.accepting and not incoming.ranges:
+        if incoming is None or not self.accepting or incoming.ranges:
+            return
+        entry = [*item.header[KEY]]
+        entry[3:6] = [incoming.channel, incoming.next, MAX_HELD_US]
+        if len(orjson.dumps(entry)) <= MAX_ENTRY:  # else, after years, the acknowledgement goes on its own
             incoming.window(True)
-            item.header[KEY][3:6] = [incoming.channel, incoming.next, self._held(now, incoming)]
+            entry[5] = self._held(now, incoming)
+            item.header[KEY] = entry
             self._statistics["acknowledgements carried by data"] += 1

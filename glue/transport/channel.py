@@ -21,7 +21,7 @@ from glue.contract import Outbound, advanced
 from glue.transport.flight import Flight, Pending, grouped
 from glue.transport.member import Member
 from glue.transport.window import Window
-from glue.transport.wire import KEY, MAX_AGE_MS, MAX_HELD_US, WINDOW
+from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, MAX_HELD_US, WINDOW
 
 SMALL = 32  # frames: a train smaller than this waits for the window to open, unless nothing is on its way
 PROBES = 2  # frames resent by a probe (RFC 9002, section 6.2.4)
@@ -34,14 +34,16 @@ class Channel:
     """The sending end of one channel."""
 
     __slots__ = (
-        "_flights", "_queue", "_transmissions", "backlog", "base", "deadline", "kind", "members", "next", "number",
-         "peers", "statistics", "submitted", "window",
+        "_destination", "_flights", "_limit", "_queue", "_transmissions", "backlog", "base", "deadline", "kind",
+        "members", "next", "number", "peers", "statistics", "submitted", "window",
     )  # fmt: skip
 
     def __init__(self, number: int, peers: tuple[str, ...], window: Window, statistics: Counter[str]) -> None:
         self.number = number
         self.peers = peers
         self.kind = "data" if len(peers) == 1 else "group"
+        self._destination = peers if len(peers) == 1 else ()
+        self._limit = WINDOW  # frames below this every member is ready to take
         self.members = {peer: Member(peer) for peer in peers}
         self.window = window
         self.statistics = statistics
@@ -70,7 +72,10 @@ class Channel:
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: an invitation to a new group, repairs, then new frames."""
         out = self._invitation() if self.kind == "group" else []
-        out += self._repairs(now)
+        for member in self.members.values():
+            if member.lost:
+                out += self._repairs(now)
+                break
         queue = self._queue
         while queue:
             pending = queue[0]
@@ -129,12 +134,11 @@ class Channel:
 
     def _room(self) -> int:
         """How many more frames the windows let go."""
-        span = self.next - self.base
-        limit = min(member.limit for member in self.members.values()) - self.next
-        if span < self.window.frames:
-            return min(int(self.window.frames) - span, limit)
-        missing = max(span - (m.next - self.base) - m.ranges.size for m in self.members.values())
-        return min(int(self.window.frames) - missing, limit)
+        missing = self.next - self.base
+        if missing >= self.window.frames:  # then look closer: some of these may be there, beyond a gap
+            missing = max(self.next - member.next - member.ranges.size for member in self.members.values())
+        room, limit = int(self.window.frames) - missing, self._limit - self.next
+        return room if room < limit else limit
 
     def _launch(self, now: float, pending: Pending, count: int) -> Outbound:
         """Send the next `count` frames of a message for the first time."""
@@ -143,24 +147,37 @@ class Channel:
             header = advanced(item.header, offset) if offset else item.header
             item = Outbound(item.peers, item.bodies[offset : offset + count], header)
         pending.offset += count
-        flight = Flight(self.next, item, self._transmissions, now, pending.since)
+        flight = Flight(self.next, item, self._transmissions, now, pending.since, sum(map(len, item.bodies)))
         if not self._flights:
             for member in self.members.values():
                 member.waiting_since = now
         self._flights.append(flight)
         self._transmissions += count
         self.next += count
-        return self._frames(now, flight, 0, count, 0, self.peers[0] if self.kind == "data" else "")
+        return self._frames(now, flight, 0, count, 0, self._destination)
 
-    def _frames(self, now: float, flight: Flight, skip: int, count: int, attempt: int, peer: str) -> Outbound:
-        """Some frames of a flight, ready to go to one peer, or ("") to all by multicast."""
+    def _frames(
+        self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
+    ) -> Outbound:
+        """Some frames of a flight, ready to go to one peer, or (none given) to all by multicast."""
         bodies = flight.item.bodies
         header = advanced(flight.item.header, skip) if skip else dict(flight.item.header)
-        age = min(int((now - flight.since) * 1000), MAX_AGE_MS)
-        header[KEY] = [self.kind, attempt, age, 0, 0, 0, self.number, flight.first + skip]
+        age = int((now - flight.since) * 1000) if now > flight.since else 0
+        if age > MAX_AGE_MS:
+            age = MAX_AGE_MS
+        header[KEY] = [
+            self.kind,
+            attempt if attempt < MAX_ATTEMPT else MAX_ATTEMPT,
+            age,
+            0,
+            0,
+            0,
+            self.number,
+            flight.first + skip,
+        ]
         if skip or count < len(bodies):
             bodies = bodies[skip : skip + count]
-        return Outbound((peer,) if peer else (), bodies, header)
+        return Outbound(peers, bodies, header)
 
     # --------------------------------------------------------------------------------------- acknowledged
 
@@ -177,7 +194,14 @@ class Channel:
         if upto < member.next:  # overtaken by a later one; or the receiver forgot
             member.regressed()
             return True
-        member.limit = max(member.limit, upto + min(window, WINDOW))
+        limit = upto + min(window, WINDOW)
+        if limit > member.limit:
+            member.limit = limit
+            self._limit = min(other.limit for other in self.members.values())
+        if not ranges and member.unscathed:
+            if upto > member.next:
+                self._acknowledge_cleanly(now, member, upto, held)
+            return True
         fresh = self._fresh(member, upto, ranges)
         if fresh:
             self._measure(now, member, fresh, max(upto, ranges[-1][1] if ranges else 0) - 1, held)
@@ -187,6 +211,17 @@ class Channel:
             self._find_lost(now, member)
         self._arm()
         return True
+
+    def _acknowledge_cleanly(self, now: float, member: Member, upto: int, held: float) -> None:
+        """The common case, kept short: everything below `upto` is there, and nothing was lost before."""
+        flight = self._flight(upto - 1)
+        if held < MAX_HELD:
+            member.round_trip.sample(now - flight.sent_at, held)
+        member.latest = flight.number + upto - 1 - flight.first
+        member.next = upto
+        member.answered(now)
+        self._release()
+        self._arm()
 
     @staticmethod
     def _fresh(member: Member, upto: int, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -226,7 +261,7 @@ class Channel:
         """Let go of what every member has."""
         if not self.members:
             return
-        base = min(member.next for member in self.members.values())
+        base = min([member.next for member in self.members.values()])
         if base > self.base:
             self.window.acknowledged(base - self.base)
             self.base = base
@@ -310,8 +345,8 @@ class Channel:
                 member.repaired(now, range(start, end), self._transmissions, attempt)
             self._transmissions += end - start
             self.statistics["frames resent"] += end - start
-            peer = members[0].peer if len(members) == 1 else ""
-            yield self._frames(now, flight, start - flight.first, end - start, attempt, peer)
+            peers = (members[0].peer,) if len(members) == 1 else ()
+            yield self._frames(now, flight, start - flight.first, end - start, attempt, peers)
             start = end
 
     # -------------------------------------------------------------------------------------------- members
@@ -324,6 +359,7 @@ class Channel:
         unsent = sum(len(p.item.bodies) - p.offset for p in self._queue)
         missing = unsent + self.next - member.next - member.ranges.size
         if self.members:
+            self._limit = min(other.limit for other in self.members.values())
             self._release()
         else:
             self._queue.clear()
@@ -350,5 +386,6 @@ class Channel:
         if self._flights:
             for member in self.members.values():
                 if member.next < self.next:
-                    at = min(at, member.check_at, member.probe_at())
+                    probe_at = member.waiting_since + member.round_trip.probe_timeout(member.backoff)
+                    at = min(at, member.check_at, probe_at)
         self.deadline = at

@@ -15,19 +15,16 @@ if TYPE_CHECKING:
 class Flight:
     """A run of frames that was sent and is not yet acknowledged by all members."""
 
-    __slots__ = ("first", "item", "number", "sent_at", "since", "size")
+    __slots__ = ("first", "item", "number", "sent_at", "since", "size", "stop")
 
-    def __init__(self, first: int, item: Outbound, number: int, sent_at: float, since: float) -> None:
+    def __init__(self, first: int, item: Outbound, number: int, sent_at: float, since: float, size: int) -> None:
         self.first = first
+        self.stop = first + len(item.bodies)
         self.item = item
         self.number = number  # counts transmissions of frames on this channel: that of the first frame
         self.sent_at = sent_at
         self.since = since  # when the message was handed to transport
-        self.size = sum(map(len, item.bodies))
-
-    @property
-    def stop(self) -> int:
-        return self.first + len(self.item.bodies)
+        self.size = size  # bytes
 
 
 class Pending:

@@ -10,7 +10,9 @@ from glue.contract import Inbound, advanced
 from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
 
-BUDGET = 64 << 20  # bytes waiting behind gaps, over all channels of all peers
+STRIDE = 64  # frames: half of a sender's first window
+BUDGET = 64 << 20  # bytes waiting behind gaps, over all channels of all peers, bookkeeping included
+RUN_COST = 1000  # bytes of bookkeeping a run: its header as parsed is most of it
 
 
 class Budget:
@@ -27,7 +29,7 @@ class Incoming:
 
     __slots__ = (
         "_budget", "_early", "acknowledge_at", "channel", "newest_at", "next", "outcome", "peer", "promised", "ranges",
-        "unacknowledged",
+        "stride", "unacknowledged",
     )  # fmt: skip
 
     def __init__(self, peer: str, channel: int, budget: Budget) -> None:
@@ -36,6 +38,7 @@ class Incoming:
         self.next = 0  # all frames below were handed up
         self.ranges = RangeSet()  # frames had beyond `next`
         self.promised = WINDOW  # frames below this are taken; never lowered, as the sender may rely on it
+        self.stride = STRIDE  # frames after which to acknowledge without delay
         self.unacknowledged = 0  # frames handed up since the last acknowledgement
         self.acknowledge_at = 0.0  # when a delayed acknowledgement is due; 0: none is
         self.newest_at = 0.0  # when the frame with the highest sequence came
@@ -74,14 +77,14 @@ class Incoming:
 
     def _keep(self, now: float, run: Inbound, start: int) -> None:
         self._early[start] = run, now
-        self._budget.held += sum(map(len, run.bodies))
+        self._budget.held += _cost(run)
 
     def _ready(self, now: float) -> list[Inbound]:
         """What has become contiguous with what was handed up before."""
         out: list[Inbound] = []
         while self.next in self._early:
             run, came = self._early.pop(self.next)
-            self._budget.held -= sum(map(len, run.bodies))
+            self._budget.held -= _cost(run)
             run.age += now - came
             self.next += len(run.bodies)
             self.unacknowledged += len(run.bodies)
@@ -93,7 +96,7 @@ class Incoming:
     def drop(self) -> None:
         """Give back what is held; the channel is done with."""
         for run, _ in self._early.values():
-            self._budget.held -= sum(map(len, run.bodies))
+            self._budget.held -= _cost(run)
         self._early.clear()
 
     def window(self, accepting: bool) -> int:
@@ -101,6 +104,11 @@ class Incoming:
         if accepting:
             self.promised = max(self.promised, self.next + WINDOW)
         return self.promised - self.next
+
+
+def _cost(run: Inbound) -> int:
+    """Bytes that a run takes while it waits."""
+    return sum(map(len, run.bodies)) + RUN_COST
 
 
 def _part(run: Inbound, sequence: int, start: int, stop: int) -> Inbound:

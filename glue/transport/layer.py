@@ -39,6 +39,13 @@ class Source:
         self.channels: OrderedDict[int, Incoming] = OrderedDict()  # the least recently used first
         self.best = Recent()
 
+    def use(self, channel: int) -> Incoming | None:
+        """A channel that is about to be used; None if it is not known."""
+        incoming = self.channels.get(channel)
+        if incoming is not None:
+            self.channels.move_to_end(channel)
+        return incoming
+
 
 class Transport:
     """The transport layer of one endpoint. `Layer[Upward, Upward, Downward, Downward]`."""
@@ -118,14 +125,12 @@ class Transport:
         _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = entry
         if ack_channel:
             self._acknowledged(now, run.peer, ack_channel, ack_next, [], WINDOW, held_us / 1e6)
-        incoming = source.channels.get(channel)
-        if incoming is None:
-            incoming = self._open(source, run.peer, channel)
+        incoming = source.use(channel) or self._open(source, run.peer, channel)
         self._take(now, run, incoming, attempt, age_ms, sequence, up)
 
     def _on_group(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         _, attempt, age_ms, _, _, _, channel, sequence = entry
-        incoming = source.channels.get(channel)
+        incoming = source.use(channel)
         if incoming is None:
             self.statistics["frames of groups not joined"] += len(run.bodies)
             return
@@ -162,7 +167,7 @@ class Transport:
                 self.statistics["malformed entries"] += 1
             elif self._id in members:
                 channel = entry[1] + offset
-                incoming = source.channels.get(channel) or self._open(source, run.peer, channel)
+                incoming = source.use(channel) or self._open(source, run.peer, channel)
                 self._acknowledger.taken(now, incoming, True)
 
     def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
@@ -210,9 +215,11 @@ class Transport:
 
     def _on_news(self, now: float, item: Upward, up: list[Upward]) -> None:
         if isinstance(item, PeerAdded):
-            absent = self._absent.pop(item.peer, None)
-            known = absent is not None and absent.incarnation == item.incarnation
-            self._sources[item.peer] = absent if absent is not None and known else Source(item.incarnation)
+            source = self._absent.pop(item.peer, None)
+            if source is not None and source.incarnation != item.incarnation:
+                self._forget(source)
+                source = None
+            self._sources[item.peer] = source or Source(item.incarnation)
             up.append(item)
         elif isinstance(item, PeerRemoved):
             up.append(item)

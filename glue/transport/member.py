@@ -69,6 +69,16 @@ class Member:
         again = self.resent.get(sequence)
         return again.attempt if again else 0
 
+    @property
+    def unscathed(self) -> bool:
+        """Whether nothing that is on its way to it was ever missed."""
+        return not (self.resent or self.lost or self.ranges)
+
+    def answered(self, now: float) -> None:
+        """It acknowledged something new: the wait for an answer begins anew."""
+        self.backoff = self.regressions = self._regressed_at = 0
+        self.waiting_since = now
+
     def progress(self, now: float, upto: int, ranges: list[tuple[int, int]]) -> None:
         """It has acknowledged something new."""
         for start, stop in ranges:
@@ -78,8 +88,7 @@ class Member:
         if self.ranges and next(iter(self.ranges))[0] == self.next:
             self.next = next(iter(self.ranges))[1]
             self.ranges.drop_below(self.next)
-        self.backoff = self.regressions = self._regressed_at = 0
-        self.waiting_since = now
+        self.answered(now)
         if self.resent or self.lost:
             had = [sequence for sequence in self.resent if sequence < self.next or sequence in self.ranges]
             for sequence in had:

@@ -11,30 +11,37 @@ MAX_PROBE = 0.25  # a lossy link is probed at least this often, however often pr
 class RoundTrip:
     """Smoothed round trip and its variation, in seconds."""
 
-    __slots__ = ("latest", "least", "measured", "smoothed", "variation")
+    __slots__ = ("_timeout", "latest", "least", "measured", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.latest = self.least = self.smoothed = INITIAL
         self.variation = INITIAL / 2
         self.measured = False
+        self._set_timeout()
+
+    def _set_timeout(self) -> None:
+        self._timeout = self.smoothed + max(4 * self.variation, GRANULARITY) + ACK_DELAY
 
     def sample(self, elapsed: float, held: float) -> None:
         """Take a measurement: `elapsed` since the frame left, of which the receiver `held` the answer."""
         if elapsed < 0:
             return
-        self.least = min(self.least, elapsed) if self.measured else elapsed
+        if elapsed < self.least or not self.measured:
+            self.least = elapsed
         adjusted = elapsed - held if elapsed - held >= self.least else elapsed
         self.latest = adjusted
         if not self.measured:
             self.smoothed, self.variation, self.measured = adjusted, adjusted / 2, True
-            return
-        self.variation += (abs(self.smoothed - adjusted) - self.variation) / 4
-        self.smoothed += (adjusted - self.smoothed) / 8
+        else:
+            self.variation += (abs(self.smoothed - adjusted) - self.variation) / 4
+            self.smoothed += (adjusted - self.smoothed) / 8
+        self._set_timeout()
 
     def probe_timeout(self, backoff: int) -> float:
         """How long to wait for any answer, after `backoff` waits in vain (RFC 9002, section 6.2)."""
-        timeout = self.smoothed + max(4 * self.variation, GRANULARITY) + ACK_DELAY
-        return float(min(timeout * (1 << min(backoff, 10)), max(MAX_PROBE, timeout)))
+        if not backoff:
+            return self._timeout
+        return min(self._timeout * (1 << min(backoff, 10)), max(MAX_PROBE, self._timeout))
 
     def loss_delay(self) -> float:
         """A frame is lost if one sent later was acknowledged and it was sent longer ago than this."""

@@ -20,9 +20,14 @@ import orjson
 
 KEY = "transport"
 WINDOW = 4096  # frames: 5.6 MB of datagrams, twice the sender's largest congestion window
-MAX_RANGES = 100  # of an acknowledgement: 100 x 2 numbers of at most 6 digits and a comma fit in one frame
+MAX_RANGES = 100  # of an acknowledgement: 200 numbers up to WINDOW, a comma after each, are 1,000 bytes: one frame
 MAX_HELD_US = 99_999  # also stands for anything longer
-MAX_AGE_MS = 10**9  # eleven days
+MAX_AGE_MS = 99_999_999  # 28 hours
+MAX_ATTEMPT = 999
+MAX_ENTRY = 58
+"""Bytes of a data entry that carries an acknowledgement: 13 more for the key, and 1 that a number may grow by within a
+run, are the 72 that transport may take of a header. Without one it takes 52 at most: numbers of 3, 8, 8 and 14 digits
+for attempt, age, channel and sequence."""
 _LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
 _LENGTHS = {"data": 8, "group": 8, "open": 2, "ack": 5, "best": 3}
 
