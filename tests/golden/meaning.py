@@ -1,0 +1,91 @@
+"""What datagrams mean, told by the layers that receive them: each field by its name, each message on its own.
+
+The same is told by the decoder in another language (`tests/node/decode.mjs`), which shares nothing with this one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from glue.contract import Inbound, Train
+from glue.discovery.wire import GOODBYE, PROBE, WANT
+from glue.fragmentation import Fragmentation
+from glue.serialization import Serialization
+from glue.topics.bundle import Group, decode
+from glue.transport.wire import checked, decode_members, decode_ranges
+
+FIELDS = {
+    "glue": ("version", "network", "sender", "incarnation", "counter"),
+    "fragment": ("message", "size", "total", "index"),
+}
+DISCOVERY = ("token", "echo", "epoch", "version", "kind")
+PROBE_FIELDS = ("token", "echo", "epoch", "version", "called", "kind")
+TRANSPORT = {
+    "data": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
+    "group": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
+    "open": ("kind", "channel"),
+    "ack": ("kind", "held_us", "window", "channel", "next"),
+    "best": ("kind", "age_ms", "sequence"),
+}
+BODILESS = (WANT, GOODBYE)
+
+
+def meaning(datagrams: dict[str, bytes]) -> list[dict[str, Any]]:
+    """What these datagrams mean, by name in alphabetical order; a message is told with its last fragment."""
+    reader = Serialization(endpoint_id="0" * 16, incarnation=1, network_id=1)
+    fragmentation = Fragmentation()
+    told = []
+    for name, data in sorted(datagrams.items()):
+        (frame,), _ = reader.receive(0.0, [Train(None, data, len(data))])
+        entry: dict[str, Any] = {"name": name, **fields(frame), "body": frame.bodies[0].hex()}
+        entry |= content(frame, fragmentation)
+        told.append(entry)
+    return told
+
+
+def fields(frame: Inbound) -> dict[str, Any]:
+    """The header with the fields of each layer by name."""
+    named = {}
+    for layer, values in frame.header.items():
+        named[layer] = dict(zip(names(layer, values), values, strict=True))
+    return named
+
+
+def names(layer: str, values: list[Any]) -> tuple[str, ...]:
+    if layer == "transport":
+        return TRANSPORT[str(checked(values))]
+    if layer == "discovery":
+        return PROBE_FIELDS if values[-1] == PROBE else DISCOVERY
+    return FIELDS[layer]
+
+
+def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
+    """What the body holds."""
+    (body,) = frame.bodies
+    if "discovery" in frame.header:
+        return {} if frame.header["discovery"][-1] in BODILESS else {"document": orjson.loads(body)}
+    kind, *values = frame.header["transport"]
+    if kind == "open":
+        return {"members": decode_members(body)}
+    if kind == "ack":
+        return {"ranges": [list(pair) for pair in decode_ranges(body, values[-1]) or ()]}
+    whole, _ = fragmentation.receive(0.0, [frame])
+    bodies = [body for item in whole if isinstance(item, Inbound) for body in item.bodies]
+    return {"messages": [message for body in bodies for group in decode(body) for message in messages(group)]}
+
+
+def messages(group: Group) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": group.topic,
+            "sequence": sequence,
+            "at": group.at,
+            "type": group.type,
+            "retain": group.retain,
+            "lifespan": group.lifespan_ms,
+            "payload": {"json": orjson.loads(payload)} if group.json else {"hex": payload.hex()},
+        }
+        for sequence, payload in enumerate(group.payloads, group.sequence)
+    ]

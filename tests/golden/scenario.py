@@ -1,0 +1,211 @@
+"""A few minutes in the life of a small LAN, in virtual time: the datagrams that the real layers send in them.
+
+Nothing here depends on a clock, a socket or chance, so the same layers always send the same bytes. Datagrams are kept
+small (`DATAGRAM`), so that a message of a few hundred bytes is fragmented and a dozen interests need a second frame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+
+from glue.contract import Address, Leave, Publication, Request, Subscribe, Train
+from glue.settings import Settings
+from glue.stack import Identity, Stack
+
+DATAGRAM = 448  # bytes: 256 of body
+DELAY = 0.0005  # seconds from sender to receiver
+WALL_CLOCK = 1_700_000_000.0
+NAMES = ("kitchen", "hall", "attic", "garden")
+
+
+class Sent(NamedTuple):
+    """One datagram on its way."""
+
+    source: str
+    data: bytes
+
+    @property
+    def header(self) -> dict[str, Any]:
+        header: dict[str, Any] = orjson.loads(self.data.partition(b"\n")[0])
+        return header
+
+
+Loss = Callable[[Sent], bool]
+
+
+def endpoint_id(name: str) -> str:
+    """As an endpoint derives it from its name."""
+    return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
+
+
+def stack(name: str) -> Stack:
+    """The layers of the endpoint of this name, as they are after a start."""
+    number = NAMES.index(name)
+    identity = Identity(
+        name=name,
+        endpoint_id=endpoint_id(name),
+        incarnation=int(WALL_CLOCK * 1000) << 10 | number,
+        settings=Settings(name=name),
+        random=Random(number),
+    )
+    layers = Stack.build(identity, {})
+    layers.fit(DATAGRAM)
+    return layers
+
+
+class Lan:
+    """Endpoints and what is under way between them; everything sent is kept, in order."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.stacks: dict[str, Stack] = {}
+        self._flying: list[tuple[float, int, str, Train]] = []
+        self._order = itertools.count()
+        self._sent: list[Sent] = []
+
+    def run(self, seconds: float, name: str, *requests: Request, lost: Loss | None = None) -> list[Sent]:
+        """One endpoint is asked for something, or starts; then time passes. Returns what was sent by all."""
+        self._sent = []
+        self.stacks.setdefault(name, stack(name))
+        self._turn(name, [], list(requests), lost)
+        until = self.now + seconds
+        while True:
+            timers = {name: stack.deadline for name, stack in self.stacks.items()}
+            at = min([*timers.values(), self._flying[0][0] if self._flying else math.inf])
+            if at > until:
+                break
+            self.now = max(self.now, at)
+            arrived: dict[str, list[Train]] = {}
+            while self._flying and self._flying[0][0] <= self.now:
+                _, _, destination, train = heapq.heappop(self._flying)
+                arrived.setdefault(destination, []).append(train)
+            for name, timer in timers.items():
+                if timer <= self.now or name in arrived:
+                    self._turn(name, arrived.get(name, []), [], lost)
+        self.now = until
+        return self._sent
+
+    def _turn(self, name: str, trains: list[Train], requests: list[Request], lost: Loss | None) -> None:
+        _, down = self.stacks[name].turn(self.now, trains, requests)
+        for train in down:
+            for data in datagrams(train):
+                sent = Sent(name, data)
+                self._sent.append(sent)
+                if lost is None or not lost(sent):
+                    self._carry(sent, train.address)
+
+    def _carry(self, sent: Sent, destination: Address | None) -> None:
+        for name in self.stacks:
+            if name != sent.source and destination in (None, address(name)):
+                train = Train(address(sent.source), sent.data, len(sent.data))
+                heapq.heappush(self._flying, (self.now + DELAY, next(self._order), name, train))
+
+
+def address(name: str) -> Address:
+    return ("10.0.0.1", 1 + NAMES.index(name))
+
+
+def datagrams(train: Train) -> Iterator[bytes]:
+    data = bytes(train.data)
+    return (data[at : at + train.segment] for at in range(0, len(data), train.segment))
+
+
+def publication(topic: str, *payloads: bytes, **options: Any) -> Publication:
+    return Publication(topic, list(payloads), WALL_CLOCK, **options)
+
+
+def of(sent: list[Sent], source: str, layer: str, kind: str) -> list[bytes]:
+    """The datagrams from one source with an entry of that kind."""
+    return [one.data for one in sent if one.source == source and kind in one.header.get(layer, ())]
+
+
+def golden_datagrams() -> dict[str, bytes]:
+    """What is kept as golden vectors, by name."""
+    lan, golden = Lan(), {}
+    lan.run(1, "kitchen")
+
+    sent = lan.run(1, "hall", Subscribe(1, "home/+/temperature"), Subscribe(2, "home/+/lamp"))
+    golden["announcement"] = of(sent, "hall", "discovery", "announce")[1]
+    golden["answer"] = of(sent, "kitchen", "discovery", "answer")[0]
+
+    sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", b"\x00\x80\xfe\xff"))
+    golden["data"] = of(sent, "kitchen", "transport", "data")[0]
+
+    document = publication("home/kitchen/temperature", b'{"celsius":21.5}', json=True, type="reading", lifespan=60.0)
+    sent = lan.run(1, "kitchen", document)
+    golden["json"] = of(sent, "kitchen", "transport", "data")[0]
+
+    golden |= fragments_and_their_acknowledgement(lan)
+
+    several = publication("home/kitchen/temperature", b"21.5", b"21.6", b"21.7")
+    sent = lan.run(1, "kitchen", several, publication("home/kitchen/lamp", b"on", b"", b"off"))
+    golden["bundle"] = of(sent, "kitchen", "transport", "data")[0]
+
+    sent = lan.run(1, "kitchen", publication("home/kitchen/lamp", b"on", retain=True))
+    golden["retained"] = of(sent, "kitchen", "transport", "data")[0]
+
+    golden |= a_conversation(lan)
+    golden |= a_group_of_receivers(lan)
+    golden |= more_interests_than_an_announcement_holds(lan)
+
+    sent = lan.run(3.5, "kitchen", lost=lambda sent: sent.source == "garden")
+    golden["probe"] = of(sent, "kitchen", "discovery", "probe")[0]
+    golden["goodbye"] = of(lan.run(1, "hall", Leave()), "hall", "discovery", "goodbye")[0]
+    return golden
+
+
+def fragments_and_their_acknowledgement(lan: Lan) -> dict[str, bytes]:
+    """A message in three fragments, of which the second is lost and sent again."""
+    message = b"".join(b"%05d " % number for number in range(100))
+
+    def is_lost(sent: Sent) -> bool:
+        return b'"fragment":[0,256,698,1]' in sent.data and b'["data",0,' in sent.data
+
+    sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", message), lost=is_lost)
+    first, second, third, again = of(sent, "kitchen", "transport", "data")
+    return {
+        "fragment-1": first,
+        "fragment-2": second,
+        "fragment-2-again": again,
+        "fragment-3": third,
+        "acknowledgement": of(sent, "hall", "transport", "ack")[0],
+    }
+
+
+def a_conversation(lan: Lan) -> dict[str, bytes]:
+    """An answer that comes so soon that it carries the acknowledgement of the question."""
+    lan.run(1, "kitchen", Subscribe(1, "home/hall/answer"))
+    lan.run(0.001, "kitchen", publication("home/hall/lamp", b"on?"))
+    sent = lan.run(1, "hall", publication("home/hall/answer", b"yes"))
+    return {"data-with-acknowledgement": of(sent, "hall", "transport", "data")[0]}
+
+
+def a_group_of_receivers(lan: Lan) -> dict[str, bytes]:
+    """A late joiner, and what goes to two receivers at once."""
+    golden = {}
+    sent = lan.run(1, "attic", Subscribe(1, "home/#"))
+    golden["replay"] = of(sent, "kitchen", "transport", "data")[0]
+    sent = lan.run(1, "kitchen", publication("home/kitchen/lamp", b"off"))
+    golden["group-open"] = of(sent, "kitchen", "transport", "open")[0]
+    golden["group-data"] = of(sent, "kitchen", "transport", "group")[0]
+    sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", b"21.8", reliable=False))
+    golden["best-effort"] = of(sent, "kitchen", "transport", "best")[0]
+    return golden
+
+
+def more_interests_than_an_announcement_holds(lan: Lan) -> dict[str, bytes]:
+    """The oldest interests of a newcomer are asked for."""
+    patterns = [f"garden/bed-{number}/moisture" for number in range(8)]
+    sent = lan.run(1, "garden", *[Subscribe(pattern, pattern) for pattern in patterns])
+    return {
+        "want": next(one.data for one in sent if one.source == "kitchen" and one.header["discovery"][2:4] == [0, 0]),
+        "operations": of(sent, "garden", "discovery", "operations")[0],
+    }

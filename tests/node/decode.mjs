@@ -1,0 +1,108 @@
+// A decoder of glue's wire format, written after docs/wire-format.md alone: plain Node.js, nothing to install.
+//
+//     node decode.mjs FOLDER
+//
+// reads every NAME.datagram of the folder, in alphabetical order, and prints what each means as one JSON array:
+// header fields by name, the body as hex, and what the body holds. A message in fragments is told with its last one.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const DATA = ["kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"];
+const TRANSPORT = {
+  data: DATA,
+  group: DATA,
+  open: ["kind", "channel"],
+  ack: ["kind", "held_us", "window", "channel", "next"],
+  best: ["kind", "age_ms", "sequence"],
+};
+const FIELDS = {
+  glue: () => ["version", "network", "sender", "incarnation", "counter"],
+  discovery: (entry) => ["token", "echo", "epoch", "version", ...(entry.at(-1) === "probe" ? ["called"] : []), "kind"],
+  transport: (entry) => TRANSPORT[entry[0]],
+  fragment: () => ["message", "size", "total", "index"],
+};
+const VERSION = 1;
+const NEWLINE = 10;
+
+/** The JSON text before the first newline, parsed, and the bytes behind it. */
+function split(bytes) {
+  const end = bytes.indexOf(NEWLINE);
+  if (end < 0) throw new Error("no newline");
+  return [JSON.parse(bytes.subarray(0, end).toString("utf8")), bytes.subarray(end + 1)];
+}
+
+/** The header with the fields of each layer by name. */
+function named(header) {
+  const layers = {};
+  for (const [layer, entry] of Object.entries(header)) {
+    const names = FIELDS[layer](entry);
+    layers[layer] = Object.fromEntries(names.map((name, place) => [name, entry[place]]));
+  }
+  return layers;
+}
+
+/** The messages of a bundle, each on its own. */
+function messages(bundle) {
+  const [index, payloads] = split(bundle);
+  const found = [];
+  let start = 0;
+  for (const group of index.groups) {
+    const lengths = group.lengths ?? Array(group.count ?? 1).fill(group.length);
+    lengths.forEach((length, number) => {
+      const payload = payloads.subarray(start, start + length);
+      start += length;
+      found.push({
+        topic: group.topic,
+        sequence: group.sequence + number,
+        at: group.at,
+        type: group.type ?? null,
+        retain: group.retain ?? 0,
+        lifespan: group.lifespan ?? null,
+        payload: group.json ? { json: JSON.parse(payload.toString("utf8")) } : { hex: payload.toString("hex") },
+      });
+    });
+  }
+  if (start !== payloads.length) throw new Error("lengths do not add up");
+  return found;
+}
+
+/** Messages under assembly: fragments by their place. */
+const assemblies = new Map();
+
+/** The whole message, once all of its fragments are there; null before. */
+function assembled({ glue, fragment }, body) {
+  const key = [glue.sender, glue.incarnation, fragment.message].join();
+  const fragments = assemblies.get(key) ?? new Map();
+  if (!fragments.has(fragment.index)) fragments.set(fragment.index, body);
+  assemblies.set(key, fragments);
+  const count = Math.ceil(fragment.total / fragment.size);
+  if (fragments.size < count) return null;
+  assemblies.delete(key);
+  return Buffer.concat(Array.from({ length: count }, (_, index) => fragments.get(index)));
+}
+
+/** What the body of a datagram with this header holds. */
+function content(layers, body) {
+  if (layers.discovery) return body.length ? { document: JSON.parse(body.toString("utf8")) } : {};
+  if (layers.transport.kind === "open") return { members: JSON.parse(body.toString("utf8")) };
+  if (layers.transport.kind === "ack") {
+    const flat = JSON.parse(body.toString("utf8")).map((value) => layers.transport.next + value);
+    return { ranges: Array.from({ length: flat.length / 2 }, (_, pair) => flat.slice(2 * pair, 2 * pair + 2)) };
+  }
+  const whole = layers.fragment ? assembled(layers, body) : body;
+  return { messages: whole === null ? [] : messages(whole) };
+}
+
+function decode(name, bytes) {
+  const [header, body] = split(bytes);
+  if (header.glue[0] !== VERSION) throw new Error(`version ${header.glue[0]}`);
+  const layers = named(header);
+  return { name, ...layers, body: body.toString("hex"), ...content(layers, body) };
+}
+
+const folder = process.argv[2];
+const suffix = ".datagram";
+const names = readdirSync(folder).filter((file) => file.endsWith(suffix)).map((file) => file.slice(0, -suffix.length));
+const decoded = names.sort().map((name) => decode(name, readFileSync(join(folder, name + suffix))));
+console.log(JSON.stringify(decoded, null, 2));
