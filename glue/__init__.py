@@ -1,0 +1,40 @@
+"""glue: share data by topic between programs on one LAN. No broker, no addresses, no ports.
+
+with glue.Endpoint("thermometer") as endpoint:
+    endpoint.publish("room/temperature", {"celsius": 21.5}, retain=True)
+"""
+
+from glue.endpoint import Endpoint
+from glue.errors import (
+    ClosedError,
+    ConfigurationError,
+    GlueError,
+    InterfaceError,
+    MessageTooLargeError,
+    MissingExtraError,
+    PayloadError,
+    PortInUseError,
+    TopicError,
+    WouldBlockError,
+)
+from glue.messages import Message, Peer
+from glue.subscription import Subscription
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ClosedError",
+    "ConfigurationError",
+    "Endpoint",
+    "GlueError",
+    "InterfaceError",
+    "Message",
+    "MessageTooLargeError",
+    "MissingExtraError",
+    "PayloadError",
+    "Peer",
+    "PortInUseError",
+    "Subscription",
+    "TopicError",
+    "WouldBlockError",
+]

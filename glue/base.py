@@ -1,0 +1,162 @@
+"""What every kind of endpoint offers alike, whoever drives it: identity, peers, counters, news."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved
+from glue.core import Core
+from glue.discovery import ServiceDiscovery, ZeroconfRegistry
+from glue.errors import ConfigurationError
+from glue.messages import Peer
+from glue.network import MulticastNetwork
+from glue.settings import Settings, effective
+from glue.stack import LAYERS
+
+LINGER = 1.0  # seconds that close waits for published messages to be acknowledged
+
+NetworkFactory = Callable[[Settings], Network]
+PeerHandler = Callable[[Peer], Any]
+
+logger = logging.getLogger("glue")
+
+
+def multicast_network(settings: Settings) -> MulticastNetwork:
+    """The default network layer, as the settings want it."""
+    return MulticastNetwork(
+        interface=settings.interface,
+        multicast_address=settings.multicast_address,
+        listen_port=settings.listen_port,
+        receive_buffer=settings.receive_buffer,
+        offload=settings.offload,
+    )
+
+
+class BaseEndpoint:
+    """The part of an endpoint that does not depend on its driver.
+
+    Settings are keywords (see `glue.settings.Settings` for all of them); each can also be given as an
+    environment variable GLUE_… . A layer is replaced by the keyword of its name (`transport=…`) with a factory
+    that takes a `glue.stack.Identity`; `network=…` takes one that takes the `Settings`.
+    """
+
+    _environment: Mapping[str, str] | None = None  # where settings are looked up; None: that of the process
+
+    def __init__(self, name: str | None = None, **settings: Any) -> None:
+        """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
+        self._factories = _take_factories(settings)
+        self._network_factory: NetworkFactory = self._factories.pop("network", multicast_network)
+        self.settings = effective({"name": name, **settings}, self._environment)
+        self._core = self._new_core()
+        self._network: Network | None = None
+        self.on_peer_added: PeerHandler | None = None
+        """Called with each `Peer` that appears; set it before the start to be told of all."""
+        self.on_peer_removed: PeerHandler | None = None
+        """Called with each `Peer` that is gone; its `reason` says why."""
+        self.on_name_clash: PeerHandler | None = None
+        """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
+
+    def _new_core(self) -> Core:
+        """What drives one life of this endpoint."""
+        return Core(self.settings, random.Random(), time.time(), self._factories)
+
+    def _open_network(self) -> Network:
+        """The network, open; and for DNS-SD, registered at the address it has there."""
+        network = self._network = self._network_factory(self.settings)
+        discovery = self._core.stack.layers["discovery"]
+        if isinstance(discovery, ServiceDiscovery):
+            network.maintain(time.monotonic())
+            try:
+                discovery.attach(
+                    ZeroconfRegistry(
+                        endpoint_id=self.id,
+                        incarnation=self.incarnation,
+                        network_id=self.settings.network_id,
+                        name=self.name,
+                        address=network.unicast_address,
+                        interfaces=[network.unicast_address[0]],
+                    )
+                )
+            except BaseException:
+                network.close()
+                raise
+        return network
+
+    @property
+    def name(self) -> str:
+        """This endpoint's name."""
+        return self._core.identity.name
+
+    @property
+    def id(self) -> str:
+        """This endpoint's id: 16 hex digits, the same for the same name."""
+        return self._core.identity.endpoint_id
+
+    @property
+    def incarnation(self) -> int:
+        """The number of this life of the endpoint."""
+        return self._core.identity.incarnation
+
+    @property
+    def peers(self) -> list[Peer]:
+        """The endpoints now known, by name."""
+        return sorted(self._core.peers.copy().values(), key=lambda peer: peer.name)
+
+    def describe(self) -> str:
+        """The effective configuration, one line a setting, with where each value came from.
+
+        Once started, followed by what the network made of it: the interface and why it was chosen, and so on.
+        """
+        lines = [f"endpoint {self.name} ({self.id}, incarnation {self.incarnation})", self.settings.describe()]
+        if self._network is not None:
+            lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
+        return "\n".join(lines)
+
+    def _read_statistics(self) -> dict[str, Counter[str]]:
+        network = Counter() if self._network is None else self._network.statistics
+        counted = {"network": network, **self._core.stack.statistics, "endpoint": self._core.statistics}
+        return {layer: counter.copy() for layer, counter in counted.items()}
+
+    def _tell(self, event: Event) -> Any:
+        """Call the handler of a piece of news and return its result; may raise what the handler raises."""
+        handler: PeerHandler | None = None
+        if isinstance(event, PeerAdded):
+            handler = self.on_peer_added
+            peer = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
+        elif isinstance(event, PeerRemoved):
+            handler = self.on_peer_removed
+            peer = Peer(event.name, event.peer, event.incarnation, (), False, event.reason)
+        elif isinstance(event, NameClash):
+            handler = self.on_name_clash
+            peer = Peer(event.name, self.id, event.incarnation, event.address)
+            logger.error(
+                "another endpoint, at %s, uses the name %r; give each endpoint a name of its own",
+                event.address,
+                self.name,
+            )
+        return None if handler is None else handler(peer)
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self.name}>"
+
+
+def _take_factories(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Take the factories of layers out of an endpoint's keywords; ConfigurationError for a layer without one."""
+    layers = ("network", *LAYERS)
+    factories = {name: keywords.pop(name) for name in layers if callable(keywords.get(name))}
+    settings = {field.name for field in fields(Settings)}  # "discovery" is both a layer and a setting
+    for name, value in keywords.items():
+        if name in layers and name not in settings:
+            raise ConfigurationError(f"{name}={value!r}: expected a factory of that layer, such as its class")
+        if name not in settings:
+            raise ConfigurationError(
+                f"unknown setting or layer {name!r}; the settings are {', '.join(sorted(settings - {'sources'}))}; "
+                f"the layers are {', '.join(layers)}"
+            )
+    return factories

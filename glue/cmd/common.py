@@ -1,0 +1,236 @@
+"""What the commands share: their options, and how they end.
+
+Three things end a command, `--duration`, Ctrl-C and SIGTERM, and all three arrive the same way: as a signal that makes
+`Ended` rise in the main thread, but only where that waits or asks (`pause`, `waiting`, `check`), so never in the
+middle of an endpoint's affairs. `until_ended` turns it into the normal way out, and a command is written as if it ran
+for ever. A second Ctrl-C kills at once.
+
+A caller's mistake (an unknown interface, a bad topic) ends the command with one line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
+
+from glue.cmd.output import Output
+from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError, PortInUseError, TopicError
+
+SUCCESS, FAILURE, USAGE = 0, 1, 2
+"""Exit codes: all went well (Ctrl-C included); something failed; the command was called wrongly."""
+
+MISTAKES = (ConfigurationError, MissingExtraError, PayloadError, PortInUseError, TopicError)
+SIZE_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+NAP = 0.2
+"""Seconds after which somebody who waits looks up."""
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+
+Number = TypeVar("Number", int, float)
+Run = Callable[[argparse.Namespace, Output], int]
+
+
+class Ended(BaseException):
+    """The command is to end now: `--duration` has passed, or somebody asked."""
+
+
+# ------------------------------------------------------------------------------------------------- options
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and end."""
+        self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def common_parser(name: str, description: str, epilog: str | None = None) -> Parser:
+    """A parser with the options that all commands have."""
+    parser = Parser(
+        prog=f"glue {name}",
+        description=description,
+        epilog=epilog,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group = parser.add_argument_group(
+        "network", "what is not given here comes from the GLUE_… environment variables, else from the defaults"
+    )
+    group.add_argument("--interface", metavar="NAME", help="network interface, such as en0 (default: chosen)")
+    group.add_argument("--multicast-address", metavar="GROUP:PORT", help="default 239.192.137.1:37320")
+    group.add_argument("--listen-port", type=int, metavar="PORT", help="UDP port for unicast (default: any free one)")
+    group.add_argument("--endpoint-name", metavar="NAME", help="unique on the network (default: host name and suffix)")
+    group.add_argument("--network-id", type=int, metavar="NUMBER", help="hear only endpoints with the same (default 1)")
+    group = parser.add_argument_group("running")
+    group.add_argument("--duration", type=positive_number, metavar="SECONDS", help="end by itself (default: on Ctrl-C)")
+    group.add_argument("--json", action="store_true", help="print one JSON object a line")
+    return parser
+
+
+def settings_from(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given on the command line, as keywords of `glue.Endpoint`."""
+    names = ("interface", "multicast_address", "listen_port", "network_id")
+    given = {"name": arguments.endpoint_name, **{name: getattr(arguments, name) for name in names}}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def positive_number(text: str) -> float:
+    """A number above zero."""
+    return _checked(text, float(text), lambda number: 0 < number < float("inf"))
+
+
+def rate(text: str) -> float:
+    """Messages a second; 0 means as fast as possible."""
+    return _checked(text, float(text), lambda number: 0 <= number < float("inf"))
+
+
+def count(text: str) -> int:
+    """A whole number, at least one."""
+    return _checked(text, int(text), lambda number: number >= 1)
+
+
+def size(text: str) -> int:
+    """Bytes, also as 100k, 100kB or 10MB (decimal)."""
+    number = text.removesuffix("B")
+    unit = number[-1:] if number[-1:] in SIZE_UNITS else ""
+    return _checked(text, int(number.removesuffix(unit)) * SIZE_UNITS[unit], lambda bytes_: bytes_ >= 0)
+
+
+def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Number:
+    if not good(number):
+        raise argparse.ArgumentTypeError(f"{text} is out of range")
+    return number
+
+
+# ------------------------------------------------------------------------------------- starting and ending
+
+
+def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
+    """Run a command; returns its exit code."""
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(format=f"{parser.prog}: %(message)s", level=logging.WARNING)
+    output = Output(sys.stdout, json=arguments.json, unread=request_end)
+    with signals_handled():
+        try:
+            return run(arguments, output)
+        except Ended:
+            return SUCCESS
+        except MISTAKES as mistake:
+            return _complain(parser, mistake, USAGE)
+        except (GlueError, OSError) as error:
+            return _complain(parser, error, FAILURE)
+
+
+def _complain(parser: Parser, error: Exception, code: int) -> int:
+    print(f"{parser.prog}: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+class _Ending:
+    """Whether this process is to end; the signal handlers set it. There is one, as a process has one set of them."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.waiting = False
+
+    def ask(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.asked = True
+        if number != signal.SIGALRM:
+            signal.signal(number, signal.SIG_DFL)
+        if self.waiting:
+            raise Ended
+
+
+_ending = _Ending()
+
+
+@contextmanager
+def signals_handled() -> Iterator[None]:
+    """Within, signals make `Ended` rise."""
+    _ending.asked = False
+    before = {number: signal.signal(number, _ending.ask) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def until_ended(duration: float | None) -> Iterator[None]:
+    """The body runs until it is done, `duration` (seconds) has passed, or a signal ends it."""
+    try:
+        signal.setitimer(signal.ITIMER_REAL, duration or 0)
+        yield
+    except Ended:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def request_end() -> None:
+    """End the command from any thread, as if `--duration` had passed."""
+    main = threading.main_thread().ident
+    if main is not None:
+        signal.pthread_kill(main, signal.SIGALRM)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """The body only waits, so `Ended` may rise anywhere in it."""
+    _ending.waiting = True
+    try:
+        check()
+        yield
+    finally:
+        _ending.waiting = False
+
+
+def check() -> None:
+    """Raise `Ended` if the command is to end."""
+    if _ending.asked:
+        raise Ended
+
+
+def pause(seconds: float) -> None:
+    """Sleep; in naps, because a signal that comes just before the system call does not interrupt it."""
+    end = time.monotonic() + seconds
+    with waiting():
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, NAP))
+
+
+def wait_for(condition: Callable[[float], bool], timeout: float = float("inf")) -> bool:
+    """Wait for a condition that itself waits for so many seconds as it is given; whether it came true in time."""
+    end = time.monotonic() + timeout
+    while not condition(max(0.0, min(end - time.monotonic(), NAP))):
+        check()
+        if time.monotonic() >= end:
+            return False
+    return True
+
+
+def wait_for_end() -> None:
+    """Wait until something ends the command."""
+    pause(float("inf"))
+
+
+def paced(rate: float, count: int | None) -> Iterator[int]:
+    """Count from 1, to `count` if there is one, at `rate` per second; 0 means as fast as possible."""
+    start = time.monotonic()
+    number = 0
+    while count is None or number < count:
+        check()
+        if rate:
+            pause(start + number / rate - time.monotonic())
+        number += 1
+        yield number

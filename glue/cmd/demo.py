@@ -1,0 +1,240 @@
+"""`glue demo`: four endpoints in four processes share a topic, and one terminal shows live what each of them hears.
+
+Each process is a `glue topics --send-messages --json`; the demo reads what they say. They keep to the loopback
+interface, with a port and a network id of their own, so nobody else is disturbed. The demo succeeds only if each
+endpoint heard every message of every endpoint, its own included, once and in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from glue.cmd import common
+from glue.cmd.output import Output, payload_text, printable, table
+from glue.network import choose_interface
+
+NAMES = ("attic", "cellar", "garden", "kitchen")
+TOPIC = "home/demo"
+COUNT, RATE = 25, 5.0
+"""Messages of each endpoint, and how many a second: five seconds in all."""
+TIME_LIMIT = 20.0
+"""Seconds after which it is given up; a process outlives that only by `GRACE`, whatever becomes of the demo."""
+GRACE = 3.0
+REDRAW_INTERVAL = 0.1
+PORTS = range(20_000, 32_000)
+"""Below the ports that Linux and macOS give out by themselves."""
+
+Said = dict[str, Any]
+
+
+def parser() -> common.Parser:
+    """The options of this command."""
+    made = common.Parser(
+        prog="glue demo", description="Four endpoints in four processes share a topic, shown live.", allow_abbrev=False
+    )
+    made.add_argument("--interface", metavar="NAME", help="network interface (default: loopback)")
+    made.add_argument("--json", action="store_true", help="print one JSON object a line")
+    return made
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Start the processes and show what they say until all is heard."""
+    interface = choose_interface(arguments.interface or loopback(), socket.AF_INET).interface.name
+    heard = Heard()
+    screen = Screen(output)
+    said: queue.SimpleQueue[tuple[str, Said]] = queue.SimpleQueue()
+    with common.until_ended(TIME_LIMIT), processes(interface, said):
+        while not heard.complete and not heard.over:
+            common.check()
+            for name, event in news(said):
+                heard.add(name, event)
+                output.event("said", process=name, said=event)
+            screen.draw(heard)
+    screen.finish(heard)
+    return report(heard, output)
+
+
+def loopback() -> str:
+    """The name of the loopback interface: lo, or lo0 on macOS."""
+    return next(name for _, name in socket.if_nameindex() if name in ("lo", "lo0"))
+
+
+@contextmanager
+def processes(interface: str, said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[None]:
+    """Four processes that put what they say into `said`; ended on the way out, whatever happens."""
+    command = [sys.executable, "-m", "glue.cmd.topics", "--json", "--send-messages"]
+    command += ["--interface", interface, "--multicast-address", f"239.192.137.1:{random.choice(PORTS)}"]
+    command += ["--network-id", str(random.randrange(1, 65_536)), "--topic", TOPIC]
+    command += ["--rate", str(RATE), "--count", str(COUNT), "--wait-for", str(len(NAMES) - 1)]
+    command += ["--duration", str(TIME_LIMIT + GRACE)]
+    running: list[subprocess.Popen[str]] = []
+    try:
+        for name in NAMES:
+            # A process group of its own: Ctrl-C reaches only the demo, which then ends the process in good order.
+            process = subprocess.Popen(
+                [*command, "--endpoint-name", name],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                process_group=0,
+            )
+            running.append(process)
+            threading.Thread(target=read, args=(name, process, said), daemon=True).start()
+        yield
+    finally:
+        end(running)
+
+
+def read(name: str, process: subprocess.Popen[str], said: queue.SimpleQueue[tuple[str, Said]]) -> None:
+    """Put every line that a process says into `said`; one that is not JSON is a complaint."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = {"event": "complaint", "text": line.strip()}
+        said.put((name, event))
+    said.put((name, {"event": "ended"}))
+
+
+def end(running: list[subprocess.Popen[str]]) -> None:
+    """Let the processes say goodbye, and kill those that take too long."""
+    for process in running:
+        process.send_signal(signal.SIGINT)
+    for process in running:
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def news(said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[tuple[str, Said]]:
+    """What has been said and not looked at yet; waits a moment for it."""
+    try:
+        yield said.get(timeout=REDRAW_INTERVAL)
+        while True:
+            yield said.get_nowait()
+    except queue.Empty:
+        return
+
+
+def report(heard: Heard, output: Output) -> int:
+    """Say how it ended."""
+    total = len(NAMES) ** 2 * COUNT
+    if heard.complete:
+        text = f"each of {len(NAMES)} endpoints heard all {len(NAMES) * COUNT} messages once, in order, without gaps"
+    else:
+        text = f"only {heard.good} of {total} messages were heard in order"
+    style = "green" if heard.complete else "red"
+    output.event("result", output.style(style, text), complete=heard.complete, heard=heard.good, expected=total)
+    return common.SUCCESS if heard.complete else common.FAILURE
+
+
+class Heard:
+    """What each endpoint heard of each, as far as it came in order."""
+
+    def __init__(self) -> None:
+        self._counts = {(listener, publisher): 0 for listener in NAMES for publisher in NAMES}
+        self._last = dict.fromkeys(NAMES, "")
+        self._flawed: set[tuple[str, str]] = set()
+        self.over = False
+        """Whether a process has ended, so that no more than this will be heard."""
+
+    def add(self, listener: str, event: Said) -> None:
+        """A process said something."""
+        if event.get("event") == "message" and (listener, event["publisher"]) in self._counts:
+            pair = listener, event["publisher"]
+            self._counts[pair] += 1
+            self._last[listener] = payload_text(event["payload"])
+            if event["sequence"] != self._counts[pair]:
+                self._flawed.add(pair)
+        elif event.get("event") == "complaint":
+            self._last[listener] = printable(event["text"])
+        elif event.get("event") == "ended":
+            self.over = True
+
+    @property
+    def good(self) -> int:
+        """Messages heard where none is missing, repeated or out of order."""
+        return sum(count for pair, count in self._counts.items() if pair not in self._flawed)
+
+    @property
+    def complete(self) -> bool:
+        """Whether each endpoint heard all messages of all, once and in order."""
+        return not self._flawed and all(count == COUNT for count in self._counts.values())
+
+    def rows(self) -> list[list[str]]:
+        """A row for each listener: how many messages of each publisher it heard, "!" where the order is broken."""
+        head = ["heard by", *(f"from {name}" for name in NAMES), "last heard"]
+        return [head, *([name, *(self._cell(name, other) for other in NAMES), self._last[name]] for name in NAMES)]
+
+    def _cell(self, listener: str, publisher: str) -> str:
+        count = self._counts[listener, publisher]
+        return f"{count} !" if (listener, publisher) in self._flawed else str(count)
+
+    def total(self, listener: str) -> int:
+        """Messages that a listener heard."""
+        return sum(count for (who, _), count in self._counts.items() if who == listener)
+
+
+class Screen:
+    """Shows what is heard: on a terminal a table redrawn in place, elsewhere a line a second and a table at the end."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._start = time.monotonic()
+        self._next = 0.0
+        self._drawn = 0
+
+    def draw(self, heard: Heard) -> None:
+        """Show the present state, if it is time to."""
+        elapsed = time.monotonic() - self._start
+        if self._output.json or elapsed < self._next:
+            return
+        if self._output.interactive:
+            self._next = elapsed + REDRAW_INTERVAL
+            self._redraw(heard)
+        else:
+            self._next = elapsed + 1.0
+            totals = "  ".join(f"{name} {heard.total(name)}" for name in NAMES)
+            self._output.write(f"{elapsed:3.0f} s  messages heard by  {totals}\n")
+
+    def finish(self, heard: Heard) -> None:
+        """Show the last state."""
+        if not self._output.json:
+            self._redraw(heard)
+
+    def _redraw(self, heard: Heard) -> None:
+        if not self._output.interactive:
+            self._output.write("\n".join(["", *table(heard.rows()), "", ""]))
+            return
+        width = shutil.get_terminal_size().columns
+        head, *lines = [line[: width - 1] for line in table(heard.rows())]
+        upwards = f"\x1b[{self._drawn}A" if self._drawn else ""
+        shown = [self._output.style("bold", head), *lines, ""]
+        self._output.write(upwards + "".join(f"{line}\x1b[K\n" for line in shown))
+        self._drawn = len(shown)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return common.execute(parser(), run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

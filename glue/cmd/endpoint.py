@@ -1,0 +1,164 @@
+"""`glue endpoint`: subscribe and publish from a shell.
+
+    glue endpoint --subscribe 'home/#'                               show what is said
+    glue endpoint --publish home/kitchen/temperature 21.5            say it, and end once it is acknowledged
+    sensor | glue endpoint --lines                                   each line: a topic, a space, a payload
+
+A payload that is JSON is published as JSON, any other as a string; with `--bytes` all are published as bytes. What is
+shown has the form that `--lines` reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import glue
+from glue.cmd import common
+from glue.cmd.output import Output, payload_text, printable
+from glue.cmd.session import open_endpoint, publish, report_message
+from glue.errors import ConfigurationError
+from glue.topics import check_topic
+
+SHOWN_LENGTH = 1 << 30
+"""Characters of a payload that are shown: all of them, since another program may read them."""
+FLUSH_TIMEOUT = 10.0
+
+
+def parser() -> common.Parser:
+    """The options of this command."""
+    made = common.common_parser("endpoint", "Subscribe and publish from a shell.", epilog=__doc__.split("\n", 2)[2])
+    group = made.add_argument_group("subscribing")
+    group.add_argument("--subscribe", action="append", default=[], metavar="PATTERN", help="may be given repeatedly")
+    group.add_argument("--count", type=common.count, help="end after showing this many messages")
+    group = made.add_argument_group("publishing")
+    group.add_argument("--publish", action="append", default=[], nargs=2, metavar=("TOPIC", "PAYLOAD"))
+    group.add_argument("--lines", action="store_true", help="publish each line of the standard input")
+    group.add_argument("--bytes", action="store_true", help="publish payloads as bytes")
+    group.add_argument("--type", help="the type tag of what is published")
+    group.add_argument("--retain", action="store_true", help="late joiners get the last message of each topic")
+    group.add_argument("--lifespan", type=common.positive_number, metavar="SECONDS", help="not to be delivered later")
+    group.add_argument("--reliability", choices=("reliable", "best-effort"), default="reliable")
+    group.add_argument(
+        "--wait",
+        type=common.rate,
+        default=3.0,
+        metavar="SECONDS",
+        help="for the first subscriber (default: %(default)g)",
+    )
+    return made
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Publish what is to be published, and show what is heard until the command ends."""
+    publishes = bool(arguments.publish or arguments.lines)
+    if not (arguments.subscribe or publishes):
+        raise ConfigurationError("nothing to do: give --subscribe, --publish or --lines")
+    result = common.SUCCESS
+    with open_endpoint(arguments, output, quiet=True) as endpoint:
+        show = Shown(output, arguments.count).add
+        for pattern in arguments.subscribe:
+            endpoint.subscribe(pattern, show)
+        with common.until_ended(arguments.duration):
+            if publishes:
+                result = publish_all(endpoint, arguments)
+            if arguments.subscribe or arguments.duration is not None:
+                common.wait_for_end()
+    return result
+
+
+class Shown:
+    """Shows messages, and ends the command after the last of `count`."""
+
+    def __init__(self, output: Output, count: int | None) -> None:
+        self._output = output
+        self._numbers = itertools.count(1)
+        self._count = count
+
+    def add(self, message: glue.Message) -> None:
+        """A message was heard."""
+        number = next(self._numbers)
+        if self._count is None or number <= self._count:
+            report_message(self._output, message, f"{printable(message.topic, SHOWN_LENGTH)} {shown(message.payload)}")
+        if number == self._count:
+            common.request_end()
+
+
+def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
+    """Publish everything; fails, saying so, unless all of it was acknowledged by somebody or is retained."""
+    wait_until = time.monotonic() + arguments.wait
+    unheard = set()
+    for topic, text in publications(arguments):
+        check_topic(topic)
+        left = max(0.0, wait_until - time.monotonic())
+        if not common.wait_for(partial(endpoint.wait_for_subscribers, topic, 1), left):
+            unheard.add(topic)
+        publish(
+            endpoint,
+            topic,
+            text.encode() if arguments.bytes else parsed(text),
+            type=arguments.type,
+            retain=arguments.retain,
+            lifespan=arguments.lifespan,
+            reliability=arguments.reliability,
+        )
+    if unheard and not arguments.retain:
+        print(f"glue endpoint: nobody subscribes to {', '.join(map(printable, sorted(unheard)))}", file=sys.stderr)
+        return common.FAILURE
+    if not common.wait_for(endpoint.flush, FLUSH_TIMEOUT):
+        print(f"glue endpoint: not acknowledged within {FLUSH_TIMEOUT:g} seconds", file=sys.stderr)
+        return common.FAILURE
+    return common.SUCCESS
+
+
+def publications(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Topics and payloads, from the command line and then from the standard input."""
+    yield from arguments.publish
+    if arguments.lines:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
+        while line := next_line():
+            topic, _, text = line.rstrip("\r\n").partition(" ")
+            if topic:
+                yield topic, text
+
+
+def next_line() -> str:
+    """A line of the standard input, "" at its end."""
+    with common.waiting():
+        return sys.stdin.readline()
+
+
+def parsed(text: str) -> Any:
+    """The JSON value that a text is, else the text."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def shown(payload: Any) -> str:
+    """A payload as `parsed` would read it again: a string that looks like JSON is quoted."""
+    if isinstance(payload, str) and parsed(payload) != payload:
+        return json.dumps(payload)
+    return payload_text(payload, SHOWN_LENGTH)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return common.execute(parser(), run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""`glue`: all commands under one name, as `glue topics …`; each is imported only when it is run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from glue.cmd.common import SUCCESS, USAGE
+
+COMMANDS = {
+    "topics": "show the messages of a topic, and publish to it",
+    "endpoint": "subscribe and publish from a shell",
+    "discovery": "show the endpoints on the network as they come and go",
+    "network": "list the interfaces and the choice; send and show bare datagrams",
+    "transport": "deliver many small messages in order, and show what that took",
+    "fragmentation": "deliver messages larger than a datagram, and check that they are whole",
+    "demo": "four endpoints in four processes share a topic, shown live",
+}
+
+HELP = "\n".join(
+    [
+        "usage: glue COMMAND [OPTIONS]",
+        "",
+        "Share data by topic between programs on one LAN: no broker, no addresses, no ports.",
+        "",
+        *(f"  {name:14} {meaning}" for name, meaning in COMMANDS.items()),
+        "",
+        "glue COMMAND --help tells more; glue --version names the version.",
+    ]
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that is named first; returns its exit code."""
+    name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    if name in COMMANDS:
+        code: int = import_module(f"glue.cmd.{name}").main(rest)
+        return code
+    if name in ("--help", "-h", "help"):
+        print(HELP)
+        return SUCCESS
+    if name == "--version":
+        print("glue", import_module("glue").__version__)
+        return SUCCESS
+    print(f"glue: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+    return USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""An endpoint for a command: made from its options, it reports its own start and the coming and going of peers."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import glue
+from glue.cmd import common
+from glue.cmd.output import Output, payload_fields, printable
+from glue.network import Choice, choose_interface, parse_group
+from glue.settings import Settings
+
+NAME_WIDTH = 24
+RETRY_INTERVAL = 0.001
+"""Seconds after which a publisher looks again whether there is room."""
+
+
+@contextmanager
+def open_endpoint(arguments: argparse.Namespace, output: Output, quiet: bool = False) -> Iterator[glue.Endpoint]:
+    """A started endpoint that reports itself and its peers, if `quiet` to programs only; closed at the end."""
+    endpoint = glue.Endpoint(**common.settings_from(arguments))
+    output.context["endpoint"] = endpoint.name
+    telling = output.json or not quiet
+    started = threading.Event()
+
+    def told(report: Callable[[Output, glue.Peer], None]) -> Callable[[glue.Peer], None]:
+        def tell(peer: glue.Peer) -> None:
+            started.wait()  # peers may be known before this endpoint could be introduced itself
+            report(output, peer)
+
+        return tell
+
+    if telling:
+        endpoint.on_peer_added, endpoint.on_peer_removed = told(report_added), told(report_removed)
+    with endpoint:
+        if telling:
+            report_start(output, endpoint)
+        started.set()
+        yield endpoint
+
+
+def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -> None:
+    """Publish, waiting for room as `block=True` would; but while it waits the command can end."""
+    while True:
+        try:
+            return endpoint.publish(topic, payload, block=False, **options)
+        except glue.WouldBlockError:
+            common.pause(RETRY_INTERVAL)
+
+
+def choose(settings: Settings) -> Choice:
+    """The interface that an endpoint with these settings uses, and why."""
+    return choose_interface(settings.interface, parse_group(settings.multicast_address).family)
+
+
+def report_start(output: Output, endpoint: glue.Endpoint) -> None:
+    """Say who this is, and on which network."""
+    settings = endpoint.settings
+    choice = choose(settings)
+    text = f"{endpoint.name} on {choice.reason}; Ctrl-C ends"
+    output.event(
+        "started",
+        output.style("dim", text),
+        id=endpoint.id,
+        incarnation=endpoint.incarnation,
+        interface=choice.interface.name,
+        reason=choice.reason,
+        multicast_address=settings.multicast_address,
+        network_id=settings.network_id,
+    )
+
+
+def report_added(output: Output, peer: glue.Peer) -> None:
+    """Say that a peer came."""
+    again = "again, restarted" if peer.restarted else ""
+    text = f"+ {printable(peer.name, NAME_WIDTH):{NAME_WIDTH}} {address_text(peer.address)} {again}".rstrip()
+    output.event("peer_added", output.style("green", text), **peer_fields(peer), restarted=peer.restarted)
+
+
+def report_removed(output: Output, peer: glue.Peer) -> None:
+    """Say that a peer went, and why."""
+    text = f"- {printable(peer.name, NAME_WIDTH):{NAME_WIDTH}} {peer.reason}"
+    output.event("peer_removed", output.style("yellow", text), **peer_fields(peer), reason=peer.reason)
+
+
+def peer_fields(peer: glue.Peer) -> dict[str, Any]:
+    """A peer for programs."""
+    return {"peer": peer.name, "id": peer.id, "address": address_text(peer.address), "incarnation": peer.incarnation}
+
+
+def address_text(address: tuple[Any, ...] | None) -> str:
+    """A socket address as people write it."""
+    if not address:
+        return ""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def report_message(output: Output, message: glue.Message, text: str | None, **fields: Any) -> None:
+    """Say that a message was heard."""
+    output.event(
+        "message",
+        text,
+        publisher=message.publisher,
+        publisher_id=message.publisher_id,
+        incarnation=message.incarnation,
+        topic=message.topic,
+        sequence=message.sequence,
+        type=message.type,
+        published_at=message.published_at,
+        retained=message.retained,
+        **payload_fields(message.payload),
+        **fields,
+    )
+
+
+def report_statistics(output: Output, layer: str, statistics: Mapping[str, Mapping[str, int]]) -> None:
+    """Say what a layer counted."""
+    counters = {cause: number for cause, number in statistics[layer].items() if number}
+    width = max(map(len, counters), default=0)
+    lines = [f"  {cause:{width}}  {number:,}" for cause, number in sorted(counters.items())]
+    output.event(
+        "statistics", "\n".join(["", f"{layer} counted", *(lines or ["  nothing"])]), layer=layer, counters=counters
+    )

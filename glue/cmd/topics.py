@@ -1,0 +1,48 @@
+"""`glue topics`: every terminal that runs it shows what any of them publishes, once, in order, with counts and gaps.
+
+Run it in four terminals on one segment, with `--send-messages` in some of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import glue
+from glue.cmd import common, traffic
+from glue.cmd.output import Output, payload_text, printable
+from glue.cmd.session import NAME_WIDTH, report_message
+
+
+def parser() -> common.Parser:
+    """The options of this command."""
+    made = traffic.traffic_parser("topics", "Show the messages of a topic, and publish to it.", "demo", rate=1.0)
+    made.add_argument("--retain", action="store_true", help="late joiners get the last message")
+    return made
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Listen and publish until the command ends."""
+
+    def show(message: glue.Message) -> None:
+        report_message(output, message, message_line(message))
+
+    traffic.exchange(arguments, output, show, arguments.retain)
+    return common.SUCCESS
+
+
+def message_line(message: glue.Message) -> str:
+    """A message for people."""
+    publisher, topic = printable(message.publisher, NAME_WIDTH), printable(message.topic)
+    mark = "  (retained)" if message.retained else ""
+    return f"{publisher:{NAME_WIDTH}} {topic} #{message.sequence:<5} {payload_text(message.payload)}{mark}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return common.execute(parser(), run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Numbered messages there and back: what `topics`, `transport` and `fragmentation` have in common.
+
+Every one of them subscribes to a topic and, with `--send-messages`, publishes to it too. A message says its number and
+who sent it; one of a given size is filled up and opens with a checksum, so that whoever hears it can tell whether it
+is whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import count as count_up
+from typing import Any
+
+import glue
+from glue.cmd import common
+from glue.cmd.output import Output, printable
+from glue.cmd.session import open_endpoint, publish
+from glue.cmd.tally import Tally
+from glue.topics import check_topic
+
+LISTEN_FIRST = 1.0
+"""Seconds a sender listens before its first message, so that those already there are known: one announcement."""
+FLUSH_TIMEOUT = 10.0
+OWN_INTERVAL = 0.01
+CHECKSUM_LENGTH = 8
+
+Show = Callable[[glue.Message], None]
+"""Shows a message heard."""
+
+
+def traffic_parser(name: str, description: str, topic: str, rate: float, size: int | None = None) -> common.Parser:
+    """A parser with the options for sending."""
+    parser = common.common_parser(name, description)
+    group = parser.add_argument_group("messages")
+    group.add_argument("--topic", default=topic, help="topic to listen to and to publish to (default: %(default)s)")
+    group.add_argument("--send-messages", action="store_true", help="publish numbered messages")
+    group.add_argument(
+        "--rate",
+        type=common.rate,
+        default=rate,
+        help="messages a second, 0: as fast as possible (default: %(default)g)",
+    )
+    group.add_argument(
+        "--count",
+        type=common.count,
+        help="send this many; without --duration the command then ends, once all of them are acknowledged",
+    )
+    default = f"{size:,} bytes" if size is not None else "a short text"
+    group.add_argument(
+        "--size", type=common.size, default=size, help=f"bytes a message, as 64 or 10MB (default: {default})"
+    )
+    group.add_argument(
+        "--wait-for",
+        type=common.count,
+        metavar="SUBSCRIBERS",
+        help="send nothing before so many other endpoints subscribe to the topic (default: listen for a second)",
+    )
+    return parser
+
+
+def exchange(arguments: argparse.Namespace, output: Output, show: Show, retain: bool = False) -> Mapping[str, Any]:
+    """Listen, and publish if asked to, until the command ends; then say what was heard.
+
+    Returns the endpoint's statistics, by layer.
+    """
+    if arguments.send_messages:
+        check_topic(arguments.topic)
+    tally = Tally()
+
+    def heard(message: glue.Message) -> None:
+        if trouble := tally.add(message):
+            text = output.style("red", f"! {printable(message.publisher)} {trouble}")
+            output.event("trouble", text, publisher=message.publisher, topic=message.topic, trouble=trouble)
+        show(message)
+
+    with open_endpoint(arguments, output) as endpoint:
+        endpoint.subscribe(arguments.topic, heard)
+        with common.until_ended(arguments.duration):
+            if arguments.send_messages:
+                send(endpoint, arguments, output, retain)
+                await_own(endpoint, arguments.count, tally)
+            if not arguments.send_messages or arguments.duration is not None:
+                common.wait_for_end()
+        statistics = endpoint.statistics
+    output.event("heard", "\n".join(["", *tally.lines()]), streams=tally.fields())
+    return statistics
+
+
+def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: Output, retain: bool) -> None:
+    """Publish the numbered messages; returns once the last of them is acknowledged."""
+    if arguments.wait_for is None:
+        common.pause(LISTEN_FIRST)
+    else:
+        common.wait_for(lambda timeout: endpoint.wait_for_subscribers(arguments.topic, arguments.wait_for, timeout))
+    for number in common.paced(arguments.rate, arguments.count):
+        publish(endpoint, arguments.topic, numbered(endpoint.name, number, arguments.size), retain=retain)
+        output.event("sent", topic=arguments.topic, number=number)
+    common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
+
+
+def await_own(endpoint: glue.Endpoint, count: int, tally: Tally) -> None:
+    """Wait until this endpoint's own messages, all sent by now, were shown here, too."""
+    give_up_at = time.monotonic() + FLUSH_TIMEOUT
+    while tally.received_of(endpoint.id) < count and time.monotonic() < give_up_at:
+        common.pause(OWN_INTERVAL)
+
+
+def numbered(name: str, number: int, size: int | None) -> str | bytes:
+    """A message that says its number and its sender; filled up to `size` bytes, behind a checksum, if one is given."""
+    text = f"message {number} from {name}"
+    if size is None:
+        return text
+    body = f" {text} {filling(size)}".encode()[: max(0, size - CHECKSUM_LENGTH)]
+    return (b"%08x%s" % (zlib.crc32(body), body))[:size]
+
+
+def is_intact(payload: object) -> bool:
+    """Whether a payload is a filled-up message, and whole."""
+    if not isinstance(payload, bytes):
+        return False
+    checksum = b"%08x" % zlib.crc32(payload[CHECKSUM_LENGTH:])
+    return payload[:CHECKSUM_LENGTH] == checksum[: len(payload)]
+
+
+def size_of(payload: Any) -> int:
+    """Bytes of a payload; of a JSON value, which somebody else published, those of its text."""
+    return len(payload) if isinstance(payload, bytes) else len(json.dumps(payload))
+
+
+@lru_cache(maxsize=1)
+def filling(size: int) -> str:
+    """At least `size` characters that differ from place to place, so that swapped parts would show."""
+    numbers = count_up(1)
+    parts: list[str] = []
+    length = 0
+    while length < size:
+        parts.append(f"{next(numbers)} ")
+        length += len(parts[-1])
+    return "".join(parts)

@@ -1,0 +1,235 @@
+"""An endpoint without its driver: the stack, its outbox and its peers.
+
+What the threaded endpoint, the asyncio endpoint and the simulated one share. It reads no clock and opens no
+socket. Not thread-safe but for `Outbox`, which has its own lock, so that publishing never waits for a turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import socket
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from threading import Lock
+from typing import Any, cast
+
+from glue.contract import (
+    Accept,
+    Delivery,
+    Event,
+    NameClash,
+    PeerAdded,
+    PeerRemoved,
+    Publication,
+    Request,
+    Topics,
+    Train,
+)
+from glue.errors import ConfigurationError, MessageTooLargeError
+from glue.messages import Peer
+from glue.payloads import encoded
+from glue.settings import Settings
+from glue.stack import LAYERS, Factory, Identity, Stack
+from glue.topics import check_topic
+from glue.topics.names import check_type
+
+KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
+KNOWN_LENGTH = 256  # characters of a name that is remembered
+JSON_COST = 512  # bytes that a decoded JSON payload is taken to weigh while it waits for its handler
+MESSAGE_COST = 64  # bytes of bookkeeping that any waiting message is taken to weigh
+
+RELIABILITIES = {"reliable": True, "best-effort": False}
+
+
+class Outbox:
+    """Publications not yet taken by the stack. Its methods may be called from any thread."""
+
+    __slots__ = ("_last", "_lock", "requests", "size")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: Publication | None = None
+        self.requests: list[Request] = []
+        self.size = 0
+
+    def add(self, publication: Publication) -> None:
+        """Queue a publication; it joins the one before it if only the payloads differ."""
+        weight = sum(map(len, publication.payloads)) + MESSAGE_COST * len(publication.payloads)
+        with self._lock:
+            last = self._last
+            if last is not None and _alike(last, publication):
+                last.payloads += publication.payloads
+            else:
+                self.requests.append(publication)
+                self._last = publication
+            self.size += weight
+
+    def order(self, request: Request) -> None:
+        """Queue another request behind what was published so far."""
+        with self._lock:
+            self.requests.append(request)
+            self._last = None
+
+    def take(self) -> list[Request]:
+        """Everything queued so far."""
+        with self._lock:
+            requests, self.requests, self._last, self.size = self.requests, [], None, 0
+        return requests
+
+
+def _alike(one: Publication, other: Publication) -> bool:
+    return (
+        one.topic == other.topic
+        and one.json == other.json
+        and one.type == other.type
+        and one.retain == other.retain
+        and one.lifespan == other.lifespan
+        and one.reliable == other.reliable
+    )
+
+
+class Core:
+    """One endpoint, driven by whoever calls `turn` and obeys `deadline`."""
+
+    def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
+        """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
+
+        `replaced` are factories for layers other than the default ones, by layer name.
+        """
+        unknown = set(replaced) - set(LAYERS)
+        if unknown:
+            raise ConfigurationError(f"unknown layer {min(unknown)!r}; the layers are network, {', '.join(LAYERS)}")
+        name = settings.name or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
+        self.settings = settings
+        self.identity = Identity(
+            name=name,
+            endpoint_id=hashlib.blake2s(name.encode(), digest_size=8).hexdigest(),
+            incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
+            settings=settings,
+            random=random,
+        )
+        self.stack = Stack.build(self.identity, replaced)
+        self.outbox = Outbox()
+        self.peers: dict[str, Peer] = {}
+        self.statistics: Counter[str] = Counter()
+        self.waiting = 0  # bytes delivered and not yet handled
+        self._accepting = True
+        self._counting = Lock()
+        self._checked: set[str] = set()
+
+    # ---------------------------------------------------------------------------------------- publishing
+
+    def publication(
+        self,
+        topic: str,
+        payload: Any,
+        now: float,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: str = "reliable",
+    ) -> Publication:
+        """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
+        if topic.__class__ is not str or topic not in self._checked:
+            self._check(topic)
+        if payload.__class__ is bytes:
+            body, json = payload, False
+        else:
+            body, json = encoded(payload)
+        if len(body) > self.settings.message_limit:
+            raise MessageTooLargeError(
+                f"message of {len(body)} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
+            )
+        reliable = RELIABILITIES.get(reliability)
+        if reliable is None:
+            raise ConfigurationError(f"reliability={reliability!r}: expected one of {', '.join(RELIABILITIES)}")
+        if lifespan is not None and not (isinstance(lifespan, (int, float)) and 0 < lifespan < math.inf):
+            raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
+        if type is not None:
+            check_type(type)
+        return Publication(topic, [body], now, json, type, retain, lifespan, reliable)
+
+    def publications(self, topic: str, payloads: Iterable[Any], now: float) -> list[Publication]:
+        """As `publication`, for many payloads with default options: as few publications as possible."""
+        many = list(payloads)
+        if many and set(map(_class, many)) == {bytes} and max(map(len, many)) <= self.settings.message_limit:
+            if topic.__class__ is not str or topic not in self._checked:
+                self._check(topic)
+            return [Publication(topic, many, now)]
+        return [self.publication(topic, payload, now) for payload in many]
+
+    def _check(self, topic: str) -> None:
+        check_topic(topic)
+        if len(topic) <= KNOWN_LENGTH:
+            if len(self._checked) >= KNOWN_TOPICS:
+                self._checked.clear()
+            self._checked.add(topic)
+
+    # ---------------------------------------------------------------------------------------------- turns
+
+    @property
+    def deadline(self) -> float:
+        """When the next turn is due even if nothing arrives and nothing is published."""
+        return self.stack.deadline
+
+    @property
+    def backlog(self) -> int:
+        """Bytes published that are not yet acknowledged by everyone they are for."""
+        return self.outbox.size + self.stack.backlog
+
+    def turn(self, now: float, trains: list[Train]) -> tuple[list[Event], list[Train]]:
+        """One turn of the stack, with all that was published since the last one."""
+        outbox = self.outbox
+        requests = outbox.take() if outbox.requests else []
+        events, out = self.stack.turn(now, trains, requests)
+        for event in events:
+            if event.__class__ is Delivery:
+                self._wait(weight(event) * len(event.tokens))
+            else:
+                self._note(event)
+        return events, out
+
+    def _wait(self, change: int) -> None:
+        """Count what waits to be handled; the senders are stopped when it is too much, and until half is done."""
+        limit = self.settings.receive_limit
+        with self._counting:
+            self.waiting += change
+            accepting = self.waiting <= (limit if self._accepting else limit // 2)
+            if accepting != self._accepting:
+                self._accepting = accepting
+                self.statistics["senders released" if accepting else "senders stopped"] += 1
+                self.outbox.order(Accept(accepting))
+
+    def keep(self, delivery: Delivery) -> None:
+        """A subscription holds on to a delivery, to be read later. May be called from any thread."""
+        self._wait(weight(delivery))
+
+    def handled(self, delivery: Delivery) -> None:
+        """One subscription is done with a delivery. May be called from any thread; may leave an order to send."""
+        self._wait(-weight(delivery))
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, PeerAdded):
+            self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
+        elif isinstance(event, PeerRemoved):
+            self.peers.pop(event.peer, None)
+        elif isinstance(event, NameClash):
+            self.statistics["name clashes"] += 1
+
+    def subscribers(self, topic: str) -> list[str]:
+        """Ids of the peers that want this topic."""
+        return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
+
+
+def _class(value: Any) -> type:
+    return value.__class__  # type: ignore[no-any-return]
+
+
+def weight(delivery: Delivery) -> int:
+    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
+    payloads = delivery.payloads
+    if payloads and payloads[0].__class__ is bytes:
+        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+    return JSON_COST * len(payloads)

@@ -1,0 +1,351 @@
+"""Drives an endpoint from a background thread, for programs that block.
+
+One thread, the *leader*, waits for the network, runs the turns and then, holding no lock, the handlers: a
+message costs no hand-over from thread to thread. Handlers may therefore publish, subscribe, take long or
+raise. If one takes too long, the standby thread takes the lead, so that neither the network nor other
+subscriptions wait; what comes for the subscription whose handler is still busy queues up behind it.
+
+A publisher's thread sends by itself when the network was idle a moment ago, and leaves it to the leader, or
+to the moment a bundle is full, when it was not: a lone message leaves at once, a stream leaves in bundles.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, cast
+
+from glue.contract import Delivery, Event, Leave, Network, Publication, Request
+from glue.core import Core
+from glue.errors import ClosedError, WouldBlockError
+
+COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
+BUNDLE = 256 << 10  # bytes gathered at most before they are sent by whoever published them: some 5 full trains
+BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
+OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
+PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
+ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after traffic, as publishers may set timers
+ALERT = 0.05  # seconds after traffic during which it does so
+FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
+RECYCLED = 16 << 20  # bytes: larger blocks still come fresh from the system, and up to twice that is kept free
+SLEEP = 60.0  # seconds the leader sleeps at most
+FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
+
+Result = TypeVar("Result")
+
+logger = logging.getLogger("glue")
+
+
+def keep_freed_memory() -> None:
+    """Teach glibc's malloc, by one example, not to return the memory of each large message to the system.
+
+    Freeing a block this large raises its mmap threshold to that size and its trim threshold to twice that
+    (mallopt(3), "dynamic mmap threshold"). Otherwise each message of 64 kB and more pays for fresh pages: a
+    fifth to a half of the throughput. The block itself is never touched, so it costs nothing.
+    """
+    bytearray(RECYCLED)
+
+
+class Receiver(Protocol):
+    """Who is given the events: a subscription, or the endpoint itself for news. `token` of `Subscribe`."""
+
+    busy: bool
+    mailbox: deque[Event]
+
+    def deliver(self, event: Event) -> None:
+        """Hand over one event; may raise what a handler raised."""
+
+
+class ThreadDriver:
+    """Turns for one core over one network, in background threads."""
+
+    def __init__(self, core: Core, network: Network, news: Receiver) -> None:
+        """`news` is given every event that is not a delivery."""
+        self._core = core
+        self._network = network
+        self._news = news
+        self._turn_lock = threading.Lock()  # held while the stack and the network are in use
+        self._changed = threading.Condition(self._turn_lock)
+        self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
+        self._hand_out = threading.Lock()  # guards mailboxes, `busy` and who leads
+        self._waiters = 0
+        self._events: deque[tuple[Receiver, Event]] = deque()
+        self._leader: threading.Thread | None = None
+        self._threads: set[threading.Thread] = set()
+        self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
+        self._watching = False
+        self._watch = threading.Event()
+        self._sleeps_until = 0.0  # 0: the leader is awake
+        self._woken = False
+        self._sent_at = 0.0
+        self._received_at = 0.0
+        self._maintain_at = 0.0
+        self._datagram_size = 0
+        self._deadline = 0.0  # of the stack, as of the latest turn
+        self._backlog = 0  # likewise
+        self._full = False
+        self._closed = True
+
+    # ------------------------------------------------------------------------------------ life and death
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has not started, or has ended."""
+        return self._closed
+
+    def start(self) -> None:
+        """Fit the stack to the network and begin."""
+        self._closed = False
+        keep_freed_memory()
+        self._maintain()
+        self._leader = self._thread(self._lead, "glue")
+        self._leader.start()
+        self._thread(self._stand_by, "glue standby").start()
+
+    def _maintain(self) -> None:
+        """Look after the interface; its frames may have become smaller, or larger."""
+        self._maintain_at = self._network.maintain(time.monotonic())
+        if self._network.datagram_size != self._datagram_size:
+            self._datagram_size = self._network.datagram_size
+            self._core.stack.fit(self._datagram_size)
+
+    def _thread(self, target: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.add(thread)
+        return thread
+
+    def close(self, timeout: float) -> None:
+        """Let what was published be acknowledged, for `timeout` seconds at most; say goodbye; end."""
+        in_handler = threading.current_thread() is self._leader  # then what waits for handlers waits for this one
+        self.wait_until(lambda: not self._core.backlog and (in_handler or not self._events), timeout)
+        self._core.outbox.order(Leave())
+        with self._turn_lock:
+            if self.closed:
+                return
+            self._turn(time.monotonic(), receive=False)
+            self._closed = True
+            self._changed.notify_all()
+            self._room.notify_all()
+        self._network.wake()
+        self._watch.set()
+        for thread in list(self._threads):
+            if thread is not threading.current_thread():
+                thread.join(FAREWELL)
+        with self._turn_lock:
+            self._network.close()
+
+    # ---------------------------------------------------------------------------------------- publishing
+
+    def publish(self, publications: Sequence[Publication], block: bool) -> None:
+        """Queue, and send now if the network was idle or enough has gathered.
+
+        While the queue is full, waits; or raises WouldBlockError if `block` is false.
+        """
+        if self.closed:
+            raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
+        if self._full:
+            self._wait_for_room(block)
+        outbox = self._core.outbox
+        for publication in publications:
+            outbox.add(publication)
+        if outbox.size >= BUNDLE or (self._backlog < BUSY and time.monotonic() - self._sent_at >= COALESCE):
+            self._flush(wait=outbox.size >= OUTBOX)
+        elif self._sleeps_until:
+            self._wake()
+
+    def order(self, request: Request) -> None:
+        """Pass a request to the stack, behind what was published before, and act on it now."""
+        if self.closed:
+            raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
+        self._core.outbox.order(request)
+        self._flush(wait=True)
+
+    def _flush(self, wait: bool) -> None:
+        """Run a turn from a publisher's thread; if the leader is in one and `wait` is false, leave it to it."""
+        if not wait and self._turn_lock.locked():
+            self._wake()
+            return
+        with self._turn_lock:  # and not acquire and try: a KeyboardInterrupt between them would leak the lock
+            if not self.closed:
+                self._turn(time.monotonic(), receive=False)
+        if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._sleeps_until and not self._woken:
+            self._woken = True
+            self._network.wake()
+
+    def _wait_for_room(self, block: bool) -> None:
+        if not block:
+            raise WouldBlockError(
+                f"{self._backlog} bytes wait to be acknowledged; queue_limit is {self._core.settings.queue_limit}"
+            )
+        if threading.current_thread() is self._leader:
+            self._step_down()
+        with self._room:
+            self._wake()
+            self._room.wait_for(lambda: not self._full or self.closed)
+        if self.closed:
+            raise ClosedError("the endpoint was closed while publish waited for room")
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for something that turns bring about; returns whether it came true in time.
+
+        The condition is looked at between turns, so it may read the stack.
+        """
+        if threading.current_thread() is self._leader:
+            self._step_down()
+        with self._changed:
+            self._waiters += 1
+            self._wake()
+            try:
+                self._changed.wait_for(lambda: self.closed or condition(), timeout)
+                return condition()
+            finally:
+                self._waiters -= 1
+
+    def _step_down(self) -> None:
+        """A handler is about to wait for turns: from now on another thread runs them."""
+        with self._hand_out:
+            if self._leader is not threading.current_thread() or self.closed:
+                return
+            self._leader = self._thread(self._lead, "glue")
+            self._handling_since = 0.0
+            self._leader.start()
+
+    def inspect(self, read: Callable[[], Result]) -> Result:
+        """Read something of the stack between two turns."""
+        with self._turn_lock:
+            return read()
+
+    def handled(self, delivery: Delivery) -> None:
+        """A subscription is done with a delivery; the senders are told if they were waiting for that."""
+        self._core.handled(delivery)
+        if self._core.outbox.requests:
+            self._wake()
+
+    # --------------------------------------------------------------------------------------------- turns
+
+    def _turn(self, now: float, receive: bool) -> None:
+        """One turn; the caller holds the turn lock."""
+        trains = self._network.receive() if receive else []
+        events, out = self._core.turn(now, trains)
+        if out:
+            self._network.send(out)
+            self._sent_at = time.monotonic()
+        if trains:
+            self._received_at = now
+        for event in events:
+            if event.__class__ is Delivery:
+                for token in event.tokens:
+                    self._events.append((cast(Receiver, token), event))
+            else:
+                self._events.append((self._news, event))
+        self._deadline = self._core.deadline
+        self._backlog = self._core.stack.backlog
+        limit = self._core.settings.queue_limit
+        if not self._full:
+            self._full = self._backlog > limit
+        elif self._backlog <= limit // 2:
+            self._full = False
+            self._room.notify_all()
+        if self._waiters:
+            self._changed.notify_all()
+
+    def _advance(self, longest: float) -> None:
+        """Wait for the network or a timer, `longest` seconds at most, and run a turn; handlers come later."""
+        self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
+        now = time.monotonic()
+        until = min(self._deadline, self._maintain_at, now + longest)
+        if now - max(self._received_at, self._sent_at) < ALERT:
+            until = min(until, now + ATTENTIVE)
+        self._sleeps_until = until
+        if not self._core.outbox.requests and not self._events and until > now:
+            self._network.wait(until - now)
+        self._sleeps_until = 0.0
+        self._woken = False
+        with self._turn_lock:
+            if self.closed:
+                return
+            now = time.monotonic()
+            if now >= self._maintain_at:
+                self._maintain()
+            self._turn(now, receive=True)
+
+    def _lead(self) -> None:
+        """The leader's life: turns and handlers, until closed or replaced."""
+        me = threading.current_thread()
+        while self._leader is me and not self.closed:
+            try:
+                self._advance(SLEEP)
+            except Exception:  # a fault of ours must not end the endpoint in silence
+                logger.exception("turn failed")
+                time.sleep(PATIENCE)
+            if self._events:
+                self._hand_out_events(me)
+        self._threads.discard(me)
+
+    # ------------------------------------------------------------------------------------------ handlers
+
+    def _hand_out_events(self, me: threading.Thread) -> None:
+        """Run the handlers of what has come up, as long as this thread leads."""
+        if not self._watching:
+            self._watching = True
+            self._watch.set()
+        events = self._events
+        while events and not self.closed:
+            with self._hand_out:
+                if self._leader is not me or not events:
+                    return
+                receiver, event = events.popleft()
+                if receiver.busy:
+                    receiver.mailbox.append(event)
+                    continue
+                receiver.busy = True
+                self._handling_since = time.monotonic()
+            self._serve(me, receiver, event)
+
+    def _serve(self, me: threading.Thread, receiver: Receiver, event: Event | None) -> None:
+        """Hand over an event, and what came for the same receiver while it was busy with it."""
+        while event is not None:
+            try:
+                receiver.deliver(event)
+            except Exception:
+                logger.exception("a handler failed on %r", event)
+            if event.__class__ is Delivery:
+                self.handled(event)
+            with self._hand_out:
+                event = receiver.mailbox.popleft() if receiver.mailbox else None
+                if event is None:
+                    receiver.busy = False
+                if self._leader is me:
+                    self._handling_since = 0.0 if event is None else time.monotonic()
+
+    def _stand_by(self) -> None:
+        """Watch the leader while there is traffic; take the lead when a handler keeps it."""
+        quiet = 0
+        while not self.closed:
+            if quiet > 50:  # a second without handlers: sleep until there is traffic again
+                self._watching = False
+                self._watch.wait()
+                self._watch.clear()
+                self._watching = True
+                quiet = 0
+            time.sleep(PATIENCE)
+            with self._hand_out:
+                since = self._handling_since
+                quiet = 0 if since else quiet + 1
+                stuck = since and time.monotonic() - since >= PATIENCE and len(self._threads) < FOLLOWERS
+                if not stuck or self.closed:
+                    continue
+                self._leader = threading.current_thread()
+                self._handling_since = 0.0
+            self._thread(self._stand_by, "glue standby").start()
+            self._lead()
+            return
+        self._threads.discard(threading.current_thread())

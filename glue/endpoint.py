@@ -1,0 +1,193 @@
+"""The endpoint for programs that block: publish, subscribe, peers; driven by a background thread."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from glue.base import LINGER, BaseEndpoint
+from glue.contract import Delivery, Event, Subscribe, Unsubscribe
+from glue.drivers.thread import ThreadDriver
+from glue.errors import ClosedError, ConfigurationError
+from glue.subscription import Handler, Subscription, is_coroutine_function
+from glue.topics import check_pattern
+
+CHUNK = 32 << 10  # bytes that publish_many aims at when it gathers from its source
+CHUNK_COUNT = 256  # payloads that it gathers at most
+GATHER = 0.001  # seconds that it may take to gather; from a slower source it takes payloads one by one
+
+
+class Endpoint(BaseEndpoint):
+    """One participant on the network; a context manager that starts on enter and closes on exit.
+
+    Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
+    handlers included. Errors derive from `glue.GlueError`.
+    """
+
+    def __init__(self, name: str | None = None, **settings: Any) -> None:
+        """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
+        super().__init__(name, **settings)
+        self._news = _News(self._tell)
+        self._driver: ThreadDriver | None = None
+        self._subscriptions: set[Subscription] = set()
+
+    # ------------------------------------------------------------------------------------ life and death
+
+    def start(self) -> Endpoint:
+        """Join the network; returns the endpoint itself. Starting twice does nothing.
+
+        Raises InterfaceError, PortInUseError or ConfigurationError; ClosedError once it was closed.
+        """
+        if self._driver is None:
+            self._network = self._open_network()
+            self._driver = ThreadDriver(self._core, self._network, self._news)
+            try:
+                self._driver.start()
+            except BaseException:  # a layer put in place of ours may fail
+                self._network.close()
+                self._network = self._driver = None
+                raise
+        self._running()
+        return self
+
+    def close(self, timeout: float = LINGER) -> None:
+        """Leave the network: wait `timeout` seconds at most for acknowledgements, say goodbye, end.
+
+        Subscriptions end, too; what they have received can still be read, what waits for a handler is dropped.
+        A handler that is running is left to end by itself. A second time, or before `start`, does nothing.
+        """
+        if self._driver is None or self._driver.closed:
+            return
+        self._driver.close(timeout)
+        for subscription in self._subscriptions.copy():
+            subscription.close()
+
+    def __enter__(self) -> Endpoint:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _running(self) -> ThreadDriver:
+        if self._driver is None:
+            raise ClosedError("the endpoint was not started; call start(), or use it in a with block")
+        if self._driver.closed:
+            raise ClosedError("the endpoint is closed and does not start again; make a new one")
+        return self._driver
+
+    # ------------------------------------------------------------------------------ publish and subscribe
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: str = "reliable",
+        block: bool = True,
+    ) -> None:
+        """Send a payload to all who subscribe to the topic.
+
+        `payload` is bytes-like (arrives as bytes) or any JSON value (arrives equal). `retain` keeps it as the
+        topic's last value for late joiners (an empty payload clears it). After `lifespan` seconds it is no
+        longer delivered. `reliability` is "reliable" (in order, once, resent until acknowledged) or
+        "best-effort". While more than `queue_limit` bytes wait to be acknowledged, blocks; with `block` false,
+        raises WouldBlockError at once.
+
+        Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
+        """
+        driver = self._running()
+        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability)
+        driver.publish((publication,), block)
+
+    def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
+        """Publish a stream of payloads on one topic, as `publish` with its defaults would; faster.
+
+        The source may be a generator that never ends. What it gives within a millisecond is gathered, so when it
+        pauses, the last of it may wait until it goes on: for a source that pauses often, use `publish`. Raises
+        what `publish` raises; of what the source gave before the payload at fault, the last may be missing.
+        """
+        driver = self._running()
+        source = iter(payloads)
+        count, began = 1, time.monotonic()
+        while chunk := list(islice(source, count)):
+            in_time = int(len(chunk) * GATHER / (time.monotonic() - began + 1e-9))  # as many as it gives in GATHER
+            publications = self._core.publications(topic, chunk, time.time())
+            driver.publish(publications, True)
+            size = sum(sum(map(len, publication.payloads)) for publication in publications)
+            count = max(1, min(2 * count, CHUNK_COUNT, in_time, CHUNK * count // (size + 1)))
+            began = time.monotonic()
+
+    def subscribe(self, pattern: str, handler: Handler | None = None) -> Subscription:
+        """Hear the topics that match a pattern: `+` is any one level, a last `#` all the rest.
+
+        With a handler, it is called with each `Message` from a background thread; without, iterate over what
+        is returned. Several subscriptions to one pattern each get every message.
+
+        Raises TopicError, and ConfigurationError for a handler that would have to be awaited.
+        """
+        check_pattern(pattern)
+        if is_coroutine_function(handler):
+            raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
+        driver = self._running()
+        subscription = Subscription(pattern, handler, self)
+        self._subscriptions.add(subscription)
+        driver.order(Subscribe(subscription, pattern))
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """The same as closing the subscription."""
+        subscription.close()
+        if subscription in self._subscriptions:
+            self._subscriptions.discard(subscription)
+            with contextlib.suppress(ClosedError):  # then all of them end
+                self._running().order(Unsubscribe(subscription))
+
+    def keep(self, delivery: Delivery) -> None:
+        """For subscriptions: a delivery waits to be read."""
+        self._core.keep(delivery)
+
+    def handled(self, delivery: Delivery) -> None:
+        """For subscriptions: a delivery was read."""
+        if self._driver is not None:
+            self._driver.handled(delivery)
+
+    # --------------------------------------------------------------------------------- peers and progress
+
+    def wait_for_peers(self, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until at least `count` peers are known; whether they were in time."""
+        return self._running().wait_until(lambda: len(self._core.peers) >= count, timeout)
+
+    def wait_for_subscribers(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until at least `count` peers subscribe to the topic; whether they did in time.
+
+        What is published to the topic after that reaches each of them.
+        """
+        return self._running().wait_until(lambda: len(self._core.subscribers(topic)) >= count, timeout)
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until every subscriber has acknowledged every reliable message; whether all did in time.
+
+        A subscriber that is gone is no longer waited for.
+        """
+        return self._running().wait_until(lambda: not self._core.backlog, timeout)
+
+    @property
+    def statistics(self) -> dict[str, Counter[str]]:
+        """A copy of all counters by layer; "endpoint" holds those of no layer. What never happened counts 0."""
+        return self._read_statistics() if self._driver is None else self._driver.inspect(self._read_statistics)
+
+
+class _News:
+    """Receives from the driver what is no message: peers that come and go, clashes."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self.busy = False
+        self.mailbox: deque[Event] = deque()
+        self.deliver = tell

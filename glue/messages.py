@@ -1,0 +1,86 @@
+"""What an application sees: a message, and a peer."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from glue.contract import Delivery
+
+
+class Message:
+    """One message as it arrived.
+
+    `payload` is bytes, or the decoded value if it was published as a JSON value. `sequence` numbers the
+    messages of this publisher on this topic, from 1.
+    """
+
+    __slots__ = ("_delivery", "payload", "sequence")
+
+    def __init__(self, payload: Any, sequence: int, delivery: Delivery) -> None:
+        self.payload = payload
+        self.sequence = sequence
+        self._delivery = delivery
+
+    @property
+    def topic(self) -> str:
+        """The topic it was published on."""
+        return self._delivery.topic
+
+    @property
+    def type(self) -> str | None:
+        """The type tag given by the publisher, if any."""
+        return self._delivery.type
+
+    @property
+    def publisher(self) -> str:
+        """The publisher's name."""
+        return self._delivery.publisher
+
+    @property
+    def publisher_id(self) -> str:
+        """The publisher's endpoint id, 16 hex digits."""
+        return self._delivery.publisher_id
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of the publisher it came from; another number after each restart."""
+        return self._delivery.incarnation
+
+    @property
+    def published_at(self) -> float:
+        """The publisher's wall clock (Unix seconds) at publishing, or at that of the first of its batch."""
+        return self._delivery.published_at
+
+    @property
+    def retained(self) -> bool:
+        """Whether it is a stored value, given to a late joiner, rather than a live message."""
+        return self._delivery.retained
+
+    def __repr__(self) -> str:
+        payload = self.payload
+        shown = f"{payload[:80]!r:.80}" if isinstance(payload, (bytes, str)) else reprlib.repr(payload)
+        return f"<Message {self.topic} #{self.sequence} from {self.publisher}: {shown}>"
+
+
+def messages(delivery: Delivery) -> Iterator[Message]:
+    """The messages of a delivery, in order."""
+    for sequence, payload in enumerate(delivery.payloads, delivery.sequence):
+        yield Message(payload, sequence, delivery)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another endpoint on the network."""
+
+    name: str
+    id: str
+    incarnation: int
+    address: tuple[Any, ...]
+    """Where it is reached: host and port (and for IPv6, flow and scope)."""
+    restarted: bool = False
+    """Whether an earlier life of it was known just before."""
+    reason: str = ""
+    """Why it is gone, in `on_peer_removed`: "goodbye", "expired", "restarted" or "evicted"."""

@@ -1,0 +1,136 @@
+"""The layers on top of each other, as one state machine, and how a stack is put together.
+
+A *turn* is one sweep up and one down: datagrams enter at the bottom, events leave at the top; requests enter
+at the top, datagrams leave at the bottom. Whoever drives a stack (a thread, asyncio, the simulator) does
+nothing but feed turns and obey `deadline`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from glue.contract import Event, Layer, Request, Train
+from glue.discovery import Discovery, ServiceDiscovery
+from glue.fragmentation import Fragmentation
+from glue.model import Direct
+from glue.serialization import Serialization
+from glue.settings import Settings
+from glue.topics import Topics
+from glue.transport import Transport
+
+INDEX_ROOM = 128 << 10  # bytes that topics may add to a message: an index with a topic of 65,535 bytes
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who an endpoint is, for the layers: handed to each layer's factory."""
+
+    name: str
+    endpoint_id: str
+    incarnation: int
+    settings: Settings
+    random: Random
+
+
+Factory = Callable[[Identity], Layer[Any, Any, Any, Any]]
+"""Makes a layer for an endpoint; a class or function that takes an `Identity`."""
+
+
+def _serialization(who: Identity) -> Serialization:
+    return Serialization(endpoint_id=who.endpoint_id, incarnation=who.incarnation, network_id=who.settings.network_id)
+
+
+def _discovery(who: Identity) -> Discovery | ServiceDiscovery:
+    kind = ServiceDiscovery if who.settings.discovery == "dns-sd" else Discovery
+    return kind(
+        endpoint_id=who.endpoint_id,
+        incarnation=who.incarnation,
+        name=who.name,
+        announce_interval=who.settings.announce_interval,
+        lease_intervals=who.settings.lease_intervals,
+        random=who.random,
+    )
+
+
+def _transport(who: Identity) -> Transport:
+    return Transport(endpoint_id=who.endpoint_id)
+
+
+def _fragmentation(who: Identity) -> Fragmentation:
+    return Fragmentation(message_limit=who.settings.message_limit + INDEX_ROOM)
+
+
+def _topics(who: Identity) -> Topics:
+    return Topics(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
+
+
+def _model(who: Identity) -> Direct:
+    return Direct()
+
+
+LAYERS: dict[str, Factory] = {
+    "serialization": _serialization,
+    "discovery": _discovery,
+    "transport": _transport,
+    "fragmentation": _fragmentation,
+    "topics": _topics,
+    "model": _model,
+}
+"""The default layers, bottom up (network, below them all, is not pure and belongs to the driver)."""
+
+
+class Stack:
+    """The pure layers of one endpoint, bottom up, as one state machine."""
+
+    def __init__(self, layers: dict[str, Layer[Any, Any, Any, Any]]) -> None:
+        """`layers` by name, in their order from serialization to model."""
+        self.layers = layers
+        self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
+        self._downwards = tuple(reversed(list(enumerate(self._upwards))))
+
+    @classmethod
+    def build(cls, who: Identity, replaced: dict[str, Factory]) -> Stack:
+        """The default layers, but those of `replaced` made by these factories."""
+        return cls({name: replaced.get(name, make)(who) for name, make in LAYERS.items()})
+
+    def fit(self, datagram_size: int) -> None:
+        """Tell the layers, bottom up, how large a datagram may be (bytes)."""
+        size = datagram_size
+        for layer in self._upwards:
+            size = layer.fit(size)
+
+    @property
+    def deadline(self) -> float:
+        """When the next turn is due even if nothing arrives (monotonic seconds)."""
+        return min(layer.deadline for layer in self._upwards)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes of published data that the layers are not done with."""
+        return sum(layer.backlog for layer in self._upwards)
+
+    @property
+    def statistics(self) -> dict[str, Counter[str]]:
+        """The counters of each layer by its name."""
+        return {name: layer.statistics for name, layer in self.layers.items()}
+
+    def turn(self, now: float, trains: list[Train], requests: list[Request]) -> tuple[list[Event], list[Train]]:
+        """Take datagrams from the network and requests from the application; return events and datagrams."""
+        returned: dict[int, list[Any]] = {}
+        items: list[Any] = trains
+        for index, layer in enumerate(self._upwards):
+            if items or layer.deadline <= now:
+                items, down = layer.receive(now, items)
+                if down:
+                    returned[index] = down
+        going: list[Any] = requests
+        for index, layer in self._downwards:
+            if going:
+                going = layer.send(now, going)
+            if index in returned:
+                going = returned[index] + going if going else returned[index]
+        return items, going

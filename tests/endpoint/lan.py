@@ -1,0 +1,131 @@
+"""Endpoints on loopback that only hear each other, and an ear that waits for what it is to hear."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import glue
+from tests.support.loopback import loopback_environment
+
+PATIENCE = 20.0
+"""Seconds to wait for what must come before the test fails; it comes in milliseconds."""
+
+
+def private_network() -> dict[str, Any]:
+    """Settings of endpoints that share a network with nobody else."""
+    environment = loopback_environment()
+    return {
+        "interface": environment["GLUE_INTERFACE"],
+        "multicast_address": environment["GLUE_MULTICAST_ADDRESS"],
+        "network_id": int(environment["GLUE_NETWORK_ID"]),
+    }
+
+
+class Lan:
+    """A private network on loopback; its endpoints end with the test."""
+
+    def __init__(self) -> None:
+        self.settings = private_network()
+        self._endpoints: list[glue.Endpoint] = []
+
+    def make(self, name: str | None = None, **settings: Any) -> glue.Endpoint:
+        """An endpoint that was not started."""
+        self._endpoints.append(glue.Endpoint(name, **{**self.settings, **settings}))
+        return self._endpoints[-1]
+
+    def start(self, name: str | None = None, **settings: Any) -> glue.Endpoint:
+        """A running endpoint."""
+        return self.make(name, **settings).start()
+
+    def pair(self, **settings: Any) -> tuple[glue.Endpoint, glue.Endpoint]:
+        """Two running endpoints, "a" and "b", with these settings."""
+        return self.start("a", **settings), self.start("b", **settings)
+
+    def close(self) -> None:
+        """End all endpoints, without waiting for acknowledgements."""
+        for endpoint in self._endpoints:
+            endpoint.close(timeout=0)
+
+
+class Ear:
+    """A handler that remembers what it was called with, in order."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, item: Any) -> None:
+        with self._changed:
+            self.heard.append(item)
+            self._changed.notify_all()
+
+    def wait(self, count: int = 1) -> list[Any]:
+        """What was heard, once that is at least so many."""
+        self.wait_until(lambda heard: len(heard) >= count)
+        return self.heard
+
+    def wait_until(self, condition: Callable[[list[Any]], bool]) -> None:
+        """Wait until the condition holds of what was heard."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: condition(self.heard), PATIENCE), f"heard only {self.heard!r:.500}"
+
+    @property
+    def payloads(self) -> list[Any]:
+        """The payloads of the messages heard so far."""
+        return [message.payload for message in self.heard]
+
+
+def listen(endpoint: glue.Endpoint, pattern: str, *publishers: glue.Endpoint) -> Ear:
+    """An ear at this pattern, which is a topic if publishers are to know of it before this returns."""
+    ear = Ear()
+    endpoint.subscribe(pattern, ear)
+    for publisher in publishers:
+        assert publisher.wait_for_subscribers(pattern, 1, PATIENCE)
+    return ear
+
+
+def fill(endpoint: glue.Endpoint, topic: str, size: int = 10_000) -> int:
+    """Publish until the queue is full, and stays so; returns how many went in."""
+    accepted, refused = 0, False
+    while accepted < 10_000:
+        try:
+            endpoint.publish(topic, bytes(size), block=False)
+        except glue.WouldBlockError:
+            if refused:
+                return accepted
+            refused = not endpoint.flush(0.1)  # by then the receiver has taken what it takes
+        else:
+            accepted, refused = accepted + 1, False
+    raise AssertionError("the queue is never full")
+
+
+def wait_until_full(endpoint: glue.Endpoint) -> None:
+    """Wait until a publisher in another thread has filled the queue."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        try:
+            endpoint.publish("to nobody", b"", block=False)
+        except glue.WouldBlockError:
+            return
+    raise AssertionError("the queue was never full")
+
+
+def glue_threads() -> set[str]:
+    """The names of the threads that glue runs now."""
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("glue")}
+
+
+def open_sockets() -> list[str]:
+    """The sockets and pipes that this process has open; none where there is no /proc."""
+    found = []
+    for descriptor in Path("/proc/self/fd").glob("*"):
+        try:
+            found.append(os.readlink(descriptor))
+        except FileNotFoundError:  # it was that of the directory
+            continue
+    return sorted(target for target in found if target.startswith(("socket:", "pipe:")))
