@@ -10,7 +10,7 @@ import hashlib
 import math
 import socket
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 from threading import Lock
 from typing import Any, cast
@@ -38,6 +38,8 @@ from glue.topics.names import check_type
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 JSON_COST = 512  # bytes that a decoded JSON payload is taken to weigh while it waits for its handler
+CHUNK = 32 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
+CHUNK_COUNT = 256  # payloads, likewise
 MESSAGE_COST = 64  # bytes of bookkeeping that any waiting message is taken to weigh
 
 RELIABILITIES = {"reliable": True, "best-effort": False}
@@ -115,6 +117,7 @@ class Core:
         self.peers: dict[str, Peer] = {}
         self.statistics: Counter[str] = Counter()
         self.waiting = 0  # bytes delivered and not yet handled
+        self._own_waiting = 0  # those of them that this endpoint itself published
         self._accepting = True
         self._counting = Lock()
         self._checked: set[str] = set()
@@ -186,16 +189,18 @@ class Core:
         events, out = self.stack.turn(now, trains, requests)
         for event in events:
             if event.__class__ is Delivery:
-                self._wait(weight(event) * len(event.tokens))
+                self._wait(event, weight(event) * len(event.tokens))
             else:
                 self._note(event)
         return events, out
 
-    def _wait(self, change: int) -> None:
+    def _wait(self, delivery: Delivery, change: int) -> None:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done."""
         limit = self.settings.receive_limit
         with self._counting:
             self.waiting += change
+            if delivery.publisher_id == self.identity.endpoint_id:
+                self._own_waiting += change
             accepting = self.waiting <= (limit if self._accepting else limit // 2)
             if accepting != self._accepting:
                 self._accepting = accepting
@@ -204,11 +209,16 @@ class Core:
 
     def keep(self, delivery: Delivery) -> None:
         """A subscription holds on to a delivery, to be read later. May be called from any thread."""
-        self._wait(weight(delivery))
+        self._wait(delivery, weight(delivery))
 
     def handled(self, delivery: Delivery) -> None:
         """One subscription is done with a delivery. May be called from any thread; may leave an order to send."""
-        self._wait(-weight(delivery))
+        self._wait(delivery, -weight(delivery))
+
+    @property
+    def overfed(self) -> bool:
+        """Whether this endpoint has not yet handled too much of what it published to itself."""
+        return self._own_waiting > self.settings.receive_limit
 
     def _note(self, event: Event) -> None:
         if isinstance(event, PeerAdded):
@@ -221,6 +231,12 @@ class Core:
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
+
+
+def chunk_count(count: int, publications: Sequence[Publication]) -> int:
+    """How many payloads of a stream to take next, after `count` of them have become these publications."""
+    size = sum(sum(map(len, publication.payloads)) for publication in publications)
+    return max(1, min(2 * count, CHUNK_COUNT, CHUNK * count // (size + 1)))
 
 
 def _class(value: Any) -> type:

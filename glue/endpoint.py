@@ -11,14 +11,13 @@ from typing import Any
 
 from glue.base import LINGER, BaseEndpoint
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
+from glue.core import chunk_count
 from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
 from glue.subscription import Handler, Subscription, is_coroutine_function
 from glue.topics import check_pattern
 
-CHUNK = 32 << 10  # bytes that publish_many aims at when it gathers from its source
-CHUNK_COUNT = 256  # payloads that it gathers at most
-GATHER = 0.001  # seconds that it may take to gather; from a slower source it takes payloads one by one
+GATHER = 0.001  # seconds that publish_many may take to gather; from a slow source it takes payloads one by one
 
 
 class Endpoint(BaseEndpoint):
@@ -120,8 +119,7 @@ class Endpoint(BaseEndpoint):
             in_time = int(len(chunk) * GATHER / (time.monotonic() - began + 1e-9))  # as many as it gives in GATHER
             publications = self._core.publications(topic, chunk, time.time())
             driver.publish(publications, True)
-            size = sum(sum(map(len, publication.payloads)) for publication in publications)
-            count = max(1, min(2 * count, CHUNK_COUNT, in_time, CHUNK * count // (size + 1)))
+            count = max(1, min(in_time, chunk_count(count, publications)))
             began = time.monotonic()
 
     def subscribe(self, pattern: str, handler: Handler | None = None) -> Subscription:

@@ -74,6 +74,7 @@ class ZeroconfRegistry:
         self._found: dict[str, Address] = {}  # by service; touched by the browser's thread alone
         self._changes: SimpleQueue[tuple[Address, bool]] = SimpleQueue()
         self._connection: zeroconf.Zeroconf | None = None
+        self._browser: zeroconf.ServiceBrowser | None = None
 
     def register(self) -> None:
         """Make this endpoint known and start to look for others."""
@@ -82,7 +83,7 @@ class ZeroconfRegistry:
         connection = self._connection = zeroconf.Zeroconf(interfaces=interfaces)
         assert connection.loop is not None
         connection.loop.call_soon_threadsafe(self._publish, connection)
-        zeroconf.ServiceBrowser(connection, SERVICE, handlers=[self._changed])
+        self._browser = zeroconf.ServiceBrowser(connection, SERVICE, handlers=[self._changed])
 
     def poll(self) -> tuple[list[Address], list[Address]]:
         """Addresses found and lost since the last call."""
@@ -95,6 +96,9 @@ class ZeroconfRegistry:
 
     def close(self) -> None:
         """Withdraw this endpoint and stop."""
+        if self._browser is not None:
+            self._browser.cancel()  # closing the connection does not end its thread
+            self._browser = None
         if self._connection is not None:
             self._connection.close()
             self._connection = None

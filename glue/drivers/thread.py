@@ -147,7 +147,7 @@ class ThreadDriver:
         """
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
-        if self._full:
+        if self._full or self._core.overfed:
             self._wait_for_room(block)
         outbox = self._core.outbox
         for publication in publications:
@@ -181,15 +181,23 @@ class ThreadDriver:
             self._network.wake()
 
     def _wait_for_room(self, block: bool) -> None:
-        if not block:
+        """Wait for acknowledgements; and, but in a handler, until what was published to oneself is handled."""
+        in_handler = threading.current_thread() in self._threads
+
+        def has_room() -> bool:
+            return self.closed or not (self._full or (self._core.overfed and not in_handler))
+
+        if not has_room() and not block:
+            settings = self._core.settings
             raise WouldBlockError(
-                f"{self._backlog} bytes wait to be acknowledged; queue_limit is {self._core.settings.queue_limit}"
+                f"{self._backlog} bytes wait to be acknowledged, with queue_limit={settings.queue_limit}; "
+                f"{self._core.waiting} to be handled here, with receive_limit={settings.receive_limit}"
             )
         if threading.current_thread() is self._leader:
             self._step_down()
         with self._room:
             self._wake()
-            self._room.wait_for(lambda: not self._full or self.closed)
+            self._room.wait_for(has_room)
         if self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
@@ -225,7 +233,11 @@ class ThreadDriver:
 
     def handled(self, delivery: Delivery) -> None:
         """A subscription is done with a delivery; the senders are told if they were waiting for that."""
+        was_overfed = self._core.overfed
         self._core.handled(delivery)
+        if was_overfed:
+            with self._room:
+                self._room.notify_all()
         if self._core.outbox.requests:
             self._wake()
 

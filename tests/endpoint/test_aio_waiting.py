@@ -43,7 +43,7 @@ async def is_full(endpoint: glue.aio.Endpoint) -> bool:
     try:
         await endpoint.publish("to nobody", b"", block=False)
     except glue.WouldBlockError as error:
-        return "wait to be acknowledged; queue_limit is" in str(error)
+        return "wait to be acknowledged, with queue_limit=" in str(error)
     return False
 
 

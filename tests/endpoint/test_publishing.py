@@ -76,7 +76,7 @@ def test_a_full_queue_refuses_at_once_if_asked_to(lan: Lan) -> None:
     unread = b.subscribe("t")
     assert a.wait_for_subscribers("t", 1, PATIENCE)
     accepted = fill(a, "t")
-    with pytest.raises(glue.WouldBlockError, match="bytes wait to be acknowledged; queue_limit is 100000"):
+    with pytest.raises(glue.WouldBlockError, match="bytes wait to be acknowledged, with queue_limit=100000"):
         a.publish("t", 1, block=False)
     assert not a.flush(0)
     assert b.wait_for_peers(1, PATIENCE)
@@ -301,3 +301,28 @@ def test_a_handler_that_publishes_into_a_full_queue_waits_for_room(lan: Lan) -> 
         a.publish("t", bytes([number % 256]) * 5000)
     ear.wait(500)
     assert [payload[0] for payload in ear.payloads] == [number % 256 for number in range(500)]
+
+
+def publish_until_refused(endpoint: glue.Endpoint, topic: str) -> None:
+    for _ in range(10_000):
+        endpoint.publish(topic, bytes(1000), block=False)
+        endpoint.flush(PATIENCE)
+
+
+def test_an_endpoint_that_does_not_read_its_own_messages_is_held_back(lan: Lan) -> None:
+    a = lan.start("a", receive_limit=100_000)
+    subscription = a.subscribe("t")
+    with pytest.raises(glue.WouldBlockError, match="to be handled here, with receive_limit=100000"):
+        publish_until_refused(a, "t")
+    done = threading.Event()
+
+    def publish_one_more() -> None:
+        a.publish("t", b"more")
+        done.set()
+
+    waiting = threading.Thread(target=publish_one_more)
+    waiting.start()
+    while subscription.get(PATIENCE).payload != b"more":
+        pass
+    waiting.join(PATIENCE)
+    assert done.is_set()

@@ -1,0 +1,301 @@
+"""The endpoint of an event loop.
+
+Everything runs in the event loop's thread. What is published in one pass of the loop leaves together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, cast
+
+from glue.aio.subscription import Handler, Subscription
+from glue.base import LINGER, BaseEndpoint
+from glue.contract import Delivery, Event, Leave, Publication, Subscribe, Unsubscribe
+from glue.core import chunk_count
+from glue.errors import ClosedError, WouldBlockError
+from glue.topics import check_pattern
+
+GATHERED = 64 << 10  # bytes published in one pass of the loop, after which publish lets it go round
+PATIENCE = 0.02  # seconds until the next turn after one that failed
+
+logger = logging.getLogger("glue")
+
+
+class Endpoint(BaseEndpoint):
+    """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
+
+    All of it is to be used from one event loop. `on_peer_added` and its like may be coroutine functions.
+    """
+
+    def __init__(self, name: str | None = None, **settings: Any) -> None:
+        """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
+        super().__init__(name, **settings)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._soon: asyncio.Handle | None = None
+        self._maintain_at = 0.0
+        self._changed: set[asyncio.Future[None]] = set()
+        self._subscriptions: set[Subscription] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()  # coroutine handlers of news; the loop itself holds none
+        self._full = False
+        self.closed = False
+
+    # ------------------------------------------------------------------------------------ life and death
+
+    async def start(self) -> Endpoint:
+        """Join the network; returns the endpoint itself. Starting twice does nothing.
+
+        Raises InterfaceError, PortInUseError or ConfigurationError; ClosedError once it was closed.
+        """
+        if self._loop is None:
+            loop = asyncio.get_running_loop()
+            self._network = self._open_network()
+            try:
+                self._core.stack.fit(self._network.datagram_size)
+            except BaseException:  # a layer put in place of ours may fail
+                self._network.close()
+                self._network = None
+                raise
+            self._loop = loop
+            for fileno in self._network.filenos():
+                self._loop.add_reader(fileno, self._turn, True)
+            self._turn(False)
+        self._running()
+        return self
+
+    async def close(self, timeout: float = LINGER) -> None:
+        """Leave the network: wait `timeout` seconds at most for acknowledgements, say goodbye, end.
+
+        Subscriptions end, too; what they have received can still be read, what waits for a handler is dropped.
+        A coroutine handler that is running is left to end by itself. A second time, or before `start`, does nothing.
+        """
+        if self._loop is None or self.closed:
+            return
+        try:
+            await self.flush(timeout)
+        finally:  # also if cancelled meanwhile
+            self._leave()
+
+    def _leave(self) -> None:
+        if self.closed:
+            return
+        assert self._network is not None
+        assert self._loop is not None
+        self._core.outbox.order(Leave())
+        self._turn(False)
+        self.closed = True
+        for fileno in self._network.filenos():
+            self._loop.remove_reader(fileno)
+        for handle in (self._timer, self._soon):
+            if handle is not None:
+                handle.cancel()
+        self._network.close()
+        for subscription in self._subscriptions.copy():
+            subscription.close()
+        self._notify()
+
+    async def __aenter__(self) -> Endpoint:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise ClosedError("the endpoint was not started; await start(), or use it in an async with block")
+        if self.closed:
+            raise ClosedError("the endpoint is closed and does not start again; make a new one")
+        return self._loop
+
+    # --------------------------------------------------------------------------------------------- turns
+
+    def _turn(self, receive: bool) -> None:
+        """One turn, also in the event loop's callbacks; a fault of ours must not end the endpoint in silence."""
+        if self.closed:
+            return
+        now = time.monotonic()
+        try:
+            self._advance(now, receive)
+        except Exception:
+            logger.exception("turn failed")
+            self._arm(PATIENCE)
+        else:
+            self._arm(min(self._core.deadline, self._maintain_at) - now)
+        self._notify()
+
+    def _advance(self, now: float, receive: bool) -> None:
+        assert self._network is not None
+        if now >= self._maintain_at:
+            self._maintain_at = self._network.maintain(now)
+            self._core.stack.fit(self._network.datagram_size)
+        events, out = self._core.turn(now, self._network.receive() if receive else [])
+        if out:
+            self._network.send(out)
+        for event in events:
+            if isinstance(event, Delivery):
+                for token in event.tokens:
+                    cast(Subscription, token).deliver(event)
+            else:
+                self._announce(event)
+        limit = self.settings.queue_limit
+        self._full = self._core.backlog > (limit // 2 if self._full else limit)
+
+    def _arm(self, delay: float) -> None:
+        """Come back when the stack, or the network, wants to."""
+        assert self._loop is not None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(max(0.0, delay), self._turn, False)
+        if self._core.outbox.requests:
+            self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        """Run one turn for everything that is published in this pass of the loop."""
+        if self._soon is None and self._loop is not None and not self.closed:
+            self._soon = self._loop.call_soon(self._run_soon)
+
+    def _run_soon(self) -> None:
+        self._soon = None
+        self._turn(False)
+
+    def _notify(self) -> None:
+        waiters, self._changed = self._changed, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _announce(self, event: Event) -> None:
+        try:
+            result = self._tell(event)
+        except Exception:  # the handler's own affair
+            logger.exception("a handler failed on %r", event)
+            return
+        if inspect.isawaitable(result):
+            task = asyncio.ensure_future(result)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        loop = self._running()
+        until = None if timeout is None else loop.time() + timeout
+        while not condition() and not self.closed:
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._changed.add(waiter)
+            try:
+                await asyncio.wait_for(waiter, None if until is None else until - loop.time())
+            except TimeoutError:
+                break
+            finally:
+                self._changed.discard(waiter)
+        return condition()
+
+    # ------------------------------------------------------------------------------ publish and subscribe
+
+    async def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: str = "reliable",
+        block: bool = True,
+    ) -> None:
+        """As `glue.Endpoint.publish`; where that blocks, this awaits. If cancelled, nothing was published."""
+        self._running()
+        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability)
+        if block:
+            await self._room()
+        elif self._is_full():
+            raise WouldBlockError(
+                f"{self._core.backlog} bytes wait to be acknowledged, with queue_limit={self.settings.queue_limit}; "
+                f"{self._core.waiting} to be handled here, with receive_limit={self.settings.receive_limit}"
+            )
+        self._add(publication)
+
+    async def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
+        """Publish a stream of payloads on one topic, as `publish` with its defaults would; faster."""
+        self._running()
+        source, count = iter(payloads), 1
+        while chunk := list(islice(source, count)):
+            publications = self._core.publications(topic, chunk, time.time())
+            await self._room()
+            for publication in publications:
+                self._add(publication)
+            count = chunk_count(count, publications)
+
+    async def _room(self) -> None:
+        """Wait while the queue is full; and let the loop go round when this pass of it has gathered enough."""
+        if self._core.outbox.size >= GATHERED:
+            await asyncio.sleep(0)
+        task = asyncio.current_task()
+        while self._is_full(task):
+            await self._until(lambda: not self._is_full(task), None)
+        self._running()
+
+    def _is_full(self, task: asyncio.Task[Any] | None = None) -> bool:
+        """Too much is unacknowledged; or, unless a handler's task asks, too much of one's own is not yet handled."""
+        if self._full or not self._core.overfed:
+            return self._full
+        return not any(subscription.worker is task for subscription in self._subscriptions if task is not None)
+
+    def _add(self, publication: Publication) -> None:
+        outbox = self._core.outbox
+        outbox.add(publication)
+        if outbox.size >= self.settings.queue_limit:
+            self._turn(False)
+        else:
+            self._turn_soon()
+
+    def subscribe(self, pattern: str, handler: Handler | None = None) -> Subscription:
+        """As `glue.Endpoint.subscribe`; the handler may be a coroutine function, awaited message by message."""
+        self._running()
+        check_pattern(pattern)
+        subscription = Subscription(pattern, handler, self)
+        self._subscriptions.add(subscription)
+        self._core.outbox.order(Subscribe(subscription, pattern))
+        self._turn_soon()
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """The same as closing the subscription."""
+        subscription.close()
+        if subscription in self._subscriptions:
+            self._subscriptions.discard(subscription)
+            self._core.outbox.order(Unsubscribe(subscription))
+            self._turn_soon()
+
+    def handled(self, delivery: Delivery) -> None:
+        """For subscriptions: a delivery was read."""
+        was_overfed = self._core.overfed
+        self._core.handled(delivery)
+        if was_overfed:
+            self._notify()
+        if self._core.outbox.requests:
+            self._turn_soon()
+
+    # --------------------------------------------------------------------------------- peers and progress
+
+    async def wait_for_peers(self, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until at least `count` peers are known; whether they were in time."""
+        return await self._until(lambda: len(self._core.peers) >= count, timeout)
+
+    async def wait_for_subscribers(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until at least `count` peers subscribe to the topic; whether they did in time."""
+        return await self._until(lambda: len(self._core.subscribers(topic)) >= count, timeout)
+
+    async def flush(self, timeout: float | None = None) -> bool:
+        """Wait until every subscriber has acknowledged every reliable message; whether all did in time."""
+        return await self._until(lambda: not self._core.backlog, timeout)
+
+    @property
+    def statistics(self) -> dict[str, Counter[str]]:
+        """A copy of all counters by layer; "endpoint" holds those of no layer. What never happened counts 0."""
+        return self._read_statistics()
