@@ -60,29 +60,45 @@ class Assembly:
 
 
 class Shelf:
-    """The messages of one life of a peer that are under assembly; the one untouched for longest comes first."""
+    """The messages of one life of a peer that are under assembly.
 
-    __slots__ = ("_finished", "absent", "assemblies", "held", "incarnation")
+    Reliable ones (of even numbers) and best-effort ones stand in rows of their own; in each, the one untouched for
+    longest comes first.
+    """
+
+    __slots__ = ("_finished", "absent", "held", "incarnation", "rows")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
         self.absent = False  # whether discovery lost the peer
-        self.assemblies: OrderedDict[int, Assembly] = OrderedDict()
+        self.rows: tuple[OrderedDict[int, Assembly], ...] = OrderedDict(), OrderedDict()
         self.held = 0  # bytes, bookkeeping included
         self._finished: OrderedDict[int, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows))
+
+    def row(self, message: int) -> OrderedDict[int, Assembly]:
+        """Where a message of this number stands."""
+        return self.rows[message % 2]
+
+    def oldest(self) -> int:
+        """The number of the message untouched for longest; there must be one."""
+        firsts = [next(iter(row.items())) for row in self.rows if row]
+        return min(firsts, key=lambda first: first[1].touched)[0]
+
+    def put(self, now: float, message: int, index: int, bodies: Sequence[bytes], age: float) -> int:
+        """Add fragments to a message; return how many were new."""
+        row = self.row(message)
+        row.move_to_end(message)
+        return row[message].put(now, index, bodies, age)
 
     def finished(self, message: int) -> bool:
         """Whether a message was completed or given up lately."""
         return message in self._finished
 
-    def put(self, now: float, message: int, index: int, bodies: Sequence[bytes], age: float) -> int:
-        """Add fragments to a message; return how many were new."""
-        self.assemblies.move_to_end(message)
-        return self.assemblies[message].put(now, index, bodies, age)
-
-    def finish(self, message: int) -> None:
-        """A message is complete, or given up."""
-        del self.assemblies[message]
+    def remember(self, message: int) -> None:
+        """A message is complete, or given up: what still comes of it is late."""
         self._finished[message] = None
         if len(self._finished) > FINISHED:
             self._finished.popitem(last=False)

@@ -2,8 +2,8 @@
 
 Going down, a message that fits in one frame passes as it is; a larger one becomes a run of frames of equal
 size, the last one shorter, each with this layer's entry "fragment": [message, size, total, index], where
-`message` numbers the fragmented messages of this endpoint, `size` is that of all fragments but the last,
-`total` that of the whole message and `index` the fragment's place, from 0.
+`message` numbers the fragmented messages of this endpoint (even: reliable, odd: best effort), `size` is that of
+all fragments but the last, `total` that of the whole message and `index` the fragment's place, from 0.
 
 Coming up, fragments may arrive in any order, doubled, or never: over reliable transport they come in order,
 over best effort they come as they like. Each message under assembly knows exactly which of its fragments it
@@ -27,10 +27,14 @@ from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
 KEY = "fragment"
 PEER_FACTOR = 2  # a peer may have this many times message_limit under assembly, bookkeeping included
 TOTAL_FACTOR = 4  # and all peers together this many times
-EXPIRY = 30.0  # seconds without a new fragment; transport has resent for many times that long by then
+EXPIRY = 30.0  # seconds without a new fragment of a best-effort message: far more than any is under way
+RELIABLE_EXPIRY = 600.0
+"""The same for a reliable message. Transport goes on in its middle whenever the sender, or the way from it, is back,
+and takes what was acknowledged as delivered. So this is the longest interruption after which nothing is missing."""
 MESSAGE_NUMBERS = 10**6
-"""Numbers after which they start again: more than there can be messages of at least two frames in EXPIRY (that would be
-80 MB/s of the smallest), and few enough to stay short in each header."""
+"""Numbers after which they start again; half of them are more than there can be messages of at least two frames in
+EXPIRY (that would be 40 MB/s of the smallest), and they are few enough to stay short in each header."""
+EXPIRIES = RELIABLE_EXPIRY, EXPIRY  # by message number modulo 2
 BLOCK = 64  # fragments cut by one call of `struct`: enough to forget the call's cost
 _LIMIT = 1 << 53
 
@@ -83,8 +87,8 @@ class Fragmentation:
         rest = total - total % (size * BLOCK)
         item.bodies = list(chain.from_iterable(_cutter(size).iter_unpack(memoryview(body)[:rest])))
         item.bodies += [body[at : at + size] for at in range(rest, total, size)]
-        item.header[KEY] = [self._messages, size, total, 0]
-        self._messages = (self._messages + 1) % MESSAGE_NUMBERS
+        item.header[KEY] = [self._messages + (not item.reliable), size, total, 0]
+        self._messages = (self._messages + 2) % MESSAGE_NUMBERS
         self.statistics["messages fragmented"] += 1
         self.statistics["fragments sent"] += len(item.bodies)
 
@@ -120,11 +124,15 @@ class Fragmentation:
         if shelf.finished(message):
             self.statistics["late fragments"] += len(run.bodies)
             return
-        assembly = shelf.assemblies.get(message)
+        row = shelf.row(message)
+        assembly = row.get(message)
+        if assembly is not None and index == 0 and assembly.touched + EXPIRY <= now:  # the number is used again:
+            self._abandon(shelf, message, "messages given up by their sender")
+            assembly = None
         if assembly is None:
-            assembly = shelf.assemblies[message] = Assembly(size, total)
+            assembly = row[message] = Assembly(size, total)
             self._account(shelf, MESSAGE_COST)
-            self._check_at = min(self._check_at, now + EXPIRY)
+            self._check_at = min(self._check_at, now + EXPIRIES[message % 2])
         elif (assembly.size, assembly.total) != (size, total):
             self.statistics["fragments at odds with their message"] += len(run.bodies)
             return
@@ -140,8 +148,8 @@ class Fragmentation:
         if new < len(run.bodies):
             self.statistics["duplicate fragments"] += len(run.bodies) - new
         if assembly.complete:
-            self._account(shelf, -assembly.held)
-            shelf.finish(message)
+            self._account(shelf, -shelf.row(message).pop(message).held)
+            shelf.remember(message)
             if self._held == 0:
                 self._check_at = math.inf
             body, age = assembly.message(now)
@@ -177,29 +185,32 @@ class Fragmentation:
 
     def _give_up(self, shelf: Shelf) -> None:
         """Over budget: drop this peer's message that has waited longest."""
-        self._abandon(shelf, next(iter(shelf.assemblies)), "messages dropped over budget")
+        message = shelf.oldest()
+        self._abandon(shelf, message, "messages dropped over budget")
+        shelf.remember(message)
 
     def _abandon(self, shelf: Shelf, message: int, cause: str) -> None:
-        self._account(shelf, -shelf.assemblies[message].held)
-        shelf.finish(message)
+        self._account(shelf, -shelf.row(message).pop(message).held)
         self.statistics[cause] += 1
 
     def _expire(self, now: float) -> None:
         self._check_at = math.inf
         for peer, shelf in list(self._shelves.items()):
-            while shelf.assemblies:
-                message, assembly = next(iter(shelf.assemblies.items()))
-                if assembly.touched + EXPIRY > now:
-                    self._check_at = min(self._check_at, assembly.touched + EXPIRY)
-                    break
-                self._abandon(shelf, message, "messages expired incomplete")
-            if shelf.absent and not shelf.assemblies:
+            for row, expiry in zip(shelf.rows, EXPIRIES, strict=True):
+                while row:
+                    message, assembly = next(iter(row.items()))
+                    if assembly.touched + expiry > now:
+                        self._check_at = min(self._check_at, assembly.touched + expiry)
+                        break
+                    self._abandon(shelf, message, "messages expired incomplete")
+                    shelf.remember(message)
+            if shelf.absent and not len(shelf):
                 del self._shelves[peer]
 
     def _on_removed(self, item: PeerRemoved) -> None:
         """A peer is gone. What it began is kept until it expires if the same life may come back."""
         shelf = self._shelves.get(item.peer)
-        if shelf is not None and item.reason == "expired" and shelf.assemblies:
+        if shelf is not None and item.reason == "expired" and len(shelf):
             shelf.absent = True
         else:
             self._drop_peer(item.peer)
@@ -208,4 +219,4 @@ class Fragmentation:
         shelf = self._shelves.pop(peer, None)
         if shelf is not None:
             self._held -= shelf.held
-            self.statistics["messages dropped with their peer"] += len(shelf.assemblies)
+            self.statistics["messages dropped with their peer"] += len(shelf)

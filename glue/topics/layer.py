@@ -252,11 +252,15 @@ class Topics:
         return tokens
 
     def _remember(self, now: float, item: Inbound, name: str, group: Group) -> bool:
-        """Keep a peer's retained value for later subscriptions; False for a replay of what is remembered."""
+        """Keep a peer's retained value for later subscriptions; False if nothing is left that was not had before."""
         known = self._heard.get(group.topic, item.peer)
         last = group.sequence + len(group.payloads) - 1
         if known is not None and known.covers(item.incarnation, last):
-            return group.retain != KEPT
+            if group.retain == KEPT:
+                return False
+            if known.sequence == last:  # live, but overtaken by its replay: best effort keeps no order
+                group.payloads = group.payloads[:-1]
+            return bool(group.payloads)
         if not group.payloads[-1]:
             self._heard.discard(group.topic, item.peer)
             return True

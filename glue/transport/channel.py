@@ -34,8 +34,8 @@ class Channel:
     """The sending end of one channel."""
 
     __slots__ = (
-        "_destination", "_flights", "_limit", "_queue", "_transmissions", "backlog", "base", "deadline", "kind",
-        "members", "next", "number", "peers", "statistics", "submitted", "window",
+        "_apart", "_destination", "_flights", "_limit", "_queue", "_transmissions", "backlog", "base", "deadline",
+        "kind", "members", "next", "number", "peers", "statistics", "submitted", "window",
     )  # fmt: skip
 
     def __init__(self, number: int, peers: tuple[str, ...], window: Window, statistics: Counter[str]) -> None:
@@ -43,6 +43,7 @@ class Channel:
         self.peers = peers
         self.kind = "data" if len(peers) == 1 else "group"
         self._destination = peers if len(peers) == 1 else ()
+        self._apart = False  # whether each member is served by unicast, so that nobody else listens
         self._limit = WINDOW  # frames below this every member is ready to take
         self.members = {peer: Member(peer) for peer in peers}
         self.window = window
@@ -90,7 +91,7 @@ class Channel:
             room = self._room()
             if room < left and (room <= 0 or (room < SMALL and self._flights)):
                 break
-            out.append(self._launch(now, pending, min(left, room)))
+            out += self._launch(now, pending, min(left, room))
             if room >= left:
                 queue.popleft()
         if out:
@@ -107,7 +108,8 @@ class Channel:
         for member in invited:
             member.invite = False
         peers = (invited[0].peer,) if len(invited) == 1 else ()
-        bodies = [orjson.dumps(self.peers[i : i + MEMBERS]) for i in range(0, len(self.peers), MEMBERS)]
+        present = list(self.members)  # who was taken off, or has restarted since, is no longer meant
+        bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
         return [Outbound(peers, [body], {KEY: ["open", self.number]}) for body in bodies]
 
     def _expire(self, pending: Pending) -> None:
@@ -140,7 +142,7 @@ class Channel:
         room, limit = int(self.window.frames) - missing, self._limit - self.next
         return room if room < limit else limit
 
-    def _launch(self, now: float, pending: Pending, count: int) -> Outbound:
+    def _launch(self, now: float, pending: Pending, count: int) -> list[Outbound]:
         """Send the next `count` frames of a message for the first time."""
         item, offset = pending.item, pending.offset
         if offset or count < len(item.bodies):
@@ -154,7 +156,8 @@ class Channel:
         self._flights.append(flight)
         self._transmissions += count
         self.next += count
-        return self._frames(now, flight, 0, count, 0, self._destination)
+        destinations = [(peer,) for peer in self.members] if self._apart else [self._destination]
+        return [self._frames(now, flight, 0, count, 0, destination) for destination in destinations]
 
     def _frames(
         self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
@@ -165,16 +168,9 @@ class Channel:
         age = int((now - flight.since) * 1000) if now > flight.since else 0
         if age > MAX_AGE_MS:
             age = MAX_AGE_MS
-        header[KEY] = [
-            self.kind,
-            attempt if attempt < MAX_ATTEMPT else MAX_ATTEMPT,
-            age,
-            0,
-            0,
-            0,
-            self.number,
-            flight.first + skip,
-        ]
+        if attempt > MAX_ATTEMPT:
+            attempt = MAX_ATTEMPT
+        header[KEY] = [self.kind, attempt, age, 0, 0, 0, self.number, flight.first + skip]
         if skip or count < len(bodies):
             bodies = bodies[skip : skip + count]
         return Outbound(peers, bodies, header)
@@ -188,8 +184,12 @@ class Channel:
         member = self.members.get(peer)
         if member is None:
             return True  # of one who was taken off: late, not wrong
-        if upto > self.next or (ranges and ranges[-1][1] > self.next):
+        if upto > self.next:  # it took frames for ours that were not
+            member.regressed()
             return False
+        if ranges and ranges[-1][1] > self.next:  # the same; what is ours shall not wait for them
+            self.statistics["ranges of what was never sent"] += 1
+            ranges = [(start, min(stop, self.next)) for start, stop in ranges if start < self.next]
         member.invited = True
         if upto < member.next:  # overtaken by a later one; or the receiver forgot
             member.regressed()
@@ -246,8 +246,8 @@ class Channel:
                     if sequence == newest and held < MAX_HELD:
                         member.round_trip.sample(now - sent_at, held)
                 else:
-                    number, sent_at = again.number, again.sent_at
-                    if now - sent_at < member.round_trip.least:
+                    number = again.number
+                    if not again.explains(now, member.round_trip):
                         continue  # that answers an earlier attempt
                 if number > member.latest:
                     member.latest = number
@@ -342,11 +342,12 @@ class Channel:
             end = min(stop, flight.stop)
             attempt = 1 + max(member.attempts(start) for member in members)
             for member in members:
-                member.repaired(now, range(start, end), self._transmissions, attempt)
+                member.repaired(now, range(start, end), self._transmissions, attempt, flight.sent_at)
             self._transmissions += end - start
             self.statistics["frames resent"] += end - start
-            peers = (members[0].peer,) if len(members) == 1 else ()
-            yield self._frames(now, flight, start - flight.first, end - start, attempt, peers)
+            apart = self._apart or len(members) == 1
+            for destination in [(member.peer,) for member in members] if apart else [self._destination]:
+                yield self._frames(now, flight, start - flight.first, end - start, attempt, destination)
             start = end
 
     # -------------------------------------------------------------------------------------------- members
@@ -368,6 +369,11 @@ class Channel:
             self.base = self.next
         self._arm()
         return missing
+
+    def avoid(self, peer: str) -> None:
+        """A former member is back and must not overhear the rest, which is older than what it is sent from now on."""
+        if peer in self.peers and peer not in self.members:
+            self._apart = True
 
     def unfinished(self, peer: str) -> Iterable[Outbound]:
         """The messages, or rests of them, that a member has not acknowledged, in order, as handed in."""

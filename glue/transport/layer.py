@@ -26,7 +26,7 @@ from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ran
 GROUPS = 64  # multicast channels at most; beyond, data to a new set of peers goes by unicast to each
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (GROUPS and the unicast one)
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
-REGRESSIONS = 5  # probes in a row answered with less than before: that receiver lost its state
+REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
 
 
 class Source:
@@ -196,13 +196,12 @@ class Transport:
             return  # closed since
         if not channel.acknowledge(now, peer, upto, ranges, window, held):
             self.statistics["acknowledgements of what was never sent"] += 1
-            return
         member = channel.members.get(peer)
         if member is not None and member.regressions >= REGRESSIONS:
             self._restart(now, channel, peer)
 
     def _restart(self, now: float, channel: Channel, peer: str) -> None:
-        """A receiver lost its state of a channel: send it the rest on a new one, from sequence 0."""
+        """A receiver's state of a channel is not ours: send it the rest on a new one, from sequence 0."""
         self.statistics["channels restarted"] += 1
         rest = list(channel.unfinished(peer))
         channel.remove(peer)
@@ -220,6 +219,8 @@ class Transport:
                 self._forget(source)
                 source = None
             self._sources[item.peer] = source or Source(item.incarnation)
+            for channel in self._by_number.values():
+                channel.avoid(item.peer)
             up.append(item)
         elif isinstance(item, PeerRemoved):
             up.append(item)

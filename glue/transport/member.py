@@ -12,14 +12,19 @@ REORDERING = 3  # frames that may overtake one before it counts as lost (RFC 900
 
 
 class Resent:
-    """The latest attempt at a frame that was sent more than once."""
+    """The latest attempt at a frame that was sent more than once, and when the one `before` it was sent."""
 
-    __slots__ = ("attempt", "number", "sent_at")
+    __slots__ = ("attempt", "before", "number", "sent_at")
 
-    def __init__(self, number: int, sent_at: float, attempt: int) -> None:
+    def __init__(self, number: int, sent_at: float, attempt: int, before: float) -> None:
         self.number = number
         self.sent_at = sent_at
         self.attempt = attempt
+        self.before = before
+
+    def explains(self, now: float, round_trip: RoundTrip) -> bool:
+        """Whether an answer that comes now is to this attempt: it took long enough, or for one before it too long."""
+        return now - self.sent_at >= round_trip.least or now - self.before > round_trip.probe_timeout(0)
 
 
 class Member:
@@ -57,7 +62,7 @@ class Member:
         self.check_at = math.inf  # when a frame that others overtook will count as lost
         self.invited = False  # whether it has shown that it knows the channel
         self.invite = True  # whether the invitation is to be sent
-        self.regressions = 0  # probes in a row answered with less than it had acknowledged before
+        self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
 
     def missing(self, sent: int) -> bool:
@@ -96,7 +101,7 @@ class Member:
             self.lost = {s for s in self.lost if s >= self.next and s not in self.ranges}
 
     def regressed(self) -> None:
-        """It acknowledged less than before: counted once a probe, so that stale answers do not add up."""
+        """It acknowledged less than before, or more than there is: counted once a probe, for answers may be stale."""
         if self.backoff > self._regressed_at:
             self._regressed_at = self.backoff
             self.regressions += 1
@@ -111,10 +116,12 @@ class Member:
         self.check_at = min(self.check_at, at)
         return False
 
-    def repaired(self, now: float, sequences: range, number: int, attempt: int) -> None:
+    def repaired(self, now: float, sequences: range, number: int, attempt: int, first_sent_at: float) -> None:
         """These frames were sent to it again."""
         for offset, sequence in enumerate(sequences):
-            self.resent[sequence] = Resent(number + offset, now, attempt)
+            last = self.resent.get(sequence)
+            before = last.sent_at if last else first_sent_at
+            self.resent[sequence] = Resent(number + offset, now, attempt, before)
             self.lost.discard(sequence)
 
     def probe_at(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 INITIAL = 0.02  # seconds; a LAN answers within a millisecond, a busy Wi-Fi within tens
 GRANULARITY = 0.001  # what timers can be trusted to (RFC 9002, kGranularity)
 ACK_DELAY = 0.002  # how long a receiver may hold an acknowledgement back
+LONGEST = 1.0  # a measurement counts as no more: one of the hosts slept, or its clock jumped, and will not each time
 MAX_PROBE = 0.25  # a lossy link is probed at least this often, however often probes were lost before
 
 
@@ -26,6 +27,8 @@ class RoundTrip:
         """Take a measurement: `elapsed` since the frame left, of which the receiver `held` the answer."""
         if elapsed < 0:
             return
+        if elapsed > LONGEST:
+            elapsed = LONGEST
         if elapsed < self.least or not self.measured:
             self.least = elapsed
         adjusted = elapsed - held if elapsed - held >= self.least else elapsed

@@ -16,9 +16,9 @@ def layer(limit: int = LIMIT, frame: int = FRAME) -> Fragmentation:
     return made
 
 
-def run(sender: Fragmentation, body: bytes, peer: str = PEER) -> Inbound:
+def run(sender: Fragmentation, body: bytes, peer: str = PEER, reliable: bool = True) -> Inbound:
     """A message as the run of frames that arrives at the peers of its sender."""
-    (sent,) = sender.send(0.0, [Outbound(("c" * 16,), [body])])
+    (sent,) = sender.send(0.0, [Outbound(("c" * 16,), [body], reliable=reliable)])
     assert isinstance(sent, Outbound)
     return inbound(sent.header, *sent.bodies, peer=peer)
 

@@ -87,24 +87,42 @@ def test_a_fragment_that_comes_after_its_message_is_complete_is_counted() -> Non
     assert receiver.statistics["late fragments"] == 5
 
 
-def test_an_incomplete_message_expires_half_a_minute_after_its_last_fragment() -> None:
+@pytest.mark.parametrize(("reliable", "expiry"), [(True, 600.0), (False, 30.0)])
+def test_an_incomplete_message_expires_some_time_after_its_last_fragment(reliable: bool, expiry: float) -> None:
     receiver = layer()
-    first, second, third = singly(run(layer(), message(300)))
+    first, second, third = singly(run(layer(), message(300), reliable=reliable))
     received(receiver, [first], now=100.0)
     received(receiver, [third], now=120.0)
     received(receiver, [], now=receiver.deadline)
     assert receiver.statistics["messages expired incomplete"] == 0
-    assert receiver.deadline == 150.0
-    received(receiver, [], now=150.0)
+    assert receiver.deadline == 120.0 + expiry
+    received(receiver, [], now=receiver.deadline)
     assert receiver.statistics["messages expired incomplete"] == 1
     assert math.isinf(receiver.deadline)
-    assert received(receiver, [second], now=151.0) == []
+    assert received(receiver, [second], now=1000.0) == []
+
+
+def test_a_reliable_message_survives_an_interruption_of_minutes_in_its_middle() -> None:
+    sender, receiver = layer(), layer()
+    first, second = singly(run(sender, message(200)))
+    doomed, _ = singly(run(sender, message(200), reliable=False))
+    received(receiver, [first, doomed], now=0.0)
+    received(receiver, [], now=300.0)
+    assert receiver.statistics["messages expired incomplete"] == 1
+    assert received(receiver, [second], now=599.0) == [(PEER, message(200))]
+
+
+def test_a_message_under_a_number_used_again_replaces_one_that_was_given_up() -> None:
+    receiver = layer()
+    received(receiver, singly(run(layer(), message(300)))[:2], now=0.0)
+    assert received(receiver, singly(run(layer(), message(300, seed=2))), now=60.0) == [(PEER, message(300, seed=2))]
+    assert receiver.statistics["messages given up by their sender"] == 1
 
 
 def test_each_of_many_incomplete_messages_expires_in_its_time() -> None:
     sender, receiver = layer(), layer()
     for number in range(5):
-        received(receiver, singly(run(sender, message(300)))[:2], now=float(number))
+        received(receiver, singly(run(sender, message(300), reliable=False))[:2], now=float(number))
     expired = []
     while receiver.deadline < math.inf:
         now = receiver.deadline
@@ -175,7 +193,7 @@ def test_what_a_lost_peer_began_expires_if_it_never_comes_back() -> None:
     received(receiver, [], now=receiver.deadline)
     assert receiver.statistics["messages expired incomplete"] == 1
     assert math.isinf(receiver.deadline)
-    assert received(receiver, [second], now=40.0) == []
+    assert received(receiver, [second], now=700.0) == []
 
 
 def test_news_and_orders_keep_their_place_between_the_data() -> None:

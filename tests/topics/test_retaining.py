@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from glue.contract import Subscribe, Unsubscribe
+from glue.contract import Delivery, Subscribe, Unsubscribe
 from glue.topics import Topics
 from glue.topics.bundle import KEEP, KEPT, Group, encode
 from glue.topics.retained import RETAINED_SIZE, RETAINED_VALUES, RetainedValue, RetainedValues
@@ -193,3 +193,20 @@ def test_the_table_of_a_publisher_refuses_and_a_cache_forgets_the_oldest() -> No
     assert values.topics(["huge"]) == []
     assert values.drop("more") == 1
     assert values.drop("more") == 0
+
+
+def test_a_live_message_that_its_own_replay_has_overtaken_is_not_heard_twice() -> None:
+    ann, bob = topics("ann"), topics("bob")
+    ann.receive(0.0, [added("carl"), wants("carl", "a")])
+    bob.receive(0.0, [added("ann")])
+    bob.send(0.0, [Subscribe(1, "a")])
+    (live,) = outbounds(ann.send(0.0, [message("a", b"1", b"2", retain=True, reliable=False)]))  # by multicast, to all
+    (replay,) = outbounds(ann.receive(0.0, [added("bob"), wants("bob", "a")])[1])
+    up = [*bob.receive(1.0, [inbound("ann", *replay.bodies)])[0], *bob.receive(2.0, [inbound("ann", *live.bodies)])[0]]
+    heard = [(sequence, delivery.retained) for delivery in deliveries(up) for sequence in sequences(delivery)]
+    assert heard == [(2, True), (1, False)]
+    assert deliveries(bob.receive(3.0, [inbound("ann", *replay.bodies)])[0]) == []
+
+
+def sequences(delivery: Delivery) -> range:
+    return range(delivery.sequence, delivery.sequence + len(delivery.payloads))

@@ -52,6 +52,14 @@ class Wire:
         """Let a transport know that a peer is gone."""
         self.tell(id, PeerRemoved(peer, 1, peer, reason))
 
+    def restart(self, witness: int, number: int) -> None:
+        """Begin another life of a transport; `witness` is told of it."""
+        id, known = self.ids[number], self.ids[witness]
+        self.transports[id] = Transport(endpoint_id=id)
+        self.tell(id, PeerAdded(known, 1, known, ("10.0.0.1", 1)))
+        self.remove(known, id, "restarted")
+        self.tell(known, PeerAdded(id, 1, id, ("10.0.0.1", 1), restarted=True))
+
     def send(self, id: str, *items: Downward) -> None:
         """Hand messages to a transport from above."""
         self._fly(id, self.transports[id].send(self.now, list(items)))

@@ -57,6 +57,12 @@ def test_a_clock_that_went_back_measures_nothing() -> None:
     assert after(-1.0).smoothed == INITIAL
 
 
+def test_after_a_host_slept_for_an_hour_the_other_does_not_wait_for_minutes() -> None:
+    assert after(*[0.001] * 10, 3600.0).probe_timeout(0) < 1.5
+    assert after(3600.0).probe_timeout(0) < 3.5
+    assert after(*[0.001] * 10, 3600.0, *[0.001] * 30).probe_timeout(0) < 0.05
+
+
 def test_each_wait_in_vain_doubles_the_next_up_to_a_bound() -> None:
     measured = after(*[0.002] * 50)
     waits = [measured.probe_timeout(backoff) for backoff in range(100)]

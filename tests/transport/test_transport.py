@@ -97,6 +97,20 @@ def test_those_who_are_not_meant_hear_nothing() -> None:
     assert heard_by(wire, 3) == []
 
 
+def test_after_an_interruption_all_is_sent_again_at_once_even_if_the_network_is_faster_now() -> None:
+    wire = Wire(2)
+    wire.delay = 0.2
+    for body in numbered(20):
+        wire.publish(0, [1], body)
+        wire.run(0.5)
+    wire.cut = {(wire.ids[0], wire.ids[1])}
+    wire.publish(0, [1], b"missed", frames=100)
+    wire.run(5)
+    wire.cut, wire.delay = set(), 0.0001
+    wire.run(1.5)  # the wait for the next probe, and no more
+    assert heard_by(wire, 1) == numbered(20) + [b"missed"] * 100
+
+
 def test_an_acknowledgement_rides_on_data_going_back() -> None:
     wire = Wire(2)
     for _ in range(20):
@@ -149,6 +163,36 @@ def test_a_peer_that_expired_wrongly_goes_on_without_a_duplicate() -> None:
     wire.publish(0, [1], b"more")
     wire.run(1)
     assert heard_by(wire, 1) == [*numbered(3), b"more"]
+
+
+def test_a_receiver_lost_and_found_does_not_overhear_what_it_was_taken_off_from() -> None:
+    wire = Wire(4)
+    wire.publish(0, [1, 2, 3], b"for all")
+    wire.run(1)
+    wire.cut = {(wire.ids[0], id) for id in wire.ids}
+    wire.publish(0, [1, 2, 3], b"while it is away")
+    wire.remove(wire.ids[0], wire.ids[1], "expired")
+    wire.tell(wire.ids[0], PeerAdded(wire.ids[1], 1, "b", ("10.0.0.1", 1)))
+    wire.cut = {(wire.ids[0], wire.ids[2])}
+    wire.publish(0, [1], b"new")
+    wire.run(1)
+    wire.cut = set()
+    wire.run(5)
+    assert heard_by(wire, 1) == [b"for all", b"new"]
+    assert heard_by(wire, 2) == heard_by(wire, 3) == [b"for all", b"while it is away"]
+    assert wire.backlog == 0
+
+
+def test_a_restarted_receiver_is_not_invited_to_what_its_former_life_was_to_hear() -> None:
+    wire = Wire(4)
+    wire.cut = {(wire.ids[0], id) for id in wire.ids}
+    wire.publish(0, [1, 2, 3], b"for the former life")
+    wire.run(1)
+    wire.restart(0, 1)
+    wire.cut = set()
+    wire.run(5)
+    assert heard_by(wire, 1) == []
+    assert heard_by(wire, 2) == heard_by(wire, 3) == [b"for the former life"]
 
 
 def test_a_receiver_that_lost_its_state_gets_the_rest_on_a_new_channel() -> None:
@@ -289,6 +333,26 @@ def test_lies_change_nothing_but_counters(entry: list[object]) -> None:
     wire.run(1)
     assert heard_by(wire, 1) == [b"x"] * 10
     assert wire.backlog == 0
+
+
+@pytest.mark.parametrize("receivers", [1, 2])
+@pytest.mark.parametrize("ahead", [0, 5])
+def test_forged_frames_do_not_stop_a_channel(receivers: int, ahead: int) -> None:
+    wire = Wire(1 + receivers)
+    destinations = list(range(1, 1 + receivers))
+    wire.publish(0, destinations, b"first")
+    wire.run(1)
+    kind = "data" if receivers == 1 else "group"
+    forged = Inbound(wire.ids[0], 1, None, {KEY: [kind, 0, 0, 0, 0, 0, 1, 1 + ahead]}, [b"forged"] * 1000)
+    wire.tell(wire.ids[1], forged)
+    wire.publish(0, destinations, b"second")
+    wire.publish(0, destinations, b"third")
+    wire.run(30)
+    assert wire.backlog == 0
+    wire.publish(0, destinations, b"last", frames=2000)
+    wire.run(30)
+    assert wire.backlog == 0
+    assert heard_by(wire, 1)[-1] == b"last"
 
 
 def test_frames_far_ahead_are_not_kept() -> None:
