@@ -1,6 +1,7 @@
 """A deterministic simulator: whole endpoints in virtual time on a network whose faults follow from a seed."""
 
 from glue.simulation.conditions import Burst, Conditions
+from glue.simulation.endpoint import SimulatedEndpoint, SimulatedSubscription
 from glue.simulation.host import Host
 from glue.simulation.link import Fate, Link
 from glue.simulation.machine import Machine, SimulationError
@@ -8,5 +9,6 @@ from glue.simulation.network import Crossing, VirtualLan
 from glue.simulation.world import World
 
 __all__ = [
-    "Burst", "Conditions", "Crossing", "Fate", "Host", "Link", "Machine", "SimulationError", "VirtualLan", "World",
+    "Burst", "Conditions", "Crossing", "Fate", "Host", "Link", "Machine", "SimulatedEndpoint",
+    "SimulatedSubscription", "SimulationError", "VirtualLan", "World",
 ]  # fmt: skip

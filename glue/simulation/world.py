@@ -1,12 +1,13 @@
 """A small world of hosts on a virtual LAN in virtual time, all of whose chances follow from one seed.
 
     world = World(seed=7)
-    a, b = world.add(machine), world.add(other)
-    world.network.set_conditions(Conditions(loss=0.1, jitter=0.002), source=a)
-    world.at(5.0, lambda: world.network.partition([a], [b]))
-    assert world.run_until(lambda: other.has_noticed, timeout=30.0)
+    kitchen, hall = world.endpoint("kitchen"), world.endpoint("hall")
+    world.network.set_conditions(Conditions(loss=0.1, jitter=0.002), source=kitchen.host)
+    world.at(5.0, lambda: world.network.partition([kitchen.host], [hall.host]))
+    assert world.run_until(lambda: not hall.peers, timeout=30.0)
 
-It takes as long as the machines' own work; two runs that do the same have the same `trace_hash`.
+Hosts run whole endpoints, or any other `Machine`. It takes as long as the machines' own work; two runs that do
+the same have the same `trace_hash`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from collections.abc import Callable
 from itertools import count
 from math import inf
 from random import Random
+from typing import Any
 
 from glue.contract import Address, Event
 from glue.errors import ConfigurationError
 from glue.simulation.clock import Clock
+from glue.simulation.endpoint import SimulatedEndpoint
 from glue.simulation.host import RECEIVE_BUFFER, Host
 from glue.simulation.luck import stream
 from glue.simulation.machine import Machine, SimulationError
@@ -57,6 +60,22 @@ class World:
     def random(self, purpose: str) -> Random:
         """Randomness for this purpose and no other; asked for again it starts again."""
         return stream(self.seed, f"purpose {purpose}")
+
+    def endpoint(
+        self,
+        name: str | None = None,
+        *,
+        address: Address | None = None,
+        offset: float = 0.0,
+        drift: float = 0.0,
+        **settings: Any,
+    ) -> SimulatedEndpoint:
+        """Start an endpoint on a host of its own; `settings` are those of `glue.Endpoint`, layers included.
+
+        The rest is as for `add`. Raises ConfigurationError for a wrong setting, or an address that is taken.
+        """
+        name = f"endpoint-{len(self.hosts) + 1}" if name is None else name
+        return SimulatedEndpoint(self, name, address, offset, drift, **settings)
 
     def add(
         self,

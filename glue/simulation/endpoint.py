@@ -1,0 +1,306 @@
+"""A whole endpoint in virtual time: the same stack and the same core as `glue.Endpoint`, on a host of a world.
+
+What is called between two runs happens at the present virtual instant, as soon as time passes again. Handlers are
+called while `World.run` passes the time, after the turn that brought their messages; they may publish, subscribe
+and close, and what they raise comes out of `run`, so that an assertion in a handler fails the test it is part of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from glue.base import LINGER, BaseEndpoint, multicast_network
+from glue.contract import Address, Delivery, Event, Leave, Publication, Request, Subscribe, Train, Unsubscribe
+from glue.core import Core
+from glue.errors import ClosedError, ConfigurationError, WouldBlockError
+from glue.messages import Message, messages
+from glue.simulation.host import EPOCH
+from glue.subscription import Handler
+from glue.topics import check_pattern
+
+if TYPE_CHECKING:
+    from glue.simulation.world import World
+
+RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
+"""The states of a life that has not ended: in use; waiting for acknowledgements; its goodbye is on its way."""
+
+
+class SimulatedSubscription:
+    """Messages on the topics that match one pattern; `received` lists them if there is no handler."""
+
+    def __init__(self, pattern: str, handler: Handler | None, handling_time: float, owner: SimulatedEndpoint) -> None:
+        self.pattern = pattern
+        self.received: list[Message] = []
+        self.closed = False
+        self._handler = self.received.append if handler is None else handler
+        self._handling_time = handling_time
+        self._owner = owner
+        self._waiting: deque[tuple[Message, Delivery | None]] = deque()  # with the delivery that a message ends
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Take a delivery; its messages are handled in order, one at a time."""
+        if self.closed:
+            self._owner.handled(delivery)
+            return
+        is_idle = not self._waiting
+        *others, last = messages(delivery)
+        self._waiting.extend((message, None) for message in others)
+        self._waiting.append((last, delivery))
+        if not self._handling_time:
+            while self._waiting:
+                self._handle()
+        elif is_idle:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._owner.world.after(self._handling_time, self._finish)
+
+    def _finish(self) -> None:
+        """The handler has taken its time for the first message that waits; if it was not paused meanwhile."""
+        try:
+            if self._waiting and not self._owner.host.is_paused:
+                self._handle()
+        finally:
+            if self._waiting:
+                self._begin()
+
+    def _handle(self) -> None:
+        message, finished = self._waiting.popleft()
+        if finished is not None:
+            self._owner.handled(finished)
+        self._handler(message)
+
+    def close(self) -> None:
+        """End the subscription; what waits for the handler is dropped. A second time does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        for _, finished in self._waiting:
+            if finished is not None:
+                self._owner.handled(finished)
+        self._waiting.clear()
+        self._owner.unsubscribe(self)
+
+    def __repr__(self) -> str:
+        return f"<SimulatedSubscription {self.pattern!r}{' closed' if self.closed else ''}>"
+
+
+class SimulatedEndpoint(BaseEndpoint):
+    """One participant in a world, running from the start; made by `World.endpoint`.
+
+    Settings and layers are keywords as those of `glue.Endpoint`; environment variables do not count, as all must
+    follow from the seed. `host` is the machine it runs on, `world` where that stands.
+    """
+
+    _environment = MappingProxyType({})
+
+    def __init__(
+        self, world: World, name: str, address: Address | None, offset: float, drift: float, **settings: Any
+    ) -> None:
+        """Use `World.endpoint`."""
+        self.world = world
+        self._number = len(world.hosts)
+        self._lives = 0
+        self._state: str | None = RUNNING
+        self._subscriptions: dict[SimulatedSubscription, None] = {}
+        super().__init__(name, **settings)
+        if self._network_factory is not multicast_network:
+            raise ConfigurationError("network=…: a simulated endpoint is on its world's network; leave it out")
+        if self.settings.discovery != "multicast" and "discovery" not in self._factories:
+            raise ConfigurationError(f"discovery={self.settings.discovery!r}: a simulated endpoint has multicast only")
+        self.host = world.add(
+            self,
+            address,
+            offset=offset,
+            drift=drift,
+            receive_buffer=self.settings.receive_buffer,
+            on_events=self._take,
+        )
+
+    def _new_core(self) -> Core:
+        self._lives += 1
+        unix_time = self.host.unix_time if self._lives > 1 else EPOCH + self.world.time
+        random = self.world.random(f"life {self._lives} of endpoint {self._number}")
+        core = Core(self.settings, random, unix_time, self._factories)
+        core.stack.fit(self.world.network.datagram_size)
+        return core
+
+    # ------------------------------------------------------------------------------------ life and death
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can be used: it has neither crashed, nor was it closed."""
+        return self._state == RUNNING
+
+    def close(self, timeout: float = LINGER) -> None:
+        """Leave the network: wait `timeout` virtual seconds at most for acknowledgements, say goodbye, end.
+
+        Returns at once; all that happens while time passes. Nothing can be published or subscribed any more.
+        """
+        if self._state != RUNNING:
+            return
+        core = self._core
+        self._state = CLOSING
+        if not core.backlog:
+            self._leave(core)
+        else:
+            self.world.after(timeout, lambda: self._leave(core))
+
+    def _leave(self, core: Core) -> None:
+        if self._core is core and self._state == CLOSING:
+            self._state = LEAVING
+            core.outbox.order(Leave())
+            self._wake()
+
+    def crash(self) -> None:
+        """End without a word, as by SIGKILL or a power cut: what was published and has not left is lost."""
+        self._state = None
+        self.host.crash()
+        for subscription in list(self._subscriptions):
+            subscription.close()
+
+    def restart(self) -> None:
+        """Begin another life, under the same name, on the same host, without subscriptions; crash first if need be.
+
+        `on_peer_added` and its like stay.
+        """
+        self.crash()
+        self._core = self._new_core()
+        self._state = RUNNING
+        self.host.restart(self)
+
+    def pause(self) -> None:
+        """Stop the process (SIGSTOP), handlers included: what arrives waits in the socket's buffer."""
+        self.host.pause()
+
+    def resume(self) -> None:
+        """Let the process go on (SIGCONT)."""
+        self.host.resume()
+
+    def _running(self) -> Core:
+        if self._state != RUNNING:
+            raise ClosedError(f"{self} was closed or has crashed; restart() begins another life")
+        return self._core
+
+    # ---------------------------------------------------------------------------- as a machine of the world
+
+    @property
+    def deadline(self) -> float:
+        """For the host: when the next turn is due."""
+        return self._core.deadline
+
+    def turn(self, now: float, trains: list[Train], requests: list[Request]) -> tuple[list[Event], list[Train]]:
+        """For the host: one turn, with what was published since the last one, behind `requests` of the host's."""
+        for request in requests:
+            self._core.outbox.order(request)
+        events, out = self._core.turn(now, trains)
+        if self._state == LEAVING:
+            core = self._core
+            self.world.after(0.0, lambda: self._end(core))
+        elif self._state == CLOSING and not self._core.backlog:
+            self._leave(self._core)
+        return events, out
+
+    def _end(self, core: Core) -> None:
+        if self._core is core and self._state == LEAVING:
+            self.crash()
+
+    def _take(self, events: list[Event]) -> None:
+        """Hand out what a turn brought, as long as this life lasts."""
+        core = self._core
+        for event in events:
+            if self._core is not core or self._state is None:
+                return
+            if isinstance(event, Delivery):
+                for token in event.tokens:
+                    cast(SimulatedSubscription, token).deliver(event)
+            else:
+                self._tell(event)
+
+    # ------------------------------------------------------------------------------ publish and subscribe
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: str = "reliable",
+        block: bool = False,
+    ) -> None:
+        """As `glue.Endpoint.publish`, but as no time passes in a call, `block` makes no difference.
+
+        It raises WouldBlockError while `queue_limit` is exceeded.
+        """
+        core = self._running()
+        now = self.host.unix_time
+        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability)])
+
+    def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
+        """Publish these payloads on one topic at this instant, all of them or, if it raises, none."""
+        self._queue(self._running().publications(topic, payloads, self.host.unix_time))
+
+    def _queue(self, publications: list[Publication]) -> None:
+        core = self._core
+        if core.backlog > self.settings.queue_limit:
+            raise WouldBlockError(
+                f"{core.backlog} bytes wait to be acknowledged; queue_limit is {self.settings.queue_limit}"
+            )
+        for publication in publications:
+            core.outbox.add(publication)
+        self._wake()
+
+    def subscribe(
+        self, pattern: str, handler: Handler | None = None, *, handling_time: float = 0.0
+    ) -> SimulatedSubscription:
+        """As `glue.Endpoint.subscribe`; without a handler, the subscription's `received` lists the messages.
+
+        `handling_time` is how long (virtual seconds) the handler takes for each message; the next ones wait.
+        """
+        check_pattern(pattern)
+        core = self._running()
+        subscription = SimulatedSubscription(pattern, handler, handling_time, self)
+        self._subscriptions[subscription] = None
+        core.outbox.order(Subscribe(subscription, pattern))
+        self._wake()
+        return subscription
+
+    def unsubscribe(self, subscription: SimulatedSubscription) -> None:
+        """The same as closing the subscription."""
+        subscription.close()
+        if subscription in self._subscriptions:
+            del self._subscriptions[subscription]
+            self._core.outbox.order(Unsubscribe(subscription))
+            self._wake()
+
+    def handled(self, delivery: Delivery) -> None:
+        """For subscriptions: a delivery was handled."""
+        self._core.handled(delivery)
+        if self._core.outbox.requests:
+            self._wake()
+
+    def _wake(self) -> None:
+        """See to it that the outbox is emptied at this instant, unless this life is over."""
+        if self._state is not None:
+            self.host.submit()
+
+    # --------------------------------------------------------------------------------- peers and progress
+
+    def subscribers(self, topic: str) -> list[str]:
+        """Ids of the peers that want this topic, as far as this endpoint knows."""
+        return self._core.subscribers(topic)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes published that are not yet acknowledged by everyone they are for."""
+        return self._core.backlog
+
+    @property
+    def statistics(self) -> dict[str, Counter[str]]:
+        """A copy of all counters of this life by layer; those of the network are `World.network.counts`."""
+        return self._read_statistics()

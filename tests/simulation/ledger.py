@@ -1,0 +1,118 @@
+"""The book of a swarm: who published what, who must hear it, and whether what is heard is right.
+
+A reliable message is owed to each peer that its publisher knew as a subscriber when publishing. The debt is
+remitted when the publisher is told that the peer is gone, when either of them crashes, and when the peer no longer
+wants the topic; until the next delivery proves otherwise, that message may then arrive or not. Whatever arrives
+must be what was published, and nothing reliable may come twice or out of order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from glue import Message
+
+Life = tuple[str, int]
+"""Endpoint id and incarnation."""
+
+Stream = tuple[Life, str]
+"""A life of a publisher, and a topic."""
+
+
+class Entry:
+    """One message: its size in bytes, how it was published, and the lives that it was sent to."""
+
+    __slots__ = ("is_reliable", "is_retained", "size", "takers")
+
+    def __init__(self, size: int, is_reliable: bool, is_retained: bool, takers: set[Life]) -> None:
+        self.size = size
+        self.is_reliable = is_reliable
+        self.is_retained = is_retained
+        self.takers = takers
+
+
+class Ledger:
+    """All that was published in a world, and the debts that are open."""
+
+    def __init__(self) -> None:
+        self.entries: defaultdict[Stream, list[Entry]] = defaultdict(list)
+        self.debts: defaultdict[tuple[Life, Life], dict[tuple[str, int], None]] = defaultdict(dict)
+        self.heard = 0
+
+    def payload(self, publisher: Life, topic: str, size: int) -> bytes:
+        """What the publisher's next message on the topic is to say."""
+        return content(publisher, topic, len(self.entries[publisher, topic]) + 1, size)
+
+    def published(self, publisher: Life, topic: str, entry: Entry, owed_to: set[Life]) -> None:
+        """A message was published."""
+        entries = self.entries[publisher, topic]
+        entries.append(entry)
+        for peer in owed_to:
+            self.debts[publisher, peer][topic, len(entries)] = None
+
+    def received(self, receiver: Life, message: Message) -> Entry:
+        """A life of an endpoint heard this; returns what was published. Raises AssertionError if it was not that."""
+        publisher = message.publisher_id, message.incarnation
+        entries = self.entries[publisher, message.topic]
+        assert 0 < message.sequence <= len(entries), f"{message} was never published"
+        entry = entries[message.sequence - 1]
+        wanted = content(publisher, message.topic, message.sequence, entry.size)
+        assert message.payload == wanted, f"{message} is not what was published: {wanted!r:.80}"
+        self.debts[publisher, receiver].pop((message.topic, message.sequence), None)
+        self.heard += 1
+        return entry
+
+    def part(self, publisher: Life, receiver: Life) -> None:
+        """The publisher takes the receiver for gone."""
+        self.debts.pop((publisher, receiver), None)
+
+    def bury(self, life: Life) -> None:
+        """A life has ended: nothing more is owed by it, or to it."""
+        for lives in [lives for lives in self.debts if life in lives]:
+            del self.debts[lives]
+
+    def remit_topics(self, receiver: Life, unwanted: Callable[[str], bool]) -> None:
+        """The receiver no longer wants such topics."""
+        for (_, peer), debts in self.debts.items():
+            if peer == receiver:
+                for debt in [debt for debt in debts if unwanted(debt[0])]:
+                    del debts[debt]
+
+    @property
+    def open(self) -> dict[tuple[Life, Life], list[tuple[str, int]]]:
+        """Topics and sequences still owed, by publisher and receiver."""
+        return {lives: list(debts) for lives, debts in self.debts.items() if debts}
+
+
+class Listener:
+    """Checks what one subscription hears."""
+
+    def __init__(self, ledger: Ledger, receiver: Life) -> None:
+        self._ledger = ledger
+        self._receiver = receiver
+        self._had: set[tuple[Stream, int]] = set()
+        self._last: defaultdict[Stream, int] = defaultdict(int)
+        self._last_kept: defaultdict[Stream, int] = defaultdict(int)
+
+    def __call__(self, message: Message) -> None:
+        entry = self._ledger.received(self._receiver, message)
+        stream = (message.publisher_id, message.incarnation), message.topic
+        assert (stream, message.sequence) not in self._had, f"{message} came twice"
+        self._had.add((stream, message.sequence))
+        assert entry.is_retained or not message.retained, f"{message} was not to be kept"
+        if not entry.is_reliable:
+            return
+        if message.retained:
+            assert message.sequence > self._last_kept[stream], f"{message} was told after #{self._last_kept[stream]}"
+        elif self._receiver in entry.takers:  # else for a former life, whose end the publisher had yet to notice
+            assert message.sequence > self._last[stream], f"{message} came after #{self._last[stream]}"
+        self._last[stream] = max(self._last[stream], message.sequence)
+        if entry.is_retained:
+            self._last_kept[stream] = max(self._last_kept[stream], message.sequence)
+
+
+def content(publisher: Life, topic: str, sequence: int, size: int) -> bytes:
+    """The payload of this message: `size` bytes that no other message has, but for the very short ones."""
+    seal = f"{publisher[0]} {publisher[1]} {topic} {sequence}|".encode()
+    return (seal * (size // len(seal) + 1))[:size]
