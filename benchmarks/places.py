@@ -1,0 +1,165 @@
+"""Where the endpoints of a benchmark run, each in a process of its own: on loopback, or each on a host of its own.
+
+Hosts are network namespaces on one bridge, or two of them joined by a cable that loses frames. Whatever a place
+has made is gone when its `with` block ends, also after a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from benchmarks.results import ROOT
+from tests.support.cable import Cable
+from tests.support.loopback import loopback_environment
+from tests.support.namespaces import segment
+
+COMMAND = [sys.executable, "-m", "benchmarks.node"]
+PATIENCE = 90.0  # seconds for an answer; no command takes half as long
+FAREWELL = 3.0  # seconds for a process to end by itself
+
+Answer = dict[str, Any]
+
+
+class NodeError(RuntimeError):
+    """An endpoint's process failed, fell silent or died; the message says which."""
+
+
+class Node:
+    """The handle of an endpoint's process, see `benchmarks.node`."""
+
+    def __init__(self, name: str, interface: str, process: subprocess.Popen[bytes]) -> None:
+        self.name = name
+        self._interface = interface
+        self._process = process
+        self._received = b""
+
+    def open(self, **settings: Any) -> Answer:
+        """Start the endpoint with these settings."""
+        return self.call("open", name=self.name, interface=self._interface, **settings)
+
+    def call(self, do: str, **arguments: Any) -> Answer:
+        """Ask and wait for the answer. Raises NodeError."""
+        self.send(do, **arguments)
+        return self.receive()
+
+    def send(self, do: str, **arguments: Any) -> None:
+        """Ask, and leave the answer to a later `receive`. Raises NodeError."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise NodeError(f"{self.name} died: {error}") from error
+
+    def receive(self) -> Answer:
+        """The next answer. Raises NodeError."""
+        assert self._process.stdout is not None
+        until = time.monotonic() + PATIENCE
+        while b"\n" not in self._received:
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, until - time.monotonic()))
+            data = os.read(self._process.stdout.fileno(), 1 << 16) if ready else b""
+            if not data:
+                raise NodeError(f"{self.name} died" if ready else f"{self.name} did not answer in {PATIENCE:.0f} s")
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        answer: Answer = json.loads(line)
+        if "error" in answer:
+            raise NodeError(f"{self.name}: {answer['error']}")
+        return answer
+
+    def end(self) -> None:
+        """Let the process end, by force if need be."""
+        with contextlib.suppress(NodeError):
+            self.send("close")
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(FAREWELL)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+class Place:
+    """Room for endpoints: `spawn` starts the process of the next one."""
+
+    def __init__(self, interface: str, start: Callable[[int, Sequence[str]], subprocess.Popen[bytes]]) -> None:
+        """`start` runs a command on the host of that index, from 0."""
+        self.interface = interface
+        self._start = start
+        self._nodes: list[Node] = []
+
+    def spawn(self) -> Node:
+        """Start a process for an endpoint, on the next host; the endpoint itself is to be opened."""
+        index = len(self._nodes)
+        node = Node(f"node-{index + 1}", self.interface, self._start(index, COMMAND))
+        self._nodes.append(node)
+        return node
+
+    def open(self, count: int, **settings: Any) -> list[Node]:
+        """So many endpoints, started with these settings."""
+        nodes = [self.spawn() for _ in range(count)]
+        for node in nodes:
+            node.open(**settings)
+        return nodes
+
+    def end(self) -> None:
+        """End all processes."""
+        for node in self._nodes:
+            node.end()
+
+
+PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": ROOT}
+
+
+@contextlib.contextmanager
+def loopback(hosts: int) -> Iterator[Place]:
+    """All on loopback, on a port and a network id of their own; `hosts` does not matter."""
+    environment = loopback_environment()
+    place = Place(
+        environment["GLUE_INTERFACE"],
+        lambda index, command: subprocess.Popen(command, env=environment, **PIPES),
+    )
+    try:
+        yield place
+    finally:
+        place.end()
+
+
+@contextlib.contextmanager
+def namespaces(hosts: int) -> Iterator[Place]:
+    """Each on a host of its own, on one bridge. RuntimeError without the rights to make namespaces."""
+    with segment(hosts) as made:
+        place = Place("eth0", lambda index, command: made[index].popen(command, **PIPES))
+        try:
+            yield place
+        finally:
+            place.end()
+
+
+@contextlib.contextmanager
+def lossy_cable(loss: float, delay: float) -> Iterator[Place]:
+    """Two hosts, joined by a cable that loses this share of the frames, each way, and delays the others (seconds)."""
+    device = "cable0"
+    with segment(2) as made, Cable(made[0].namespace, device, made[1].namespace, device, loss=loss, delay=delay):
+        for host in made:
+            host.ip(f"addr add 10.78.0.{host.number}/24 dev {device}", f"link set {device} up")
+        place = Place(device, lambda index, command: made[index].popen(command, **PIPES))
+        try:
+            yield place
+        finally:
+            place.end()
+
+
+PLACES = {"loopback": loopback, "namespaces": namespaces}
