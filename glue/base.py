@@ -118,6 +118,10 @@ class BaseEndpoint:
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
         return "\n".join(lines)
 
+    def expired(self, count: int) -> None:
+        """For subscriptions: so many messages were too old when their turn came."""
+        self._core.expired(count)
+
     def _read_statistics(self) -> dict[str, Counter[str]]:
         network = Counter() if self._network is None else self._network.statistics
         counted = {"network": network, **self._core.stack.statistics, "endpoint": self._core.statistics}

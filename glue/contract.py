@@ -91,11 +91,11 @@ class Delivery:
     `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
     `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's
     wall clock (Unix seconds) when the first was published. `retained` is True for a stored value given to a
-    late joiner, False for a live message.
+    late joiner, False for a live message. After `expires` (monotonic seconds) it is not to be handed over.
     """
 
     __slots__ = (
-        "incarnation", "payloads", "published_at", "publisher", "publisher_id", "retained", "sequence",
+        "expires", "incarnation", "payloads", "published_at", "publisher", "publisher_id", "retained", "sequence",
         "tokens", "topic", "type",
     )  # fmt: skip
 
@@ -111,7 +111,9 @@ class Delivery:
         published_at: float,
         retained: bool,
         tokens: Sequence[Hashable],
+        expires: float = float("inf"),
     ) -> None:
+        self.expires = expires
         self.topic = topic
         self.payloads = payloads
         self.type = type

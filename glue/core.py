@@ -139,16 +139,19 @@ class Core:
             self._check(topic)
         if payload.__class__ is bytes:
             body, json = payload, False
+        elif retain and payload == "":  # clears, as empty bytes do
+            body, json = b"", False
         else:
             body, json = encoded(payload)
         if len(body) > self.settings.message_limit:
             raise MessageTooLargeError(
                 f"message of {len(body)} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
             )
-        reliable = RELIABILITIES.get(reliability)
+        reliable = RELIABILITIES.get(reliability) if isinstance(reliability, str) else None
         if reliable is None:
             raise ConfigurationError(f"reliability={reliability!r}: expected one of {', '.join(RELIABILITIES)}")
-        if lifespan is not None and not (isinstance(lifespan, (int, float)) and 0 < lifespan < math.inf):
+        numeric = isinstance(lifespan, (int, float)) and not isinstance(lifespan, bool)
+        if lifespan is not None and not (numeric and 0 < lifespan < math.inf):
             raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
         if type is not None:
             check_type(type)
@@ -214,6 +217,11 @@ class Core:
     def handled(self, delivery: Delivery) -> None:
         """One subscription is done with a delivery. May be called from any thread; may leave an order to send."""
         self._wait(delivery, -weight(delivery))
+
+    def expired(self, count: int) -> None:
+        """So many messages outlived their lifespan while they waited to be handled. From any thread."""
+        with self._counting:
+            self.statistics["messages expired unhandled"] += count
 
     @property
     def overfed(self) -> bool:

@@ -94,10 +94,10 @@ class Endpoint(BaseEndpoint):
         """Send a payload to all who subscribe to the topic.
 
         `payload` is bytes-like (arrives as bytes) or any JSON value (arrives equal). `retain` keeps it as the
-        topic's last value for late joiners (an empty payload clears it). After `lifespan` seconds it is no
-        longer delivered. `reliability` is "reliable" (in order, once, resent until acknowledged) or
-        "best-effort". While more than `queue_limit` bytes wait to be acknowledged, blocks; with `block` false,
-        raises WouldBlockError at once.
+        topic's last value for late joiners; an empty payload clears it (b"", or "", which then arrives as b"").
+        Once older than `lifespan` seconds it is no longer handed to a handler or an iterator. `reliability` is
+        "reliable" (in order, once, resent until acknowledged) or "best-effort". While more than `queue_limit`
+        bytes wait to be acknowledged, blocks; with `block` false, raises WouldBlockError at once.
 
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """

@@ -59,6 +59,10 @@ class Message:
         """Whether it is a stored value, given to a late joiner, rather than a live message."""
         return self._delivery.retained
 
+    def expired(self, now: float) -> bool:
+        """Whether its lifespan is over, by the clock of whoever drives the endpoint (monotonic seconds)."""
+        return self._delivery.expires < now
+
     def __repr__(self) -> str:
         payload = self.payload
         shown = f"{payload[:80]!r:.80}" if isinstance(payload, (bytes, str)) else reprlib.repr(payload)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -36,6 +38,9 @@ class Owner(Protocol):
 
     def handled(self, delivery: Delivery) -> None:
         """The delivery was read, or will never be."""
+
+    def expired(self, count: int) -> None:
+        """Messages were too old when their turn came."""
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """The subscription was closed."""
@@ -73,9 +78,12 @@ class Subscription:
             for message in messages(event):
                 if self._closed:
                     return
+                if event.expires < math.inf and message.expired(time.monotonic()):
+                    self._owner.expired(1)
+                    continue
                 try:
                     handler(message)
-                except Exception:  # the handler's own affair; the next message may be better
+                except BaseException:  # the handler's own affair, sys.exit too; the next message may be better
                     logger.exception("the handler of %r failed on %r", self.pattern, message)
             return
         with self._arrived:
@@ -101,18 +109,21 @@ class Subscription:
 
     def _take(self) -> Message | None:
         """The next message, if there is one. A delivery that was open when closing has been settled then."""
-        delivery = self._delivery
-        if delivery is None:
-            if not self._waiting:
-                return None
-            delivery = self._delivery = self._waiting.popleft()
-            self._current = messages(delivery)
-        message = next(self._current)
-        if message.sequence + 1 == delivery.sequence + len(delivery.payloads):  # it is the last
-            self._delivery = None
-            if not self._closed:
-                self._owner.handled(delivery)
-        return message
+        while True:
+            delivery = self._delivery
+            if delivery is None:
+                if not self._waiting:
+                    return None
+                delivery = self._delivery = self._waiting.popleft()
+                self._current = messages(delivery)
+            message = next(self._current)
+            if message.sequence + 1 == delivery.sequence + len(delivery.payloads):  # it is the last
+                self._delivery = None
+                if not self._closed:
+                    self._owner.handled(delivery)
+            if delivery.expires == math.inf or not message.expired(time.monotonic()):
+                return message
+            self._owner.expired(1)
 
     def __iter__(self) -> Iterator[Message]:
         return self

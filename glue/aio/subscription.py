@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -23,6 +24,9 @@ class Owner(Protocol):
 
     def handled(self, delivery: Delivery) -> None:
         """The delivery was read, or will never be."""
+
+    def expired(self, count: int) -> None:
+        """Messages were too old when their turn came."""
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """The subscription was closed."""
@@ -91,8 +95,6 @@ class Subscription:
         """
         if self._handler is not None:
             raise TypeError(f"the subscription to {self.pattern!r} has a handler; iterate over one without")
-        if self._waiting:
-            return self._take()
         try:
             async with asyncio.timeout(timeout):
                 return await self._next()
@@ -100,19 +102,23 @@ class Subscription:
             raise TimeoutError(f"no message on {self.pattern!r} in {timeout} s") from None
 
     async def _next(self) -> Message:
-        while not self._waiting:
+        while (message := self._take()) is None:
             if self.closed:
                 raise ClosedError(f"the subscription to {self.pattern!r} is closed, and all was read")
             self._arrived.clear()
             await self._arrived.wait()
-        return self._take()
-
-    def _take(self) -> Message:
-        """The first that waits. A delivery that was open when closing has been settled then."""
-        message, finished = self._waiting.popleft()
-        if finished is not None and not self.closed:
-            self._owner.handled(finished)
         return message
+
+    def _take(self) -> Message | None:
+        """The first that waits and is not too old. A delivery that was open when closing has been settled then."""
+        while self._waiting:
+            message, finished = self._waiting.popleft()
+            if finished is not None and not self.closed:
+                self._owner.handled(finished)
+            if not message.expired(time.monotonic()):
+                return message
+            self._owner.expired(1)
+        return None
 
     def __aiter__(self) -> Subscription:
         return self

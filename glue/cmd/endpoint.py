@@ -109,8 +109,11 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
             lifespan=arguments.lifespan,
             reliability=arguments.reliability,
         )
-    if unheard and not arguments.retain:
-        print(f"glue endpoint: nobody subscribes to {', '.join(map(printable, sorted(unheard)))}", file=sys.stderr)
+    stays = arguments.subscribe or arguments.duration
+    if unheard and not (arguments.retain and stays):
+        hint = "; a retained value lasts as long as its endpoint: add --duration" if arguments.retain else ""
+        topics = ", ".join(map(printable, sorted(unheard)))
+        print(f"glue endpoint: nobody subscribes to {topics}{hint}", file=sys.stderr)
         return common.FAILURE
     if not common.wait_for(endpoint.flush, FLUSH_TIMEOUT):
         print(f"glue endpoint: not acknowledged within {FLUSH_TIMEOUT:g} seconds", file=sys.stderr)

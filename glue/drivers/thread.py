@@ -327,7 +327,7 @@ class ThreadDriver:
         while event is not None:
             try:
                 receiver.deliver(event)
-            except Exception:
+            except BaseException:  # sys.exit too: it is the handler's own affair, not this thread's end
                 logger.exception("a handler failed on %r", event)
             if event.__class__ is Delivery:
                 self.handled(event)

@@ -71,7 +71,10 @@ class SimulatedSubscription:
         message, finished = self._waiting.popleft()
         if finished is not None:
             self._owner.handled(finished)
-        self._handler(message)
+        if message.expired(self._owner.host.now):
+            self._owner.expired(1)
+        else:
+            self._handler(message)
 
     def close(self) -> None:
         """End the subscription; what waits for the handler is dropped. A second time does nothing."""

@@ -186,7 +186,7 @@ class Topics:
         for values in (self._retained, self._heard):
             for value in values.matching([item.pattern], now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
-                for delivery in self._deliveries(kept(value), *publisher, (item.token,)):
+                for delivery in self._deliveries(kept(value), *publisher, (item.token,), value.expires):
                     self._queue(delivery, value.expires, len(value.payload))
 
     def _flush(self, down: list[Downward]) -> None:
@@ -204,7 +204,7 @@ class Topics:
         size = group.size
         live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
         live.retain = LIVE
-        for delivery in self._deliveries(live, self._name, self._endpoint_id, self._incarnation, tokens):
+        for delivery in self._deliveries(live, self._name, self._endpoint_id, self._incarnation, tokens, expires):
             self._queue(delivery, expires, size)
             size = 0
 
@@ -236,7 +236,9 @@ class Topics:
                 tokens = self._wanted(now, item, name, group)
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
-                    up += self._deliveries(group, name, item.peer, item.incarnation, tokens)
+                    lifespan = inf if group.lifespan_ms is None else group.lifespan_ms / 1000
+                    expires = now + lifespan - item.age
+                    up += self._deliveries(group, name, item.peer, item.incarnation, tokens, expires)
 
     def _wanted(self, now: float, item: Inbound, name: str, group: Group) -> tuple[Hashable, ...]:
         """The subscriptions that a group is for; none if it is too old, or a replay already seen."""
@@ -271,7 +273,13 @@ class Topics:
         return True
 
     def _deliveries(
-        self, group: Group, name: str, endpoint_id: str, incarnation: int, tokens: tuple[Hashable, ...]
+        self,
+        group: Group,
+        name: str,
+        endpoint_id: str,
+        incarnation: int,
+        tokens: tuple[Hashable, ...],
+        expires: float,
     ) -> list[Delivery]:
         """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
         runs: list[tuple[int, Sequence[Any]]] = [(group.sequence, group.payloads)]
@@ -282,9 +290,9 @@ class Topics:
                 self.statistics["malformed JSON payload"] += missing
         replayed = group.retain == KEPT
         at = group.at / 1e6
+        source = (group.type, name, endpoint_id, incarnation)
         return [
-            Delivery(group.topic, values, group.type, name, endpoint_id, incarnation, sequence, at, replayed, tokens)
-            for sequence, values in runs
+            Delivery(group.topic, values, *source, sequence, at, replayed, tokens, expires) for sequence, values in runs
         ]
 
     # ------------------------------------------------------------------------------------------------- news

@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from glue.cmd.main import COMMANDS
+from glue.settings import Settings, variable
 from tests.support.loopback import loopback_environment
 
 ROOT = Path(__file__).parents[2]
@@ -106,3 +108,11 @@ def test_every_command_and_each_of_its_options_is_documented(command: str) -> No
     documented = sections[command] + sections["Options of all commands"]
     options = re.findall(r"--[a-z-]+", import_module(f"glue.cmd.{command}").parser().format_help())
     assert {option for option in options if option not in documented} == set()
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    for spec in fields(Settings):
+        if spec.name != "sources":
+            default = "" if spec.default is None else f"`{spec.default}`"
+            assert f"| `{spec.name}` | `{variable(spec.name)}` | {default} | {spec.metadata['help']} |" in page
