@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import lru_cache
-from itertools import chain
-from struct import Struct
 from typing import Any
 
 from glue.contract import Downward, Inbound, Outbound, PeerRemoved, Upward
+from glue.cutting import cut
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
 
@@ -35,14 +33,7 @@ MESSAGE_NUMBERS = 10**6
 """Numbers after which they start again; half of them are more than there can be messages of at least two frames in
 EXPIRY (that would be 40 MB/s of the smallest), and they are few enough to stay short in each header."""
 EXPIRIES = RELIABLE_EXPIRY, EXPIRY  # by message number modulo 2
-BLOCK = 64  # fragments cut by one call of `struct`: enough to forget the call's cost
 _LIMIT = 1 << 53
-
-
-@lru_cache(maxsize=8)
-def _cutter(size: int) -> Struct:
-    """Cuts BLOCK fragments of `size` bytes in one call."""
-    return Struct(f"{size}s" * BLOCK)
 
 
 class Fragmentation:
@@ -84,9 +75,7 @@ class Fragmentation:
         size, total = self._frame, len(body)
         if total > self._limit:
             raise MessageTooLargeError(f"message of {total} bytes; message_limit is {self._limit}")
-        rest = total - total % (size * BLOCK)
-        item.bodies = list(chain.from_iterable(_cutter(size).iter_unpack(memoryview(body)[:rest])))
-        item.bodies += [body[at : at + size] for at in range(rest, total, size)]
+        item.bodies = cut(body, size)
         item.header[KEY] = [self._messages + (not item.reliable), size, total, 0]
         self._messages = (self._messages + 2) % MESSAGE_NUMBERS
         self.statistics["messages fragmented"] += 1
@@ -175,7 +164,7 @@ class Fragmentation:
         if stop - size >= total:
             return False  # beyond the end
         last = size if stop <= total else total - (stop - size)
-        return len(bodies[-1]) == last and set(map(len, bodies[:-1])) <= {size}
+        return len(bodies[-1]) == last and (len(bodies) == 1 or len(bodies[0]) == size)
 
     # ------------------------------------------------------------------------------------- giving up
 

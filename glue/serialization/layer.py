@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 import orjson
 
 from glue.contract import Address, Header, Inbound, Outbound, Train
-from glue.serialization.runs import Cutters, Pattern, Run, interleaved
+from glue.cutting import cut
+from glue.serialization.runs import Cutters, Pattern, Rows
 
 VERSION = 1
 MAX_HEADER = 192
@@ -25,10 +25,14 @@ _LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
 _HEX = "0123456789abcdef"
 
 
-def _layout(size: int, segment: int) -> tuple[int, int]:
-    """How many datagrams of `segment` bytes make up `size` bytes, and how long the last one is."""
-    count = -(-size // segment)
-    return count, size - (count - 1) * segment
+def pattern_of(header: Header, head: bytes) -> Pattern | None:
+    """What the headers of a run that begins with this one look like; None if its text does not tell what counts."""
+    if head.count(b"[") != len(header) or head.count(b"]") != len(header):
+        return None  # lists within lists, or brackets in a string
+    pattern = Pattern.of(head)
+    if len(pattern.counters) != sum(entry[-1].__class__ is int for entry in header.values() if entry):
+        return None  # an integer written as nobody expects it, such as -0
+    return pattern
 
 
 class Serialization:
@@ -64,10 +68,10 @@ class Serialization:
                 data = head + bodies[0]
                 segment = len(data)
             else:
-                pattern = Pattern.of(head).widened(count)
-                parts = pattern.columns(count)
-                parts.append(bodies if bodies.__class__ is list else list(bodies))
-                data = interleaved(parts)
+                pattern = Pattern.of(head, count)
+                parts = [b""] * (2 * count)
+                parts[::2], parts[1::2] = cut(pattern.heads(count), pattern.size), bodies
+                data = b"".join(parts)
                 segment = pattern.size + len(bodies[0])
             if segment - len(bodies[0]) > MAX_HEADER:
                 raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
@@ -80,110 +84,69 @@ class Serialization:
     def receive(self, now: float, items: list[Train]) -> tuple[list[Inbound], list[Train]]:
         """The frames of the trains, in their order, as few runs as they allow."""
         frames: list[Inbound] = []
-        run: Run | None = None  # what the previous train ended with
+        rows: Rows | None = None
         for train in items:
             data, segment = train.data, train.segment
-            if run is not None and self._continue(run, train):
+            start = bytes(data[: min(segment, MAX_HEADER)])
+            if start.startswith(self._own):  # and so is the rest: a train has one source
+                self.statistics["own datagrams heard"] += -(-len(data) // segment)
                 continue
-            run = None
-            if len(data) <= segment:
-                self._read_one(train.address, data, frames)
-            elif segment > 0:
-                run = self._read_train(train.address, data, segment, frames)
+            size = start.find(b"\n") + 1
+            if len(data) <= segment and (len(items) == 1 or not size):
+                self._take(train.address, start[:size], [bytes(data[size:])], frames)
+                continue
+            if rows is None or not rows.fits(train, size):
+                if rows is not None:
+                    self._read(rows, frames)
+                rows = Rows(train.address, size, min(segment, len(data)))
+            rows.add(data, self._cutters)
+        if rows is not None:
+            self._read(rows, frames)
         return frames, []
 
-    def _continue(self, run: Run, train: Train) -> bool:
-        """Add a train to a run, if all of it goes on where the run ended."""
-        data, size, segment = train.data, run.head_size, run.segment
-        if not run.open or train.address != run.frames.address or len(data) < size:
-            return False
-        if train.segment != segment and len(data) > min(train.segment, segment):
-            return False  # neither cut alike nor a single datagram
-        count, last = _layout(len(data), segment)
-        if last < size:
-            return False
-        cutter = self._cutters.get(size, segment, count, last)
-        heads = cutter.heads.unpack_from(data)
-        if b"".join(heads) != interleaved(run.pattern.columns(count, len(run.frames.bodies))):
-            return False
-        run.frames.bodies = [*run.frames.bodies, *cutter.bodies.unpack_from(data)]
-        run.open = last == segment
+    def _read(self, rows: Rows, frames: list[Inbound]) -> None:
+        """The runs of datagrams that were cut alike; one with another header is cut and read on its own."""
+        heads, bodies, end = rows.heads, rows.bodies, rows.size - 1
+        at = 0
+        while at < len(heads):
+            head = heads[at]
+            if head.find(b"\n") == end >= 0:
+                at += self._take(rows.address, head, bodies if not at else bodies[at:], frames, heads, at)
+            else:
+                data = head + bodies[at]
+                size = data.find(b"\n", 0, MAX_HEADER) + 1
+                at += self._take(rows.address, data[:size], [data[size:]], frames)
+
+    def _take(
+        self,
+        address: Address | None,
+        head: bytes,
+        bodies: list[bytes],
+        frames: list[Inbound],
+        heads: list[bytes] | None = None,
+        at: int = 0,
+    ) -> int:
+        """Read the run that begins with this header and body, if all `heads` from `at` on go on with it or fewer.
+
+        Returns how many datagrams were read: one, if the header cannot be.
+        """
+        header = self._parse(head)
+        if header is None:
+            return 1
+        count = 1
+        if heads is not None and len(bodies) > 1 and (pattern := pattern_of(header, head)):
+            count = pattern.length(heads, at)
+        if count < len(bodies):
+            bodies = bodies[:count]
+        _, _, peer, incarnation, _ = header["glue"]
+        frames.append(Inbound(peer, incarnation, address, header, bodies))
         self.statistics["datagrams received"] += count
-        return True
+        return count
 
-    def _read_one(self, address: Address | None, data: bytes | memoryview, frames: list[Inbound]) -> None:
-        start = bytes(data[:MAX_HEADER])
-        size = start.find(b"\n") + 1
-        header = self._parse(start, size)
-        if header is not None:
-            _, _, peer, incarnation, _ = header["glue"]
-            frames.append(Inbound(peer, incarnation, address, header, [bytes(data[size:])]))
-            self.statistics["datagrams received"] += 1
-
-    def _read_train(
-        self, address: Address | None, data: bytes | memoryview, segment: int, frames: list[Inbound]
-    ) -> Run | None:
-        """The runs of a train; returns the last, if the next train may go on with it."""
-        offset, size = 0, len(data)
-        pattern = None
-        while offset < size:
-            start = bytes(data[offset : offset + min(segment, MAX_HEADER)])
-            head_size = start.find(b"\n") + 1
-            header = self._parse(start, head_size)
-            if header is None:
-                offset += segment
-                pattern = None
-                continue
-            rest = data[offset:]
-            count, bodies, pattern = self._run(header, start[:head_size], rest, segment)
-            _, _, peer, incarnation, _ = header["glue"]
-            frames.append(Inbound(peer, incarnation, address, header, bodies))
-            self.statistics["datagrams received"] += count
-            offset += count * segment
-        return None if pattern is None else Run(frames[-1], pattern, head_size, segment, size % segment == 0)
-
-    def _run(
-        self, header: Header, head: bytes, data: bytes | memoryview, segment: int
-    ) -> tuple[int, Sequence[bytes], Pattern | None]:
-        """How many of the datagrams in `data` form a run that starts with this header; their bodies; its pattern."""
-        size = len(head)
-        count, last = _layout(len(data), segment)
-        if last < size:  # too short to hold the same header
-            count, last = count - 1, segment
-        if count > 1 and (pattern := self._continued(header, head, data, segment)):
-            cutter = self._cutters.get(size, segment, count, last)
-            heads, bodies = cutter.heads.unpack_from(data), cutter.bodies.unpack_from(data)
-            expected = pattern.columns(count)
-            if b"".join(heads) == interleaved(expected):
-                return count, bodies, pattern
-            rows = map(b"".join, zip(*expected, strict=True))
-            # But for the first: it was parsed, and its writer may pad numbers in another way.
-            others = (i for i, (row, found) in enumerate(zip(rows, heads, strict=True)) if i and row != found)
-            same = next(others, count)
-            return same, bodies[:same], pattern
-        return 1, [bytes(data[size:segment])], None
-
-    @staticmethod
-    def _continued(header: Header, head: bytes, data: bytes | memoryview, segment: int) -> Pattern | None:
-        """The pattern of a header that the second datagram seems to continue; a cheap test before all are."""
-        if head.count(b"[") != len(header) or head.count(b"]") != len(header):
-            return None  # lists within lists, or brackets in a string: what counts is not told by the text
-        pattern = Pattern.of(head)
-        if len(pattern.counters) != sum(entry[-1].__class__ is int for entry in header.values() if entry):
-            return None  # an integer written as nobody expects it, such as -0
-        tail = pattern.pieces[-2][-8:]  # of what precedes the last counter: that changes from channel to channel
-        start = segment + len(head) - len(pattern.pieces[-1]) - pattern.counters[-1][1] - len(tail)
-        return pattern if data[start : start + len(tail)] == tail else None
-
-    def _parse(self, start: bytes, size: int) -> Header | None:
-        """The checked header in the first `size` bytes of `start`, or None, the cause being counted."""
-        if start.startswith(self._own):
-            self.statistics["own datagrams heard"] += 1
-            return None
+    def _parse(self, head: bytes) -> Header | None:
+        """The checked header, or None, the cause being counted."""
         try:
-            if not size:
-                raise ValueError
-            header = orjson.loads(start[:size])
+            header = orjson.loads(head)
             version, network, peer, incarnation, counter = header["glue"]
             if version.__class__ is not int or network.__class__ is not int:
                 raise ValueError

@@ -2,36 +2,57 @@
 
 The frames of a run have headers that differ only in the integers that count up by one (see
 `glue.contract.Inbound`). In text, such an integer is what stands directly before a `]`. So the first header is
-cut there once into constant pieces and counters; the headers of the following frames are then put together,
-or checked, column by column with slices of ready-made digits, never one by one.
+cut there once into constant pieces and counters. The headers of the frames are then this one repeated, over
+which the digits that change are laid as columns, by one strided assignment each, ready-made in a table.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
+from operator import eq
 from struct import Struct
 
-from glue.contract import Inbound
+from glue.contract import Address, Train
+from glue.cutting import cut
 
-_BLOCK = 1000  # counters advance within a table of their last three digits
-_DIGITS = [b"%03d" % number for number in range(_BLOCK)]
-_PADDED = [[b"%*d" % (width, number) for number in range(_BLOCK)] for width in range(4)]
+PLACES = 4  # decimal places of a counter that are laid as columns; what stands before them changes rarely
+PERIOD = 10**PLACES  # numbers after which the columns start again: 80 kB of tables
+
+FIRST_BLOCK = 16  # headers compared at once while it is unknown where a run ends; twice as many in each next block
 
 Counter = tuple[int, int]
 """A counter in a header: its value and the width of its field in bytes, padding included."""
 
 
+def _digits(place: int) -> bytes:
+    """The digit that the numbers 0 to PERIOD - 1 have in a decimal place."""
+    return b"".join(b"%d" % digit * 10**place for digit in range(10)) * (PERIOD // 10 ** (place + 1))
+
+
+_DIGITS = [_digits(place) for place in range(PLACES)]
+_PADDED = [_DIGITS[0], *(b" " * 10**place + _DIGITS[place][10**place :] for place in range(1, PLACES))]
+"""The same for numbers that nothing stands before: spaces where digits would be leading zeros."""
+
+
 class Pattern:
     """A header cut into what stays and what counts."""
 
-    __slots__ = ("counters", "pieces")
+    __slots__ = ("_fields", "_template", "counters", "size")
 
     def __init__(self, pieces: list[bytes], counters: list[Counter]) -> None:
-        self.pieces = pieces  # one more than counters, which stand between them
+        """`pieces` are one more than `counters`, which stand between them."""
         self.counters = counters
+        self._template = b"%*d".join([piece.replace(b"%", b"%%") for piece in pieces])
+        self._fields: list[tuple[int, int, int]] = []  # value, numbers after which others digits change too, end
+        end = 0
+        for piece, (value, width) in zip(pieces, counters, strict=False):
+            end += len(piece) + width
+            self._fields.append((value, 10**width if width < PLACES else PERIOD, end))
+        self.size = end + len(pieces[-1])  # of each header, as long as the counters stay in their fields
 
     @classmethod
-    def of(cls, head: bytes) -> Pattern:
-        """Cut a header at each integer that ends a list."""
+    def of(cls, head: bytes, count: int = 1) -> Pattern:
+        """Cut a header at each integer that ends a list; the fields are made wide enough for `count` headers."""
         pieces: list[bytes] = []
         counters: list[Counter] = []
         constant = b""
@@ -40,67 +61,113 @@ class Pattern:
             begin = max(text.rfind(b","), text.rfind(b"[")) + 1
             number = text[begin:]
             if number.strip(b" ").isdigit():
+                value = int(number)
                 pieces.append(constant + text[:begin])
-                counters.append((int(number), len(number)))
+                counters.append((value, max(len(number), len(str(value + count - 1)))))
                 constant = b"]"
             else:  # a list that ends in something that does not count
                 constant += text + b"]"
         pieces.append(constant + tail)
         return cls(pieces, counters)
 
-    def widened(self, count: int) -> Pattern:
-        """The same with its counters padded, so that all `count` headers of the run have the same length."""
-        counters = [(value, max(width, len(str(value + count - 1)))) for value, width in self.counters]
-        return Pattern(self.pieces, counters)
+    def head(self, index: int) -> bytes:
+        """The header of the frame `index` frames after this."""
+        return self._template % tuple([part for value, width in self.counters for part in (width, value + index)])
 
-    @property
-    def size(self) -> int:
-        """Bytes of each header."""
-        return sum(map(len, self.pieces)) + sum(width for _, width in self.counters)
+    def heads(self, count: int, first: int = 0) -> bytearray:
+        """The headers of `count` frames, from the `first` after this on, one after the other.
 
-    def columns(self, count: int, first: int = 0) -> list[list[bytes]]:
-        """The headers of `count` frames, from the `first` after this on, as columns to be joined row by row."""
-        out: list[list[bytes]] = []
-        constant = self.pieces[0]
-        for piece, (value, width) in zip(self.pieces[1:], self.counters, strict=True):
-            prefix, column = _column(value + first, width, count)
-            out.append([constant + prefix] * count)
-            out.append(column)
-            constant = piece
-        out.append([constant] * count)
-        return out
+        They have different lengths if a counter grows out of its field.
+        """
+        heads = bytearray()
+        stop = first + count
+        while first < stop:
+            count = stop - first
+            for value, period, _ in self._fields:
+                left = period - (value + first) % period
+                if left < count:
+                    count = left
+            heads += self._block(first, count)
+            first += count
+        return heads
+
+    def _block(self, first: int, count: int) -> bytearray:
+        """The headers of `count` frames whose counters differ in the last PLACES digits only."""
+        head = self.head(first)
+        size = len(head)
+        if size != self.size:
+            return bytearray().join([self.head(first + i) for i in range(count)])
+        heads = bytearray(head * count)
+        for value, _, end in self._fields:
+            value += first
+            last = value + count - 1
+            low = value % PERIOD
+            part = slice(low, low + count)
+            for column in _PADDED if value < PERIOD else _DIGITS:
+                if value == last:
+                    break
+                end -= 1
+                heads[end::size] = column[part]
+                value //= 10
+                last //= 10
+        return heads
+
+    def length(self, heads: list[bytes], start: int) -> int:
+        """How many of `heads` from `start` on are of the run; the first of them is, however its writer padded it."""
+        rest = len(heads) - start
+        if rest > 1 and self.head(rest - 1) == heads[-1]:
+            if self.heads(rest - 1, 1) == b"".join(heads[start + 1 :]):
+                return rest
+        at, block = 1, FIRST_BLOCK
+        while at < rest:
+            block = min(block, rest - at)
+            found = heads[start + at : start + at + block]
+            expected = self.heads(block, at)
+            if expected != b"".join(found):
+                same = map(eq, found, cut(expected, len(heads[start])))
+                return at + sum(takewhile(bool, same))
+            at += block
+            block *= 2
+        return rest
 
 
-class Run:
-    """A run of frames that the next train may go on with, while it is `open`: while its last frame was full."""
+class Rows:
+    """Datagrams from one address, in the order they came, cut at the end of the first header.
 
-    __slots__ = ("frames", "head_size", "open", "pattern", "segment")
+    Cut the same, the trains that one message arrives in are looked at as one.
+    """
 
-    def __init__(self, frames: Inbound, pattern: Pattern, head_size: int, segment: int, open: bool) -> None:
-        self.frames = frames
-        self.pattern = pattern
-        self.head_size = head_size
+    __slots__ = ("address", "bodies", "full", "heads", "segment", "size")
+
+    def __init__(self, address: Address | None, size: int, segment: int) -> None:
+        self.address = address
+        self.size = size  # of a header
         self.segment = segment
-        self.open = open
+        self.heads: list[bytes] = []
+        self.bodies: list[bytes] = []
+        self.full = True  # whether the last one is as long as the others, so that more can follow
 
+    def fits(self, train: Train, size: int) -> bool:
+        """Whether a train, whose first header has this size, can be added."""
+        alike = train.segment == self.segment or len(train.data) <= min(train.segment, self.segment)
+        return alike and self.full and size == self.size and train.address == self.address
 
-def _column(value: int, width: int, count: int) -> tuple[bytes, list[bytes]]:
-    """`count` consecutive numbers in fields of `width`: what they share, and what remains of each."""
-    high, low = divmod(value, _BLOCK)
-    if low + count > _BLOCK or value < 0:
-        return b"", [b"%*d" % (width, value + i) for i in range(count)]
-    if high:
-        return b"%*d" % (width - 3, high), _DIGITS[low : low + count]
-    return b" " * (width - 3), _PADDED[min(width, 3)][low : low + count]
-
-
-def interleaved(parts: list[list[bytes]]) -> bytes:
-    """Join columns row by row."""
-    width = len(parts)
-    row_major: list[bytes] = [b""] * (width * len(parts[0]))
-    for index, column in enumerate(parts):
-        row_major[index::width] = column
-    return b"".join(row_major)
+    def add(self, data: bytes | memoryview, cutters: Cutters) -> None:
+        """Add a train's datagrams; a last one too short to hold the same header counts as header as a whole."""
+        size, segment = self.size, self.segment
+        count, rest = divmod(len(data), segment)
+        self.full = not rest
+        short = 0 < rest < size
+        last = segment
+        if rest and not short:
+            count, last = count + 1, rest
+        if count:
+            cutter = cutters.get(size, segment, count, last)
+            self.heads += cutter.heads.unpack_from(data)
+            self.bodies += cutter.bodies.unpack_from(data)
+        if short:
+            self.heads.append(bytes(data[count * segment :]))
+            self.bodies.append(b"")
 
 
 class Cutter:
