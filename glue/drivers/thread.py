@@ -28,8 +28,8 @@ BUNDLE = 256 << 10  # bytes gathered at most before they are sent by whoever pub
 BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
-ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after traffic, as publishers may set timers
-ALERT = 0.05  # seconds after traffic during which it does so
+ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
+ALERT = 0.05  # seconds after such a turn during which it does so
 FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
 RECYCLED = 16 << 20  # bytes: larger blocks still come fresh from the system, and up to twice that is kept free
 SLEEP = 60.0  # seconds the leader sleeps at most
@@ -82,7 +82,7 @@ class ThreadDriver:
         self._sleeps_until = 0.0  # 0: the leader is awake
         self._woken = False
         self._sent_at = 0.0
-        self._received_at = 0.0
+        self._flushed_at = 0.0  # when a publisher's thread last ran a turn
         self._maintain_at = 0.0
         self._datagram_size = 0
         self._deadline = 0.0  # of the stack, as of the latest turn
@@ -171,7 +171,8 @@ class ThreadDriver:
             return
         with self._turn_lock:  # and not acquire and try: a KeyboardInterrupt between them would leak the lock
             if not self.closed:
-                self._turn(time.monotonic(), receive=False)
+                self._flushed_at = time.monotonic()
+                self._turn(self._flushed_at, receive=False)
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
 
@@ -250,8 +251,6 @@ class ThreadDriver:
         if out:
             self._network.send(out)
             self._sent_at = time.monotonic()
-        if trains:
-            self._received_at = now
         for event in events:
             if event.__class__ is Delivery:
                 for token in event.tokens:
@@ -274,7 +273,7 @@ class ThreadDriver:
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
         now = time.monotonic()
         until = min(self._deadline, self._maintain_at, now + longest)
-        if now - max(self._received_at, self._sent_at) < ALERT:
+        if now - self._flushed_at < ALERT:
             until = min(until, now + ATTENTIVE)
         self._sleeps_until = until
         if not self._core.outbox.requests and not self._events and until > now:
