@@ -29,7 +29,7 @@ class Glue(Adapter):  # type: ignore[misc]
 
     def subscribe(self, topic: str, callback: Callback) -> None:
         """Call back with the payload of each message."""
-        self._endpoint.subscribe(topic, lambda message: callback(message.payload))
+        self._endpoint.subscribe(topic, callback, payload_only=True)
 
     def subscribe_all(self, topics: Sequence[str], callback: Callback) -> None:
         """One wildcard covers "prefix/..."."""

@@ -14,7 +14,7 @@ from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.core import chunk_count
 from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
-from glue.subscription import Handler, Subscription, is_coroutine_function
+from glue.subscription import Handler, Subscription, check_payload_only, is_coroutine_function
 from glue.topics import check_pattern
 
 GATHER = 0.001  # seconds that publish_many may take to gather; from a slow source it takes payloads one by one
@@ -122,19 +122,21 @@ class Endpoint(BaseEndpoint):
             count = max(1, min(in_time, chunk_count(count, publications)))
             began = time.monotonic()
 
-    def subscribe(self, pattern: str, handler: Handler | None = None) -> Subscription:
+    def subscribe(self, pattern: str, handler: Handler | None = None, *, payload_only: bool = False) -> Subscription:
         """Hear the topics that match a pattern: `+` is any one level, a last `#` all the rest.
 
         With a handler, it is called with each `Message` from a background thread; without, iterate over what
-        is returned. Several subscriptions to one pattern each get every message.
+        is returned. Several subscriptions to one pattern each get every message. `payload_only` calls the handler
+        with the payload alone, which is faster for streams of small messages.
 
         Raises TopicError, and ConfigurationError for a handler that would have to be awaited.
         """
         check_pattern(pattern)
+        check_payload_only(payload_only, handler)
         if is_coroutine_function(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
-        subscription = Subscription(pattern, handler, self)
+        subscription = Subscription(pattern, handler, self, payload_only)
         self._subscriptions.add(subscription)
         driver.order(Subscribe(subscription, pattern))
         return subscription

@@ -15,9 +15,16 @@ from glue.contract import Delivery, Event
 from glue.errors import ClosedError, ConfigurationError
 from glue.messages import Message, messages
 
-Handler = Callable[[Message], Any]
+Handler = Callable[[Message], Any] | Callable[[Any], Any]
+"""Called with each message, or with its payload alone if the subscription says so."""
 
 logger = logging.getLogger("glue")
+
+
+def check_payload_only(payload_only: bool, handler: Handler | None) -> None:
+    """Raises ConfigurationError for `payload_only` without a handler."""
+    if payload_only and handler is None:
+        raise ConfigurationError("payload_only=True: that is for a handler; an iterator gives whole messages")
 
 
 def is_coroutine_function(handler: Handler | None) -> bool:
@@ -53,9 +60,10 @@ class Subscription:
     for the next message, and the iteration ends when the subscription or its endpoint is closed.
     """
 
-    def __init__(self, pattern: str, handler: Handler | None, owner: Owner) -> None:
+    def __init__(self, pattern: str, handler: Handler | None, owner: Owner, payload_only: bool = False) -> None:
         self.pattern = pattern
         self._closed = False
+        self._payload_only = payload_only
         self.busy = False  # these two are the driver's
         self.mailbox: deque[Event] = deque()
         self._handler = handler
@@ -73,24 +81,28 @@ class Subscription:
     def deliver(self, event: Event) -> None:
         """Take a delivery from the driver; a handler is called, an iterator will find it waiting."""
         assert isinstance(event, Delivery)
-        handler = self._handler
-        if handler is not None:
-            for message in messages(event):
-                if self._closed:
-                    return
-                if event.expires < math.inf and message.expired(time.monotonic()):
-                    self._owner.expired(1)
-                    continue
-                try:
-                    handler(message)
-                except BaseException:  # the handler's own affair, sys.exit too; the next message may be better
-                    logger.exception("the handler of %r failed on %r", self.pattern, message)
+        if self._handler is not None:
+            self._call(self._handler, event)
             return
         with self._arrived:
             if not self._closed:
                 self._owner.keep(event)
                 self._waiting.append(event)
                 self._arrived.notify(len(event.payloads))
+
+    def _call(self, handler: Handler, delivery: Delivery) -> None:
+        """Call the handler for each message of a delivery. What is done here is done for each message: kept flat."""
+        payload_only, expires = self._payload_only, delivery.expires < math.inf
+        for sequence, payload in enumerate(delivery.payloads, delivery.sequence):
+            if self._closed:
+                return
+            if expires and delivery.expires < time.monotonic():
+                self._owner.expired(1)
+                continue
+            try:
+                handler(payload if payload_only else Message(payload, sequence, delivery))
+            except BaseException:  # the handler's own affair, sys.exit too; the next message may be better
+                logger.exception("the handler of %r failed on %r", self.pattern, Message(payload, sequence, delivery))
 
     def get(self, timeout: float | None = None) -> Message:
         """The next message; raises TimeoutError after `timeout` seconds (None: waits for ever).

@@ -19,6 +19,7 @@ from glue.base import LINGER, BaseEndpoint
 from glue.contract import Delivery, Event, Leave, Publication, Subscribe, Unsubscribe
 from glue.core import chunk_count
 from glue.errors import ClosedError, WouldBlockError
+from glue.subscription import check_payload_only
 from glue.topics import check_pattern
 
 GATHERED = 64 << 10  # bytes published in one pass of the loop, after which publish lets it go round
@@ -254,11 +255,12 @@ class Endpoint(BaseEndpoint):
         else:
             self._turn_soon()
 
-    def subscribe(self, pattern: str, handler: Handler | None = None) -> Subscription:
+    def subscribe(self, pattern: str, handler: Handler | None = None, *, payload_only: bool = False) -> Subscription:
         """As `glue.Endpoint.subscribe`; the handler may be a coroutine function, awaited message by message."""
         self._running()
         check_pattern(pattern)
-        subscription = Subscription(pattern, handler, self)
+        check_payload_only(payload_only, handler)
+        subscription = Subscription(pattern, handler, self, payload_only)
         self._subscriptions.add(subscription)
         self._core.outbox.order(Subscribe(subscription, pattern))
         self._turn_soon()

@@ -14,7 +14,7 @@ from glue.errors import ClosedError
 from glue.messages import Message, messages
 from glue.subscription import is_coroutine_function
 
-Handler = Callable[[Message], Any | Coroutine[Any, Any, Any]]
+Handler = Callable[[Message], Any | Coroutine[Any, Any, Any]] | Callable[[Any], Any | Coroutine[Any, Any, Any]]
 
 logger = logging.getLogger("glue")
 
@@ -40,9 +40,10 @@ class Subscription:
     is closed.
     """
 
-    def __init__(self, pattern: str, handler: Handler | None, owner: Owner) -> None:
+    def __init__(self, pattern: str, handler: Handler | None, owner: Owner, payload_only: bool = False) -> None:
         self.pattern = pattern
         self.closed = False
+        self._payload_only = payload_only
         self._handler = handler
         self._awaits = is_coroutine_function(handler)
         self._owner = owner
@@ -69,7 +70,7 @@ class Subscription:
 
     def _call(self, handler: Handler, message: Message) -> None:
         try:
-            handler(message)
+            handler(message.payload if self._payload_only else message)
         except Exception:  # the handler's own affair; the next message may be better
             logger.exception("the handler of %r failed on %r", self.pattern, message)
 
@@ -82,7 +83,7 @@ class Subscription:
             if self.closed:
                 return
             try:
-                await handler(message)
+                await handler(message.payload if self._payload_only else message)
             except (Exception, asyncio.CancelledError):
                 if me.cancelling():
                     raise

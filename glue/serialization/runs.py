@@ -16,7 +16,7 @@ from glue.contract import Address, Train
 from glue.cutting import cut
 
 PLACES = 4  # decimal places of a counter that are laid as columns; what stands before them changes rarely
-PERIOD = 10**PLACES  # numbers after which the columns start again: 80 kB of tables
+PERIOD = 10_000  # 10**PLACES: numbers after which the columns start again; 80 kB of tables
 
 FIRST_BLOCK = 16  # headers compared at once while it is unknown where a run ends; twice as many in each next block
 
@@ -26,7 +26,9 @@ Counter = tuple[int, int]
 
 def _digits(place: int) -> bytes:
     """The digit that the numbers 0 to PERIOD - 1 have in a decimal place."""
-    return b"".join(b"%d" % digit * 10**place for digit in range(10)) * (PERIOD // 10 ** (place + 1))
+    unit: int = 10**place
+    period = b"".join(b"%d" % digit * unit for digit in range(10))
+    return period * (PERIOD // len(period))
 
 
 _DIGITS = [_digits(place) for place in range(PLACES)]
@@ -115,9 +117,8 @@ class Pattern:
     def length(self, heads: list[bytes], start: int) -> int:
         """How many of `heads` from `start` on are of the run; the first of them is, however its writer padded it."""
         rest = len(heads) - start
-        if rest > 1 and self.head(rest - 1) == heads[-1]:
-            if self.heads(rest - 1, 1) == b"".join(heads[start + 1 :]):
-                return rest
+        if rest > 1 and self.head(rest - 1) == heads[-1] and self.heads(rest - 1, 1) == b"".join(heads[start + 1 :]):
+            return rest
         at, block = 1, FIRST_BLOCK
         while at < rest:
             block = min(block, rest - at)
@@ -125,7 +126,7 @@ class Pattern:
             expected = self.heads(block, at)
             if expected != b"".join(found):
                 same = map(eq, found, cut(expected, len(heads[start])))
-                return at + sum(takewhile(bool, same))
+                return at + sum(1 for _ in takewhile(bool, same))
             at += block
             block *= 2
         return rest

@@ -248,3 +248,18 @@ def test_before_the_start_and_after_the_end_it_says_what_to_do() -> None:
                 await use
 
     run(main())
+
+
+def test_handlers_may_be_given_the_payloads_alone() -> None:
+    async def main() -> None:
+        called: list[Any] = []
+        awaited: asyncio.Queue[Any] = asyncio.Queue()
+        async with pair() as (a, b):
+            b.subscribe("t", called.append, payload_only=True)
+            b.subscribe("t", awaited.put, payload_only=True)
+            assert await a.wait_for_subscribers("t", 1, PATIENCE)
+            await a.publish("t", [1, 2])
+            assert await asyncio.wait_for(awaited.get(), PATIENCE) == [1, 2]
+            assert called == [[1, 2]]
+
+    run(main())

@@ -328,3 +328,26 @@ def test_handlers_are_called_one_at_a_time_and_in_order(lan: Lan) -> None:
         a.publish("t", number)
     ear.wait(500)
     assert ear.payloads == list(range(500))
+
+
+def test_a_handler_may_be_given_the_payloads_alone(lan: Lan) -> None:
+    a, b = lan.pair()
+    heard: list[Any] = []
+    done = threading.Event()
+
+    def handler(payload: Any) -> None:
+        heard.append(payload)
+        if payload == "last":
+            done.set()
+
+    b.subscribe("t", handler, payload_only=True)
+    assert a.wait_for_subscribers("t", 1, PATIENCE)
+    for payload in (payloads := [b"bytes", {"a": [1]}, None, "last"]):
+        a.publish("t", payload)
+    assert done.wait(PATIENCE)
+    assert heard == payloads
+
+
+def test_payloads_alone_are_for_handlers(lan: Lan) -> None:
+    with pytest.raises(glue.ConfigurationError, match="payload_only=True: that is for a handler"):
+        lan.start("a").subscribe("t", payload_only=True)
