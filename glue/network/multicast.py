@@ -35,10 +35,10 @@ REFUSALS_REMEMBERED = 60.0  # how long a destination is spared UDP_SEGMENT after
 # the other machines on the segment, and one that cannot take such frames would never hear a word.
 LARGEST_MTU = 1500
 
-# One call of `receive` hands over at most 1 MiB: 12 buffers of unicast, then whatever is left, at least 4, of
+# One call of `receive` hands over at most 2 MiB: 24 buffers of unicast, then whatever is left, at least 8, of
 # multicast, so that neither starves the other.
-BUFFERS = 16
-UNICAST_BUFFERS = 12
+BUFFERS = 32
+UNICAST_BUFFERS = 24
 
 
 class MulticastNetwork:
@@ -112,7 +112,7 @@ class MulticastNetwork:
         self._waiter.wake()
 
     def receive(self) -> list[Train]:
-        """At most 16 trains, unicast first. The data is valid until the next call.
+        """At most 32 trains, unicast first. The data is valid until the next call.
 
         Directly after `wait` only the sockets that it found readable are read.
         """
