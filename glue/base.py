@@ -35,6 +35,7 @@ def multicast_network(settings: Settings) -> MulticastNetwork:
         listen_port=settings.listen_port,
         receive_buffer=settings.receive_buffer,
         offload=settings.offload,
+        spin=settings.spin,
     )
 
 

@@ -40,6 +40,7 @@ class Settings:
     receive_limit: int = setting(32 << 20, "bytes received and not yet handled, above which senders are stopped")
     receive_buffer: int = setting(32 << 20, "bytes of socket receive buffer to ask the kernel for")
     offload: bool = setting(True, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
+    spin: float = setting(0.0005, "seconds to poll before sleeping while lone datagrams come that fast (0: never)")
     discovery: str = setting("multicast", "how peers are found: multicast or dns-sd")
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -48,6 +49,7 @@ class Settings:
         self._check(0 <= self.listen_port <= 65535, "listen_port", "a port from 0 to 65535")
         self._check(0.01 <= self.announce_interval <= 3600, "announce_interval", "0.01 to 3600 seconds")
         self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
+        self._check(0 <= self.spin <= 0.1, "spin", "0 to 0.1 seconds")
         self._check(self.discovery in ("multicast", "dns-sd"), "discovery", "multicast or dns-sd")
         self._check(self.name is None or 0 < _utf8_size(self.name) <= 255, "name", "1 to 255 bytes of UTF-8")
         for name in ("message_limit", "queue_limit", "receive_limit", "receive_buffer"):

@@ -48,7 +48,14 @@ class MulticastNetwork:
     """
 
     def __init__(
-        self, *, interface: str | None, multicast_address: str, listen_port: int, receive_buffer: int, offload: bool
+        self,
+        *,
+        interface: str | None,
+        multicast_address: str,
+        listen_port: int,
+        receive_buffer: int,
+        offload: bool,
+        spin: float = 0.0,
     ) -> None:
         """Open the sockets and join the group. The arguments are the settings of the same names.
 
@@ -67,13 +74,13 @@ class MulticastNetwork:
             # This order, because a port once bound by a group is never given to a socket that takes any free one.
             self._multicast = cleanup.enter_context(sockets.open_multicast_socket(self._group))
             self._unicast = cleanup.enter_context(sockets.open_unicast_socket(self._group, listen_port))
-            self._configure(offload)
+            self._configure(offload, spin)
             cleanup.callback(self._waiter.close)
             self._cleanup = cleanup.pop_all()
         logger.info("interface %s", self._choice.reason)
         self._attach(self._choice.interface)
 
-    def _configure(self, offload: bool) -> None:
+    def _configure(self, offload: bool, spin: float) -> None:
         """Buffers, offload, and the parts that move the datagrams."""
         both = (self._unicast, self._multicast)
         self._send_buffer_granted = sockets.raise_send_buffer(self._unicast)
@@ -87,7 +94,7 @@ class MulticastNetwork:
         self._unicast_buffers = self._buffers[:UNICAST_BUFFERS]
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
-        self._waiter = Waiter(self.filenos())
+        self._waiter = Waiter(self.filenos(), spin)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._interface: Interface | None = None
         self._joined: Interface | None = None
@@ -122,6 +129,9 @@ class MulticastNetwork:
         if self._multicast_ready:
             self._multicast_receiver.receive(self._buffers[len(trains) :] if trains else self._buffers, trains)
         self._unicast_ready = self._multicast_ready = True
+        # A stream is best received in bulk, which gathers while one sleeps; a lone datagram may want an answer.
+        if trains:
+            self._waiter.patient = len(trains) > 1 or len(trains[0].data) > trains[0].segment
         return trains
 
     def send(self, trains: Sequence[Train]) -> None:

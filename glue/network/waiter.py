@@ -1,6 +1,9 @@
 """Waiting for sockets to become readable, and being woken from another thread: poll(2) and a pipe, as on every Unix.
 
 Measured against epoll and eventfd, both Linux only: the same within 0.1 µs for so few descriptors.
+
+A thread that sleeps takes long to be back: an idle core must wake, and finds its caches cold. So where questions and
+answers follow each other within microseconds, waiting begins with a short spin.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ import contextlib
 import os
 import select
 import threading
+import time
 from collections.abc import Sequence
 
 LONGEST_WAIT = 3600.0  # poll counts in 32 bits of milliseconds; a caller that waits longer just waits again
@@ -18,7 +22,8 @@ WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over co
 class Waiter:
     """Waits until one of the sockets is readable, `wake` was called, or time is up."""
 
-    def __init__(self, filenos: Sequence[int]) -> None:
+    def __init__(self, filenos: Sequence[int], spin: float = 0.0) -> None:
+        """`spin`: seconds to look again and again before sleeping, while waits end sooner than that."""
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_reader, False)
         os.set_blocking(self._wake_writer, False)  # a full pipe wakes just as well
@@ -27,11 +32,25 @@ class Waiter:
             self._poll.register(fileno, select.POLLIN)
         self._closing = threading.Lock()
         self._closed = False
+        self._spin = spin
+        self._brisk = False  # whether the latest wait ended within `spin`
+        self.patient = False  # whether something more is worth waiting for, so that sleeping does no harm
 
     def wait(self, timeout: float | None) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
-        ready = [fileno for fileno, _ in self._poll.poll(longest * 1000)]
+        begun = time.monotonic()
+        found: list[tuple[int, int]] = []
+        if self._brisk and not self.patient:
+            until = begun + min(self._spin, longest)
+            while not found and time.monotonic() < until:
+                found = self._poll.poll(0)
+        if not found:
+            left = max(0.0, begun + longest - time.monotonic())
+            found = self._poll.poll(left * 1000)
+        if found or longest > self._spin:  # else it tells nothing
+            self._brisk = time.monotonic() - begun < self._spin
+        ready = [fileno for fileno, _ in found]
         if self._wake_reader in ready:
             ready.remove(self._wake_reader)
             os.read(self._wake_reader, WAKES_READ)

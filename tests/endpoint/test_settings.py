@@ -39,9 +39,9 @@ def test_an_endpoint_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_setting_can_be_given_as_a_variable(name: str) -> None:
     texts = {
         "interface": "lo", "multicast_address": "239.1.2.3:4", "name": "n", "announce_interval": "2.5",
-        "lease_intervals": "7.5", "offload": "no", "discovery": "dns-sd",
+        "lease_intervals": "7.5", "offload": "no", "discovery": "dns-sd", "spin": "0.01",
     }  # fmt: skip
-    values: dict[str, Any] = {"announce_interval": 2.5, "lease_intervals": 7.5, "offload": False}
+    values: dict[str, Any] = {"announce_interval": 2.5, "lease_intervals": 7.5, "offload": False, "spin": 0.01}
     text = texts.get(name, "1234")
     settings = effective({}, {variable(name): text})
     assert getattr(settings, name) == values.get(name, text if name in texts else 1234)

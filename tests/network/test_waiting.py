@@ -1,0 +1,55 @@
+"""Waiting for datagrams: asleep or spinning, it ends when something comes, when it is woken, or when time is up."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from glue.network.waiter import Waiter
+
+
+@pytest.fixture(params=[0.0, 10.0], ids=["asleep", "spinning"])
+def waiter(request: pytest.FixtureRequest) -> Iterator[tuple[Waiter, int]]:
+    reader, writer = os.pipe()
+    made = Waiter([reader], request.param)
+    os.write(writer, b"x")
+    assert made.wait(1.0) == [reader]  # so soon that the next wait may spin
+    os.read(reader, 1)
+    yield made, writer
+    made.close()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_it_ends_when_something_comes(waiter: tuple[Waiter, int]) -> None:
+    waits, writer = waiter
+    threading.Timer(0.01, os.write, (writer, b"x")).start()
+    assert len(waits.wait(10.0)) == 1
+
+
+def test_it_ends_when_woken_and_when_time_is_up(waiter: tuple[Waiter, int]) -> None:
+    waits, _ = waiter
+    threading.Timer(0.01, waits.wake).start()
+    assert waits.wait(10.0) == []
+    begun = time.monotonic()
+    assert waits.wait(0.01) == []
+    assert time.monotonic() - begun >= 0.0099
+
+
+def test_a_stream_is_waited_for_asleep() -> None:
+    reader, writer = os.pipe()
+    waits = Waiter([reader], spin=10.0)
+    os.write(writer, b"x")
+    waits.wait(1.0)
+    os.read(reader, 1)
+    waits.patient = True
+    before = time.thread_time()
+    assert waits.wait(0.05) == []
+    assert time.thread_time() - before < 0.04  # it would have spun all the while
+    waits.close()
+    os.close(reader)
+    os.close(writer)
