@@ -18,6 +18,9 @@ from collections.abc import Sequence
 LONGEST_WAIT = 3600.0  # poll counts in 32 bits of milliseconds; a caller that waits longer just waits again
 WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over cost one idle turn
 
+PREEMPTED = 100e-6  # seconds between two looks, fifty times the usual, that tell of a core taken away
+SOBER = 0.2  # seconds without a spin after that
+
 
 class Waiter:
     """Waits until one of the sockets is readable, `wake` was called, or time is up."""
@@ -33,6 +36,7 @@ class Waiter:
         self._closing = threading.Lock()
         self._closed = False
         self._spin = spin
+        self._sober_until = 0.0
         self._brisk = False  # whether the latest wait ended within `spin`
         self.patient = False  # whether something more is worth waiting for, so that sleeping does no harm
 
@@ -40,11 +44,7 @@ class Waiter:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
         begun = time.monotonic()
-        found: list[tuple[int, int]] = []
-        if self._brisk and not self.patient:
-            until = begun + min(self._spin, longest)
-            while not found and time.monotonic() < until:
-                found = self._poll.poll(0)
+        found = self._look(begun, longest) if self._brisk and not self.patient and begun > self._sober_until else []
         if not found:
             left = max(0.0, begun + longest - time.monotonic())
             found = self._poll.poll(left * 1000)
@@ -55,6 +55,18 @@ class Waiter:
             ready.remove(self._wake_reader)
             os.read(self._wake_reader, WAKES_READ)
         return ready
+
+    def _look(self, now: float, longest: float) -> list[tuple[int, int]]:
+        """Look again and again; not for a while if another process turns out to need the core."""
+        found: list[tuple[int, int]] = []
+        until = now + min(self._spin, longest)
+        while not found and now < until:
+            found = self._poll.poll(0)
+            before, now = now, time.monotonic()
+            if now - before > PREEMPTED:
+                self._sober_until = now + SOBER
+                break
+        return found
 
     def wake(self) -> None:
         """Make `wait` return, the present one or the next; from any thread, at any time."""
