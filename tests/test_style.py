@@ -19,7 +19,7 @@ SHARED_WITH_LAYERS = ("glue.contract", "glue.cutting", "glue.errors")
 FILE_LINES = 400
 FUNCTION_LINES = 50
 
-PACKAGE = sorted((ROOT / "glue").rglob("*.py"))
+PACKAGE = [path for package in ("glue", "spark") for path in sorted((ROOT / package).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
@@ -28,7 +28,7 @@ def name_of(path: Path) -> str:
 
 
 def sources_of(layers: tuple[str, ...]) -> list[Path]:
-    return [path for path in PACKAGE if path.relative_to(ROOT / "glue").parts[0] in layers]
+    return [path for path in PACKAGE if path.relative_to(ROOT).parts[1] in layers]
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
