@@ -1,0 +1,169 @@
+"""What stands in bodies: acknowledged ranges, members, announcements, and the index of a bundle of messages.
+
+Only asked for columns are read, and only in frames that have them. A body that is not what its kind promises, or that
+the capture cut short, gives nulls: the frame itself was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from spark.read.header import LIMIT
+from spark.read.records import Bytes, Integers
+from spark.schema import TOPIC_GROUP, arrow_type
+
+ANNOUNCEMENTS = ("announce", "answer", "probe")
+BUNDLES = ("data", "group", "best", None)
+"""Kinds of frames that carry messages; None: without an entry."""
+COLUMNS = ("ack_ranges", "members", "name", "interval_ms", "interest_epoch", "interest_version", "operations", "topics")
+"""Columns that are read from bodies."""
+KINDS = {
+    "ack_ranges": ("ack",),
+    "members": ("open",),
+    "name": ANNOUNCEMENTS,
+    "interval_ms": ANNOUNCEMENTS,
+    "interest_epoch": (*ANNOUNCEMENTS, "operations"),
+    "interest_version": ANNOUNCEMENTS,
+    "operations": (*ANNOUNCEMENTS, "operations"),
+    "topics": BUNDLES,
+}
+"""In which kinds of frames each of them is."""
+
+_KEYS = {
+    "name": "name",
+    "interval_ms": "interval_ms",
+    "interest_epoch": "epoch",
+    "interest_version": "version",
+    "operations": "operations",
+}
+_EMPTY = b"[]"
+
+
+class Bodies:
+    """Where the bodies of a block's frames are."""
+
+    def __init__(self, buffer: Bytes, begin: Integers, size: Integers) -> None:
+        """`size`: the bytes that the capture holds."""
+        self._data = buffer.data
+        self._begin = begin.tolist()
+        self._size = size.tolist()
+        self._parsed: dict[int, Any] = {}
+
+    def raw(self, row: int) -> bytes:
+        """The body of a frame."""
+        begin = self._begin[row]
+        return bytes(self._data[begin : begin + self._size[row]])
+
+    def json(self, row: int) -> Any:
+        """The body parsed as JSON; None if it is not that. Remembered, as several columns come from one body."""
+        if row not in self._parsed:
+            self._parsed[row] = _parsed(self.raw(row))
+        return self._parsed[row]
+
+    def column(self, name: str, rows: Iterable[int], count: int, ack_next: Integers) -> pa.Array:
+        """One of COLUMNS for a block of `count` frames, read in these rows."""
+        if name == "topics":
+            return _topics_array({row: _groups(self.raw(row)) for row in rows}, count)
+        if name == "ack_ranges":
+            values = {row: self._ranges(row, int(ack_next[row])) for row in rows}
+        else:
+            read: Callable[[int], Any] = self._members if name == "members" else self._keyed(name)
+            values = {row: read(row) for row in rows}
+        type_ = {"name": "string", "members": "array<string>", "operations": "array<string>"}.get(name, "bigint")
+        return pa.array(map(values.get, range(count)), arrow_type("array<bigint>" if name == "ack_ranges" else type_))
+
+    def _ranges(self, row: int, origin: int) -> list[int] | None:
+        body = self.raw(row)
+        ranges = [] if body == _EMPTY else _parsed(body)
+        if not isinstance(ranges, list) or len(ranges) % 2 or not all(_is_count(value) for value in ranges):
+            return None
+        return [origin + value for value in ranges]
+
+    def _members(self, row: int) -> list[str] | None:
+        return _strings(self.json(row))
+
+    def _keyed(self, name: str) -> Callable[[int], Any]:
+        key = _KEYS[name]
+
+        def read(row: int) -> Any:
+            body = self.json(row)
+            value = body.get(key) if isinstance(body, dict) else None
+            if name == "operations":
+                return _strings(value)
+            return value if (isinstance(value, str) if name == "name" else _is_count(value)) else None
+
+        return read
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        return None
+
+
+def _is_count(value: Any) -> bool:
+    return value.__class__ is int and 0 <= value < LIMIT
+
+
+def _strings(value: Any) -> list[str] | None:
+    return value if isinstance(value, list) and all(isinstance(one, str) for one in value) else None
+
+
+# ------------------------------------------------------------------------------------------------- topics
+
+_GROUP_FIELDS = tuple(field.split(":")[0] for field in TOPIC_GROUP.removeprefix("struct<").removesuffix(">").split(","))
+Group = tuple[str, int, int, int, int, str | None, bool, int, int | None]
+"""One row of `topics`, in the order of its fields."""
+
+
+def _groups(body: bytes) -> list[Group] | None:
+    """The index of the bundle that begins with this body; None if it is not whole or not an index."""
+    line, newline, _ = body.partition(b"\n")
+    index = _parsed(line) if newline else None
+    groups = index.get("groups") if isinstance(index, dict) else None
+    if not isinstance(groups, list):
+        return None
+    rows = [_group(entry) for entry in groups]
+    return None if None in rows else rows  # type: ignore[return-value]
+
+
+def _group(entry: Any) -> Group | None:
+    try:
+        if "lengths" in entry:
+            count, size = len(entry["lengths"]), sum(entry["lengths"])
+        else:
+            count = entry.get("count", 1)
+            size = count * entry["length"]
+        topic, type_, at = entry["topic"], entry.get("type"), entry["at"]
+        numbers = (entry["sequence"], count, size, entry.get("retain", 0), entry.get("lifespan", 0))
+        if not isinstance(topic, str) or not (type_ is None or isinstance(type_, str)):
+            return None
+        if not all(_is_count(number) for number in numbers) or at.__class__ is not int or not -LIMIT < at < LIMIT:
+            return None
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return (topic, numbers[0], count, size, at, type_, entry.get("json") == 1, numbers[3], entry.get("lifespan"))
+
+
+def _topics_array(found: dict[int, list[Group] | None], count: int) -> pa.Array:
+    """The column `topics` of a block of so many frames."""
+    lengths = np.zeros(count, np.int64)
+    missing = np.ones(count, np.bool_)
+    groups: list[Group] = []
+    for row in sorted(found):
+        rows = found[row]
+        if rows is not None:
+            lengths[row], missing[row] = len(rows), False
+            groups += rows
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    item = arrow_type(f"array<{TOPIC_GROUP}>").value_type
+    columns = zip(*groups, strict=True) if groups else ([] for _ in _GROUP_FIELDS)
+    arrays = [pa.array(column, item.field(name).type) for name, column in zip(_GROUP_FIELDS, columns, strict=True)]
+    values = pa.StructArray.from_arrays(arrays, fields=list(item))
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(missing))

@@ -1,0 +1,174 @@
+"""Where captures are: paths to files, files to blocks of records.
+
+Local paths and, through Arrow's filesystems, `s3://`, `gs://`, `hdfs://` and the like; directories and patterns;
+gzip and zstd, told by their first bytes. A file is read in blocks of 16 MB up to its end or its first fault.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from pyarrow import ArrowInvalid, CompressedInputStream
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
+
+from spark.read.pcap import HEADER, Pcap
+from spark.read.pcapng import Pcapng
+from spark.read.records import LARGEST_RECORD, PADDING, Bytes, Fault, Format, Scan
+
+BLOCK = 16 << 20
+"""Bytes read at once: some ten thousand frames, so that NumPy's work dwarfs Python's, in a few times that memory."""
+
+PIECE = 1 << 20
+"""Bytes asked of a decompressor at once: what of it comes before a fault in the compressed data is lost with it."""
+
+ENDINGS = (".pcap", ".pcapng", ".cap")
+PACKED_ENDINGS = ("", ".gz", ".zst")
+COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class CaptureError(ValueError):
+    """A path leads to no capture; the message says which and what was expected there."""
+
+
+def filesystem_of(path: str) -> tuple[FileSystem, str]:
+    """The filesystem of a path or URI, and the path there."""
+    if "://" in path:
+        return FileSystem.from_uri(path)  # type: ignore[no-any-return]
+    return LocalFileSystem(), path
+
+
+def captures(paths: Iterable[str]) -> list[str]:
+    """All captures that the paths name: files, directories (searched whole) and patterns such as `*.pcap`, sorted.
+
+    Raises CaptureError where there is none.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        some = _captures(path)
+        if not some:
+            raise CaptureError(f"{path}: no capture there; files end in {', '.join(ENDINGS)}, maybe then .gz or .zst")
+        found.update(dict.fromkeys(some))
+    return list(found)
+
+
+def _captures(path: str) -> list[str]:
+    if "://" not in path and glob.has_magic(path) and not os.path.exists(path):
+        return sorted(name for match in glob.glob(path, recursive=True) for name in _captures(match))
+    filesystem, place = filesystem_of(path)
+    kind = filesystem.get_file_info(place).type
+    if kind == FileType.File:
+        return [path]
+    if kind != FileType.Directory:
+        return []
+    root = path.rstrip("/")
+    below = filesystem.get_file_info(FileSelector(place, recursive=True))
+    names = [info.path.removeprefix(place.rstrip("/")) for info in below if info.type == FileType.File]
+    return sorted(root + name for name in names if _is_capture(name))
+
+
+def _is_capture(name: str) -> bool:
+    return any(name.endswith(ending + packed) for ending in ENDINGS for packed in PACKED_ENDINGS)
+
+
+def point_name(path: str) -> str:
+    """The capture point that a file stands for when it does not say: its name without endings."""
+    name = os.path.basename(path)
+    for ending in (*PACKED_ENDINGS[1:], *ENDINGS):
+        name = name.removesuffix(ending)
+    return name
+
+
+class CaptureFile:
+    """One capture, opened: its compression, its format, and its size in bytes (of the compressed file)."""
+
+    def __init__(self, path: str) -> None:
+        """Raises CaptureError if it is neither pcap nor pcapng; an empty file is a pcap without records."""
+        self.path = path
+        self._filesystem, self._place = filesystem_of(path)
+        with closing(self._filesystem.open_input_file(self._place)) as opened:
+            self.size: int = opened.size()
+            start = opened.read_at(4, 0)
+        self.compression = next((name for magic, name in COMPRESSIONS.items() if start.startswith(magic)), None)
+        with closing(self.open()) as opened:
+            self.header = read_fully(opened, HEADER)
+        self.new_format()
+
+    def new_format(self) -> Format:
+        """What the file's header says, for reading it from its first record."""
+        if not self.header:
+            return Pcap(b"\xd4\xc3\xb2\xa1".ljust(HEADER, b"\0"))
+        for kind in (Pcap, Pcapng):
+            try:
+                return kind(self.header)
+            except ValueError:
+                continue
+        raise CaptureError(f"{self.path}: neither pcap nor pcapng: it starts with {self.header[:8].hex(' ')}")
+
+    def open(self) -> Any:
+        """An Arrow stream of the capture, decompressed."""
+        opened = self._filesystem.open_input_file(self._place)
+        return CompressedInputStream(opened, self.compression) if self.compression else opened
+
+    def scans(self, format: Format, start: int, stop: int | None) -> Iterator[tuple[int, Scan]]:
+        """The blocks of the file from byte `start`, where a record starts, as (offset, scan).
+
+        Records that start before `stop` (None: the end of the file) belong to it; the last scan tells the fault, if
+        there is one. A scan's buffer is valid until the next.
+        """
+        with closing(self.open()) as stream:
+            if self.compression:
+                read_fully(stream, start)
+            else:
+                stream.seek(start)
+            yield from _scans(stream, format, start, stop)
+
+
+def _scans(stream: Any, format: Format, start: int, stop: int | None) -> Iterator[tuple[int, Scan]]:
+    buffer: Bytes = np.zeros(BLOCK + PADDING, np.uint8)
+    held = 0
+    while True:
+        room = BLOCK - held if stop is None else min(BLOCK - held, stop - start - held)
+        added, trouble = _fill(stream, buffer.data[held : held + room])
+        held += added
+        buffer[held : held + PADDING] = 0
+        scan = format.scan(buffer, held, start)
+        start += scan.consumed
+        rest = held - scan.consumed
+        over = added < room or start + rest == stop
+        if scan.fault is None and (trouble or rest > LARGEST_RECORD or (over and rest and not scan.consumed)):
+            cause = trouble or ("the file ends within a record" if rest <= LARGEST_RECORD else "a record without end")
+            scan.fault = Fault(cause, start)
+        yield start - scan.consumed, scan
+        if scan.fault is not None or (over and not rest):
+            return
+        buffer[:rest] = buffer[scan.consumed : held].copy()
+        held = rest
+
+
+def _fill(stream: Any, into: memoryview) -> tuple[int, str | None]:
+    """Fill a buffer as far as the stream goes; returns the bytes and, if that was not its proper end, why."""
+    filled = 0
+    while filled < len(into):
+        try:
+            piece = stream.read(min(PIECE, len(into) - filled)) if isinstance(stream, CompressedInputStream) else None
+            count = stream.readinto(into[filled:]) if piece is None else len(piece)
+        except (OSError, ArrowInvalid) as error:
+            return filled, f"compressed data damaged: {str(error).splitlines()[0]}"
+        if not count:
+            break
+        if piece is not None:
+            into[filled : filled + count] = piece
+        filled += count
+    return filled, None
+
+
+def read_fully(stream: Any, size: int) -> bytes:
+    """The next bytes of a stream; fewer only at its end, or where compressed data is damaged."""
+    buffer = bytearray(size)
+    count, _ = _fill(stream, memoryview(buffer))
+    return bytes(buffer[:count])

@@ -1,0 +1,205 @@
+"""Blocks of captured frames to Arrow batches of `frames`: only the columns that are asked for are made."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark.read import bodies
+from spark.read.header import INTEGERS, TEXTS
+from spark.read.link import LARGEST_DATAGRAM, Datagrams, split_trains, unwrap
+from spark.read.records import Booleans, Bytes, Fault, Integers, Records
+from spark.read.templates import Columns, Decoder
+from spark.schema import Column, arrow_schema, arrow_type
+
+BATCH = 32 * 1024
+"""Rows of an Arrow batch."""
+
+DIRECTIONS = (None, "in", "out", None)
+_ACKNOWLEDGEMENT = ("ack_channel", "ack_next", "ack_held_us", "ack_window")
+
+
+@dataclass
+class Tally:
+    """What was read and what was not."""
+
+    records: int = 0
+    datagrams: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    fault: Fault | None = None
+    dropped: int | None = None
+
+    def count(self, records: Records, datagrams: int) -> None:
+        """Add a block."""
+        self.records += len(records.offset)
+        self.datagrams += datagrams
+        if len(records.offset):
+            first, last = int(records.time_ns.min()), int(records.time_ns.max())
+            self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
+            self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
+
+
+class FrameReader:
+    """Turns the blocks of one file into rows; `tally` counts."""
+
+    def __init__(self, columns: Sequence[Column], path: str, point: str) -> None:
+        """`point` names the capture point where the file itself does not."""
+        self.tally = Tally()
+        self._columns = columns
+        self._schema = arrow_schema(columns)
+        self._path = path
+        self._point = point
+        self._decoder = Decoder()
+
+    def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """The rows of a block."""
+        skipped: Counter[str] = Counter()
+        datagrams = unwrap(records, skipped)
+        datagrams = split_trains(records.buffer, datagrams, datagrams.size > LARGEST_DATAGRAM)
+        heads = self._decode(records.buffer, datagrams, skipped)
+        fragment = heads.integers["fragment_size"]
+        joined = heads.good & (fragment > 0) & (datagrams.size - heads.size > fragment)
+        if joined.any():  # trains of datagrams smaller than a frame
+            datagrams = split_trains(records.buffer, datagrams, joined)
+            heads = self._decode(records.buffer, datagrams, skipped)
+        block = _Block(records, datagrams, heads)
+        self.tally.count(records, len(block.rows))
+        self.tally.skipped += skipped
+        arrays = [self._array(block, column.name) for column in self._columns]
+        whole = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        for start in range(0, whole.num_rows, BATCH):
+            yield whole.slice(start, BATCH)
+
+    def _decode(self, buffer: Bytes, datagrams: Datagrams, skipped: Counter[str]) -> Columns:
+        for cause in ("other UDP", "malformed header", "other version", "cut short in the header"):
+            del skipped[cause]  # decoded anew
+        return self._decoder.decode(buffer, datagrams.begin, datagrams.captured, skipped)
+
+    def _array(self, block: _Block, name: str) -> pa.Array:
+        if name == "capture_point":
+            names = [point or self._point for point in block.records.points]
+            return _chosen(names, block.records.point[block.record])
+        if name == "file":
+            return pa.repeat(pa.scalar(self._path), len(block.rows))
+        return block.array(name)
+
+
+class _Block:
+    """The frames of one block, and how each column is made from them."""
+
+    def __init__(self, records: Records, datagrams: Datagrams, heads: Columns) -> None:
+        self.records = records
+        self.rows = np.flatnonzero(heads.good)
+        self.datagrams = datagrams.take(self.rows)
+        self.record = self.datagrams.record
+        self._heads = heads
+        self._head = heads.size[self.rows]
+        self._kinds: list[str | None] = [*heads.texts["kind"], None]  # the last is that of code -1
+        self._bodies: bodies.Bodies | None = None
+
+    def array(self, name: str) -> pa.Array:
+        """A column."""
+        if name in INTEGERS:
+            return self._integers(name)
+        if name in TEXTS:
+            return _chosen([*self._heads.texts[name], None], self._heads.codes[name][self.rows])
+        if name in bodies.COLUMNS:
+            return self._from_bodies(name)
+        return getattr(self, f"_{name}")()
+
+    def _integers(self, name: str) -> pa.Array:
+        values = self._heads.integers[name][self.rows]
+        missing = values < 0
+        if name in _ACKNOWLEDGEMENT:  # data that carries no acknowledgement says channel 0
+            missing |= self._heads.integers["ack_channel"][self.rows] <= 0
+        return pa.array(values, pa.int32() if name == "network" else pa.int64(), mask=missing)
+
+    def _from_bodies(self, name: str) -> pa.Array:
+        if self._bodies is None:
+            held = (self.datagrams.captured - self._head).clip(0)
+            self._bodies = bodies.Bodies(self.records.buffer, self.datagrams.begin + self._head, held)
+        codes = [code for code, kind in enumerate(self._kinds) if kind in bodies.KINDS[name]]
+        codes = [-1 if code == len(self._kinds) - 1 else code for code in codes]
+        rows: Booleans = np.isin(self._heads.codes["kind"][self.rows], codes)
+        if name == "topics":  # a message in fragments has its index in the first
+            rows &= self._heads.integers["fragment_index"][self.rows] <= 0
+        acknowledged = self._heads.integers["ack_next"][self.rows]
+        return self._bodies.column(name, np.flatnonzero(rows).tolist(), len(self.rows), acknowledged)
+
+    def _offset(self) -> pa.Array:
+        return pa.array(self.records.offset[self.record])
+
+    def _part(self) -> pa.Array:
+        return pa.array(self.datagrams.part, pa.int32())
+
+    def _time_ns(self) -> pa.Array:
+        return pa.array(self.records.time_ns[self.record])
+
+    def _direction(self) -> pa.Array:
+        return _chosen(DIRECTIONS, self.records.direction[self.record])
+
+    def _source(self) -> pa.Array:
+        return _chosen(*self._addresses(12, 8))
+
+    def _destination(self) -> pa.Array:
+        return _chosen(*self._addresses(16, 24))
+
+    def _multicast(self) -> pa.Array:
+        names, codes = self._addresses(16, 24)
+        return pa.array(np.array([ipaddress.ip_address(name).is_multicast for name in names], np.bool_)[codes])
+
+    def _addresses(self, ipv4_at: int, ipv6_at: int) -> tuple[list[str], Integers]:
+        """The addresses at these places of the IP headers, and for each row which of them."""
+        names: list[str] = []
+        codes = np.zeros(len(self.rows), np.int64)
+        for version, at, size in ((4, ipv4_at, 4), (6, ipv6_at, 16)):
+            mine = np.flatnonzero(self.datagrams.version == version)
+            if mine.size:
+                windows = np.lib.stride_tricks.sliding_window_view(self.records.buffer, size)
+                raw = windows[self.datagrams.network[mine] + at]
+                keys = raw.view(">u4" if size == 4 else "V16")[:, 0]
+                known, index = np.unique(keys, return_inverse=True)
+                codes[mine] = index + len(names)
+                names += [str(ipaddress.ip_address(int(key) if size == 4 else bytes(key))) for key in known]
+        return names, codes
+
+    def _source_port(self) -> pa.Array:
+        return pa.array(self.datagrams.source_port, pa.int32())
+
+    def _destination_port(self) -> pa.Array:
+        return pa.array(self.datagrams.destination_port, pa.int32())
+
+    def _size(self) -> pa.Array:
+        return pa.array(self.datagrams.size, pa.int32())
+
+    def _header_size(self) -> pa.Array:
+        return pa.array(self._head, pa.int32())
+
+    def _body_size(self) -> pa.Array:
+        return pa.array(self.datagrams.size - self._head, pa.int32())
+
+    def _overhead(self) -> pa.Array:
+        return pa.array(self.datagrams.overhead, pa.int32())
+
+    def _truncated(self) -> pa.Array:
+        return pa.array(self.datagrams.captured < self.datagrams.size)
+
+    def _datagram(self) -> pa.Array:
+        data = self.records.buffer.data
+        spans = zip(self.datagrams.begin.tolist(), self.datagrams.captured.tolist(), strict=True)
+        return pa.array([data[begin : begin + size].tobytes() for begin, size in spans], pa.binary())
+
+
+def _chosen(names: Sequence[Any], codes: Integers) -> pa.Array:
+    """For each code the text of that place; -1 is the last."""
+    places = np.where(codes < 0, len(names) - 1, codes) if len(names) else codes
+    return pa.array(names, arrow_type("string")).take(pa.array(places))

@@ -1,0 +1,110 @@
+"""What one header means: from the JSON object of docs/wire-format.md to columns of `frames`.
+
+This is the plain reading, one header at a time. `templates` reads the many headers that differ only in numbers by
+means of it, and so never differently.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+VERSION = 1
+LARGEST_HEADER = 192
+LIMIT = 1 << 53
+"""Integers on the wire are below this."""
+CARRIED_WINDOW = 4096
+"""The window that an acknowledgement carried by data stands for."""
+
+INTEGERS = (
+    "network", "incarnation", "counter", "channel", "sequence", "attempt", "age_ms", "ack_channel", "ack_next",
+    "ack_held_us", "ack_window", "fragment_message", "fragment_size", "fragment_total", "fragment_index", "token",
+    "echo",
+)  # fmt: skip
+"""Columns of a header that hold integers."""
+TEXTS = ("sender", "kind", "called")
+"""Columns of a header that hold strings."""
+
+_HEX = frozenset("0123456789abcdef")
+_DATA = (None, "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence")
+_TRANSPORT = {
+    "data": _DATA,
+    "group": _DATA,
+    "open": (None, "channel"),
+    "ack": (None, "ack_held_us", "ack_window", "ack_channel", "ack_next"),
+    "best": (None, "age_ms", "sequence"),
+}
+_FRAGMENT = ("fragment_message", "fragment_size", "fragment_total", "fragment_index")
+
+
+class MalformedHeaderError(ValueError):
+    """A header that is not as the wire format says; the message is the cause under which it is counted."""
+
+
+def interpret(header: Any) -> dict[str, Any]:
+    """The columns of a header, parsed from JSON. Raises MalformedHeaderError.
+
+    Integers are passed on as the very objects that they are in `header`.
+    """
+    columns = _glue(header)
+    for entry in header.values():
+        if not isinstance(entry, list):
+            raise MalformedHeaderError("malformed header")
+    if "transport" in header:
+        columns |= _transport(header["transport"])
+    elif "discovery" in header:
+        columns |= _discovery(header["discovery"])
+    if "fragment" in header:
+        columns |= _numbers(header["fragment"], _FRAGMENT)
+    return columns
+
+
+def _glue(header: Any) -> dict[str, Any]:
+    if not isinstance(header, dict):
+        raise MalformedHeaderError("other UDP")
+    entry = header.get("glue")
+    if not isinstance(entry, list):
+        raise MalformedHeaderError("other UDP")
+    if len(entry) < 2 or not _is_integer(entry[0]):
+        raise MalformedHeaderError("malformed header")
+    if entry[0] != VERSION:
+        raise MalformedHeaderError("other version")
+    columns = _numbers(entry, (None, "network", None, "incarnation", "counter"))
+    sender = entry[2]
+    if columns["network"] > 0xFFFF or not isinstance(sender, str) or len(sender) != 16 or not _HEX.issuperset(sender):
+        raise MalformedHeaderError("malformed header")
+    return {"version": entry[0], "sender": sender, **columns}
+
+
+def _transport(entry: list[Any]) -> dict[str, Any]:
+    kind = entry[0] if entry else None
+    if not isinstance(kind, str):
+        raise MalformedHeaderError("malformed header")
+    columns: dict[str, Any] = {"kind": kind}
+    if kind in _TRANSPORT:
+        columns |= _numbers(entry, _TRANSPORT[kind])
+        if kind in ("data", "group"):
+            columns["ack_window"] = CARRIED_WINDOW
+    return columns
+
+
+def _discovery(entry: list[Any]) -> dict[str, Any]:
+    if len(entry) < 5 or not isinstance(entry[-1], str):
+        raise MalformedHeaderError("malformed header")
+    columns = {"kind": entry[-1], **_numbers(entry[:2], ("token", "echo"))}
+    if entry[-1] == "probe" and isinstance(entry[4], str):
+        columns["called"] = entry[4]
+    return columns
+
+
+def _numbers(entry: list[Any], names: tuple[str | None, ...]) -> dict[str, Any]:
+    if len(entry) != len(names):
+        raise MalformedHeaderError("malformed header")
+    columns = {name: value for name, value in zip(names, entry, strict=True) if name is not None}
+    for value in columns.values():
+        if not _is_integer(value) or not 0 <= value < LIMIT:
+            raise MalformedHeaderError("malformed header")
+    return columns
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

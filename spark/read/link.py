@@ -1,0 +1,197 @@
+"""From captured frames to UDP datagrams: link layers, VLAN tags, IPv4 and IPv6 with their options are taken off.
+
+All frames of a block go through each step together, as arrays of positions; what is no UDP falls out on the way and is
+counted by its cause. Where the kernel segments or coalesces datagrams (UDP_SEGMENT, UDP_GRO), a capture on the host
+itself holds a whole train as one frame; such are cut into the datagrams that were on the wire.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark.read.records import Booleans, Bytes, Integers, Records
+
+ETHERNET, RAW = 1, 101
+LINKS = {ETHERNET: (14, 12), 113: (16, 14), 276: (20, 0)}
+"""Link types with an Ethernet type: bytes of their header, and where the type stands. 113, 276: Linux "any"."""
+FAMILIES = {0, 108}
+"""Link types of loopback, with 4 bytes of address family."""
+BARE = {RAW, 12, 14, 228, 229}
+"""Link types without any header before IP."""
+
+IPV4, IPV6 = 0x0800, 0x86DD
+TAGS = (0x8100, 0x88A8, 0x9100)
+MOST_TAGS = 2
+UDP = 17
+FRAGMENT = 44
+EXTENSIONS = (0, 43, 60)  # hop-by-hop, routing, destination options
+MOST_EXTENSIONS = 4
+
+LARGEST_DATAGRAM = 1472
+"""Bytes; glue never sends larger ones (docs/wire-format.md), so that a larger one is a train."""
+
+
+@dataclass
+class Datagrams:
+    """UDP datagrams in a buffer, each column with one element a datagram."""
+
+    record: Integers
+    """Index of the captured frame."""
+    part: Integers
+    """Place within the captured frame, if that is a train."""
+    begin: Integers
+    """Byte of the buffer where the payload starts."""
+    size: Integers
+    """Bytes of payload on the wire."""
+    captured: Integers
+    """Bytes of payload in the buffer."""
+    network: Integers
+    """Byte of the buffer where the IP header starts."""
+    overhead: Integers
+    """Bytes before the payload."""
+    source_port: Integers
+    destination_port: Integers
+    version: Integers
+    """4 or 6: of IP."""
+
+    def take(self, rows: Integers | Booleans) -> Datagrams:
+        """Some of them."""
+        return Datagrams(*(column[rows] for column in vars(self).values()))
+
+
+def short_at(buffer: Bytes, positions: Integers) -> Integers:
+    """Unsigned 16-bit integers in network order."""
+    return (buffer[positions].astype(np.int64) << 8) | buffer[positions + 1]
+
+
+def unwrap(records: Records, skipped: Counter[str]) -> Datagrams:
+    """The UDP datagrams among captured frames; the others are counted in `skipped`."""
+    buffer = records.buffer
+    header, kind = _link_headers(records, skipped)
+    rows = np.flatnonzero((kind == IPV4) | (kind == IPV6))
+    skipped["not IP"] += int(np.count_nonzero(kind == 0))
+    network = records.begin[rows] + header[rows]
+    end = records.begin[rows] + records.captured[rows]
+    version = buffer[network].astype(np.int64) >> 4
+    transport, stop, protocol, fragmented = _internet_headers(buffer, network, version)
+    whole = (transport + 8 <= end) & ((version == 4) == (kind[rows] == IPV4)) & ((version == 4) | (version == 6))
+    udp = protocol == UDP
+    good = whole & udp & ~fragmented
+    skipped["cut short"] += int(np.count_nonzero(~whole))
+    skipped["not UDP"] += int(np.count_nonzero(whole & ~udp & ~fragmented))
+    skipped["IP fragment"] += int(np.count_nonzero(whole & fragmented))
+    rows, network, transport, stop, end, version = (
+        column[good] for column in (rows, network, transport, stop, end, version)
+    )
+    length = short_at(buffer, transport + 4)
+    begin = transport + 8
+    size = np.where(length >= 8, length, stop - transport) - 8  # 0: a jumbogram, or left to the hardware
+    return Datagrams(
+        record=rows,
+        part=np.zeros(len(rows), np.int64),
+        begin=begin,
+        size=size,
+        captured=np.minimum(size, end - begin).clip(0),
+        network=network,
+        overhead=begin - records.begin[rows],
+        source_port=short_at(buffer, transport),
+        destination_port=short_at(buffer, transport + 2),
+        version=version,
+    )
+
+
+def _link_headers(records: Records, skipped: Counter[str]) -> tuple[Integers, Integers]:
+    """Bytes before the IP header, and IPV4, IPV6, 0 for neither, or -1 for what is already counted."""
+    buffer, begin = records.buffer, records.begin
+    header, kind = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
+    for link in np.unique(records.link).tolist():
+        rows = np.flatnonzero(records.link == link)
+        if link in LINKS:
+            header[rows], type_at = LINKS[link]
+            kind[rows] = short_at(buffer, begin[rows] + type_at)
+            _skip_tags(buffer, begin, header, kind, rows)
+        elif link in FAMILIES or link in BARE:
+            header[rows] = 4 if link in FAMILIES else 0
+            version = buffer[begin[rows] + header[rows]] >> 4
+            kind[rows] = np.select([version == 4, version == 6], [IPV4, IPV6], 0)
+        else:
+            kind[rows] = -1
+            skipped[f"link type {link}"] += len(rows)
+    short = (kind >= 0) & (records.captured < header + 20)
+    skipped["cut short"] += int(np.count_nonzero(short))
+    kind[short] = -1
+    kind[(kind != IPV4) & (kind != IPV6) & (kind != -1)] = 0
+    return header, kind
+
+
+def _skip_tags(buffer: Bytes, begin: Integers, header: Integers, kind: Integers, rows: Integers) -> None:
+    """Step over VLAN tags."""
+    for _ in range(MOST_TAGS):
+        rows = rows[np.isin(kind[rows], TAGS)]
+        if not rows.size:
+            return
+        kind[rows] = short_at(buffer, begin[rows] + header[rows] + 2)
+        header[rows] += 4
+
+
+def _internet_headers(
+    buffer: Bytes, network: Integers, version: Integers
+) -> tuple[Integers, Integers, Integers, Booleans]:
+    """Where the header above IP starts, where the packet ends, the protocol there, and whether it is a fragment."""
+    transport = network + (buffer[network].astype(np.int64) & 15) * 4
+    stop = network + short_at(buffer, network + 2)
+    protocol = buffer[network + 9].astype(np.int64)
+    fragmented = short_at(buffer, network + 6) & 0x3FFF != 0
+    rows = np.flatnonzero(version == 6)
+    if rows.size:
+        transport[rows] = network[rows] + 40
+        stop[rows] = transport[rows] + short_at(buffer, network[rows] + 4)
+        protocol[rows] = buffer[network[rows] + 6]
+        for _ in range(MOST_EXTENSIONS):
+            extended = rows[np.isin(protocol[rows], EXTENSIONS) & (transport[rows] + 8 < len(buffer))]
+            protocol[extended] = buffer[transport[extended]]
+            transport[extended] += (buffer[transport[extended] + 1].astype(np.int64) + 1) * 8
+        fragmented[rows] = protocol[rows] == FRAGMENT
+    return np.minimum(transport, len(buffer) - 8), stop, protocol, fragmented
+
+
+# ------------------------------------------------------------------------------------------------- trains
+
+
+def split_trains(buffer: Bytes, datagrams: Datagrams, suspects: Booleans) -> Datagrams:
+    """The same with those trains among the suspects cut into the datagrams that they are made of."""
+    segments = datagrams.size.copy()
+    for row in np.flatnonzero(suspects).tolist():
+        begin, captured = int(datagrams.begin[row]), int(datagrams.captured[row])
+        segments[row] = _segment(buffer[begin : begin + captured].tobytes()) or max(1, segments[row])
+    counts = np.maximum(1, -(-datagrams.size // np.maximum(1, segments)))
+    if (counts == 1).all():
+        return datagrams
+    source = np.repeat(np.arange(len(counts)), counts)
+    part = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
+    cut = datagrams.take(source)
+    start = part * segments[source]
+    cut.part = cut.part + part
+    cut.begin = cut.begin + start
+    cut.size = np.minimum(segments[source], cut.size - start)
+    cut.captured = (cut.captured - start).clip(0, cut.size)
+    return cut
+
+
+def _segment(train: bytes) -> int | None:
+    """The size of a train's datagrams: where the first one's beginning, up to the counter, comes back again and again.
+
+    None if it is a single datagram.
+    """
+    beginning = b",".join(train[:96].split(b",", 4)[:4])
+    if not beginning.startswith(b'{"glue":'):
+        return None
+    segment = train.find(beginning, len(beginning))
+    while segment > 0:
+        if all(train.startswith(beginning, start) for start in range(0, len(train) - len(beginning), segment)):
+            return segment
+        segment = train.find(beginning, segment + 1)
+    return None

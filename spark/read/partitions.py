@@ -1,0 +1,115 @@
+"""Captures as partitions that can be read apart from each other, on one machine or many.
+
+A partition is a file, or a part of a large one between two records. The planner decides where to cut (see `cuts`); a
+reader that does not end exactly where the next partition begins raises, so a wrong cut can never become wrong numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark.read.cuts import cuts
+from spark.read.files import CaptureError, CaptureFile, captures, point_name
+from spark.read.frames import FrameReader, Tally
+from spark.read.pcap import Pcap
+from spark.read.records import Fault, Format
+from spark.schema import FILES, FRAMES, Column, arrow_schema
+
+PARTITION_BYTES = 64 << 20
+"""Bytes of a partition, about: a second's work, next to which what starting it costs is little."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What one reader reads: the records of a file from `start` up to `stop`, which is None at the end of the file."""
+
+    path: str
+    start: int
+    stop: int | None
+    format: Format
+    point: str
+    """The capture point, where the file does not name it."""
+
+    def batches(self, columns: Sequence[Column] = FRAMES, tally: Tally | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of `frames`; `tally` is brought up to date with every block.
+
+        Raises CaptureError if the partition does not end where the next one begins.
+        """
+        reader = FrameReader(columns, self.path, self.point)
+        if tally is not None:
+            reader.tally = tally
+        format = copy.deepcopy(self.format)
+        for offset, scan in CaptureFile(self.path).scans(format, self.start, self.stop):
+            reader.tally.bytes = offset + scan.consumed - self.start
+            reader.tally.fault = scan.fault
+            reader.tally.dropped = format.dropped
+            if self.stop is not None and scan.fault is not None:
+                self._complain(scan.fault)
+            yield from reader.batches(scan.records)
+
+    def _complain(self, fault: Fault) -> None:
+        raise CaptureError(
+            f"{self.path}: the partition from byte {self.start:,} to {self.stop:,} cannot be read beyond byte "
+            f"{fault.offset:,}: {fault.cause}. If the file is damaged there, or was cut in a wrong place, read it as "
+            "one partition: option partitionBytes 0"
+        )
+
+    def files_row(self, tally: Tally) -> pa.RecordBatch:
+        """What was read and what not, as a row of the table `files`."""
+        size = CaptureFile(self.path)
+        fault = tally.fault
+        unread = None if fault is None or size.compression else size.size - fault.offset
+        row = {
+            "file": self.path,
+            "start": self.start,
+            "records": tally.records,
+            "datagrams": tally.datagrams,
+            "skipped": [(cause, count) for cause, count in sorted(tally.skipped.items()) if count],
+            "bytes": tally.bytes,
+            "unread": unread,
+            "fault": fault and fault.cause,
+            "fault_offset": fault and fault.offset,
+            "dropped": tally.dropped,
+            "first_ns": tally.first_ns,
+            "last_ns": tally.last_ns,
+        }
+        return pa.RecordBatch.from_pylist([row], schema=arrow_schema(FILES))
+
+
+def partitions(
+    paths: Iterable[str], partition_bytes: int = PARTITION_BYTES, point: str | None = None
+) -> list[Partition]:
+    """The partitions of all captures that the paths name (see `files.captures`).
+
+    `partition_bytes` 0 leaves every file in one. `point` names the capture point of all that do not name it themselves;
+    by default that is the file's name. Raises CaptureError for a path without captures, or one that is none.
+    """
+    return [part for path in captures(paths) for part in _of_file(CaptureFile(path), partition_bytes, point)]
+
+
+def _of_file(file: CaptureFile, partition_bytes: int, point: str | None) -> Iterator[Partition]:
+    point = point or point_name(file.path)
+    format = file.new_format()
+    starts: list[tuple[int, Format]] = [(format.first, format)]
+    if partition_bytes and not file.compression and file.size > 1.5 * partition_bytes:
+        if isinstance(format, Pcap):
+            starts = [(start, format) for start in cuts(file, format, partition_bytes)]
+        else:
+            starts = _walked(file, format, partition_bytes)
+    for index, (start, known) in enumerate(starts):
+        stop = starts[index + 1][0] if index + 1 < len(starts) else None
+        yield Partition(file.path, start, stop, known, point)
+
+
+def _walked(file: CaptureFile, format: Format, partition_bytes: int) -> list[tuple[int, Format]]:
+    """Where to cut a pcapng, and what is known of it there: that depends on all that comes before."""
+    starts = [(format.first, copy.deepcopy(format))]
+    for offset, scan in file.scans(format, format.first, None):
+        after = offset + scan.consumed
+        if scan.fault is None and after - starts[-1][0] >= partition_bytes and file.size - after > partition_bytes // 2:
+            starts.append((after, copy.deepcopy(format)))
+    return starts

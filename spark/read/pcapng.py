@@ -1,0 +1,254 @@
+"""The newer capture format: blocks of sections, interfaces and packets (draft-ietf-opsawg-pcapng).
+
+What a block means may depend on all blocks before it in its section: byte order, interfaces and their clocks. A
+`Pcapng` is that knowledge. Names of capture points travel in the description of the interface, behind `POINT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+
+from spark.read.records import LARGEST_RECORD, Booleans, Bytes, Fault, Integers, Records, Scan, fields_at
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
+OPTION_END, OPTION_FLAGS = 0, 2
+INTERFACE_NAME, INTERFACE_DESCRIPTION, INTERFACE_RESOLUTION, INTERFACE_OFFSET = 2, 3, 9, 14
+STATISTICS_DROPPED_BY_INTERFACE, STATISTICS_DROPPED_BY_SYSTEM = 5, 7
+POINT = "glue capture point: "
+"""What the description of an interface starts with that glue recorded; the name of the capture point follows."""
+
+ORDER_MAGIC = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+PACKET_FIELDS = 28  # bytes of an enhanced packet block before the frame
+PACKET_OPTIONS = 4  # options of a packet that are looked at; whoever records the direction writes it among the first
+SMALLEST_BLOCK = 12
+
+
+@dataclass(frozen=True)
+class Interface:
+    """An interface of a section: its link type, its clock, and the capture point it stands for."""
+
+    link: int
+    snapshot: int
+    point: str | None
+    resolution: int
+    """As in the file: 10 to the minus this, or, with the highest bit, 2 to the minus the others."""
+    offset_ns: int
+
+    def nanoseconds(self, ticks: Integers) -> Integers:
+        """Times since 1970, from what packets say."""
+        exponent = self.resolution & 0x7F
+        if self.resolution & 0x80:
+            fraction = ticks & ((1 << exponent) - 1)
+            time = (ticks >> exponent) * 10**9 + (((fraction >> max(0, exponent - 30)) * 10**9) >> min(exponent, 30))
+        elif exponent <= 9:
+            time = ticks * 10 ** (9 - exponent)
+        else:
+            time = ticks // 10 ** min(exponent - 9, 18)
+        return time + self.offset_ns
+
+
+class _Packets(NamedTuple):
+    """The packet blocks of one kind in a buffer: where they start, and their fields."""
+
+    starts: Integers
+    frame: int
+    """Bytes of the block before the frame."""
+    interface: Integers
+    ticks: Integers
+    captured: Integers
+    direction: Integers
+
+    def take(self, rows: Booleans) -> _Packets:
+        """Some of them."""
+        return _Packets(
+            self.starts[rows],
+            self.frame,
+            self.interface[rows],
+            self.ticks[rows],
+            self.captured[rows],
+            self.direction[rows],
+        )
+
+
+class Pcapng:
+    """A pcapng file as far as it was read."""
+
+    def __init__(self, header: bytes, first: int = 0) -> None:
+        """`header`: the start of the section, 12 bytes. Raises ValueError if it is not one."""
+        if header[:4] != SECTION.to_bytes(4, "little") or header[8:12] not in ORDER_MAGIC:
+            raise ValueError("not a pcapng file")
+        self.first = first
+        self.order = ORDER_MAGIC[header[8:12]]
+        self.interfaces: list[Interface] = []
+        self.dropped: int | None = None
+        self._dropped: dict[int, int] = {}
+
+    # -------------------------------------------------------------------------------------------- blocks
+
+    def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
+        """The whole blocks among the first `size` bytes of the buffer, which is at `base` in the file."""
+        starts: list[int] = []
+        odd: list[int] = []
+        position, fault = self._walk(buffer, size, starts, odd)
+        enhanced, fault, position = self._enhanced(buffer, np.array(starts, np.int64), fault, position)
+        known = enhanced.interface < len(self.interfaces)
+        if not known.all():
+            first = int(enhanced.starts[~known][0])
+            fault, position = Fault("a packet of an interface that was not described", first), first
+            enhanced = enhanced.take(known)
+        records = self._records(buffer, [enhanced, *self._odd(buffer.data, odd)], base)
+        if fault is not None:
+            fault = Fault(fault.cause, base + fault.offset)
+        return Scan(records, position, fault)
+
+    def _walk(self, buffer: Bytes, size: int, starts: list[int], odd: list[int]) -> tuple[int, Fault | None]:
+        """Note where packets start, learn from the other blocks; returns where the first incomplete one begins."""
+        data = buffer.data
+        head = Struct(self.order + "II").unpack_from
+        position = 0
+        last = size - SMALLEST_BLOCK
+        while position <= last:
+            kind, length = head(data, position)
+            if kind == SECTION:
+                if starts or odd:
+                    break  # what follows is another section: the packets so far first
+                if bytes(data[position + 8 : position + 12]) not in ORDER_MAGIC:
+                    return position, Fault("a section without a byte order", position)
+                self.order = ORDER_MAGIC[bytes(data[position + 8 : position + 12])]
+                head = Struct(self.order + "II").unpack_from
+                kind, length = head(data, position)
+            following = position + length
+            if length < SMALLEST_BLOCK or length % 4 or length > LARGEST_RECORD:
+                return position, Fault(f"a block of {length:,} bytes", position)
+            if following > size:
+                break
+            if kind == PACKET:
+                starts.append(position)
+            elif kind in (SIMPLE_PACKET, OLD_PACKET):
+                odd.append(position)
+            else:
+                self._learn(kind, data[position:following])
+            position = following
+        return position, None
+
+    def _learn(self, kind: int, block: memoryview) -> None:
+        if kind == SECTION:
+            self.interfaces = []
+            self._dropped = {}
+        elif kind == INTERFACE and len(block) >= 20:
+            self.interfaces.append(self._interface(block))
+        elif kind == STATISTICS and len(block) >= 24:
+            (interface,) = Struct(self.order + "I").unpack_from(block, 8)
+            options = dict(self._options(block[20:-4]))
+            number = Struct(self.order + "Q")
+            told = [
+                number.unpack(options[code])[0]
+                for code in (STATISTICS_DROPPED_BY_INTERFACE, STATISTICS_DROPPED_BY_SYSTEM)
+                if len(options.get(code, b"")) == number.size
+            ]
+            if told:
+                before = self._dropped.get(interface, 0)
+                self._dropped[interface] = sum(told)
+                self.dropped = (self.dropped or 0) + sum(told) - before
+
+    def _interface(self, block: memoryview) -> Interface:
+        link, snapshot = Struct(self.order + "HxxI").unpack_from(block, 8)
+        options = dict(self._options(block[16:-4]))
+        description = options.get(INTERFACE_DESCRIPTION, b"").decode(errors="replace")
+        resolution, offset = options.get(INTERFACE_RESOLUTION), options.get(INTERFACE_OFFSET, b"")
+        return Interface(
+            link=link,
+            snapshot=snapshot,
+            point=description.removeprefix(POINT) if description.startswith(POINT) else None,
+            resolution=resolution[0] if resolution else 6,
+            offset_ns=Struct(self.order + "q").unpack(offset)[0] * 10**9 if len(offset) == 8 else 0,
+        )
+
+    def _options(self, data: memoryview) -> Iterator[tuple[int, bytes]]:
+        head = Struct(self.order + "HH").unpack_from
+        position = 0
+        while position + 4 <= len(data):
+            code, length = head(data, position)
+            if code == OPTION_END:
+                return
+            yield code, bytes(data[position + 4 : position + 4 + length])
+            position += 4 + length + -length % 4
+
+    # ------------------------------------------------------------------------------------------- packets
+
+    def _enhanced(
+        self, buffer: Bytes, starts: Integers, fault: Fault | None, position: int
+    ) -> tuple[_Packets, Fault | None, int]:
+        """The fields of enhanced packet blocks, up to the first whose lengths contradict each other."""
+        fields = fields_at(buffer, starts, 4, 6, self.order).astype(np.int64)
+        length, captured = fields[:, 0], fields[:, 4]
+        closing = fields_at(buffer, starts + length, -4, 1, self.order)[:, 0]
+        bad = np.flatnonzero((closing != length) | (PACKET_FIELDS + captured + 4 > length))
+        if bad.size:
+            position = int(starts[bad[0]])
+            fault = Fault("a packet block whose lengths contradict each other", position)
+            starts, fields = starts[: bad[0]], fields[: bad[0]]
+            length, captured = length[: bad[0]], captured[: bad[0]]
+        ticks = (fields[:, 2] << 32) | fields[:, 3]
+        direction = self._directions(buffer, starts, length, captured)
+        return _Packets(starts, PACKET_FIELDS, fields[:, 1], ticks, captured, direction), fault, position
+
+    def _directions(self, buffer: Bytes, starts: Integers, length: Integers, captured: Integers) -> Integers:
+        """The lowest two bits of the packets' flags, 0 where there are none."""
+        direction = np.zeros(len(starts), np.int64)
+        position = starts + PACKET_FIELDS + captured + -captured % 4
+        end = starts + length - 4
+        rows = np.flatnonzero(position + 8 <= end)
+        for _ in range(PACKET_OPTIONS):
+            if not rows.size:
+                break
+            codes = np.lib.stride_tricks.sliding_window_view(buffer, 8)[position[rows]]
+            code = codes[:, :4].copy().view(f"{self.order}u2").astype(np.int64)
+            flags = codes[:, 4:].copy().view(f"{self.order}u4")[:, 0].astype(np.int64)
+            found = (code[:, 0] == OPTION_FLAGS) & (code[:, 1] == 4)
+            direction[rows[found]] = flags[found] & 3
+            position[rows] += 4 + code[:, 1] + -code[:, 1] % 4
+            rows = rows[~found & (code[:, 0] != OPTION_END) & (position[rows] + 8 <= end[rows])]
+        return direction
+
+    def _odd(self, data: memoryview, starts: list[int]) -> Iterator[_Packets]:
+        """Simple packet blocks and the packet blocks of old, one by one: no recorder of today prefers them."""
+        for start in starts:
+            kind, length = Struct(self.order + "II").unpack_from(data, start)
+            if kind == OLD_PACKET:
+                interface, high, low, captured = Struct(self.order + "HxxIII").unpack_from(data, start + 8)
+                ticks, frame = high << 32 | low, PACKET_FIELDS
+            else:
+                (original,) = Struct(self.order + "I").unpack_from(data, start + 8)
+                interface, ticks, frame = 0, 0, 12
+                captured = min(original, length - 16)
+            if interface < len(self.interfaces) and frame + captured + 4 <= length:
+                numbers = (np.array([number], np.int64) for number in (interface, ticks, captured, 0))
+                yield _Packets(np.array([start], np.int64), frame, *numbers)
+
+    def _records(self, buffer: Bytes, parts: list[_Packets], base: int) -> Records:
+        starts = np.concatenate([part.starts for part in parts])
+        begin = np.concatenate([part.starts + part.frame for part in parts])
+        point = np.concatenate([part.interface for part in parts])
+        ticks = np.concatenate([part.ticks for part in parts])
+        time_ns, link = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+        for index in np.unique(point):
+            rows = point == index
+            time_ns[rows] = self.interfaces[index].nanoseconds(ticks[rows])
+            link[rows] = self.interfaces[index].link
+        return Records(
+            buffer=buffer,
+            offset=starts + base,
+            begin=begin,
+            captured=np.concatenate([part.captured for part in parts]),
+            time_ns=time_ns,
+            link=link,
+            point=point,
+            direction=np.concatenate([part.direction for part in parts]),
+            points=[interface.point for interface in self.interfaces],
+        )

@@ -1,0 +1,218 @@
+"""Headers of a block at the price of a few: those that differ only in the digits of their numbers are read together.
+
+With every digit replaced by 0, headers of one stream become the same text for as long as their numbers keep their
+widths: a *template*. The first such header is parsed as JSON once, by a parser that remembers which number stands
+where; for all others the digits are columns of a matrix, and one multiplication by powers of ten gives the numbers.
+Whatever fits no template, or is rare, is parsed on its own, so that the outcome is always that of `header.interpret`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from spark.read.header import INTEGERS, LARGEST_HEADER, LIMIT, TEXTS, MalformedHeaderError, interpret
+from spark.read.records import Booleans, Bytes, Integers
+
+FEW = 12
+"""Headers of a kind in a block below which parsing each costs less than numbers in columns."""
+
+MOST_TEMPLATES = 4096
+"""Templates remembered, some 8 kB each: 32 MiB. Streams have a few dozen each, as their numbers grow."""
+
+STARTS = ord("{")
+_NEWLINE, _ZERO, _NINE, _QUOTE = ord("\n"), ord("0"), ord("9"), ord('"')
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*')
+_ID_AFTER = 11  # bytes of `{"glue":[1,`, after which the sender's id is the next string
+_ID_WITHIN = 16  # bytes in which its opening quote is looked for: a network id of five digits and spaces
+_MULTIPLIERS = np.random.default_rng(7).integers(1, 1 << 63, LARGEST_HEADER // 8 + 2, np.uint64) | np.uint64(1)
+
+
+class Number(int):
+    """An integer of a parsed header that knows which of its numbers it is."""
+
+    index: int
+
+
+class Columns:
+    """Columns of a block's headers: integers, with -1 for null, and texts as codes, with -1 for null."""
+
+    def __init__(self, count: int) -> None:
+        self.good: Booleans = np.zeros(count, np.bool_)
+        self.size: Integers = np.zeros(count, np.int64)
+        """Bytes of each header."""
+        self.integers: dict[str, Integers] = {name: np.full(count, -1, np.int64) for name in INTEGERS}
+        self.codes: dict[str, Integers] = {name: np.full(count, -1, np.int64) for name in TEXTS}
+        self.texts: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
+
+    def code(self, name: str, text: str) -> int:
+        """The code of a text of this column."""
+        known = self.texts[name]
+        return known.setdefault(text, len(known))
+
+
+class Template:
+    """Headers alike but for the digits of their numbers; made from one of them."""
+
+    __slots__ = ("constants", "digits", "fixed", "letters", "numbers", "size", "weights", "wide")
+
+    def __init__(self, sample: bytes) -> None:
+        """Raises MalformedHeaderError if such headers are to be read one by one."""
+        spans = [found.span() for found in _STRING_OR_NUMBER.finditer(sample) if found[0][0] != _QUOTE]
+        if any(not sample[start:stop].isdigit() for start, stop in spans):
+            raise MalformedHeaderError("malformed header")
+        columns = interpret(_parse_numbered(sample, len(spans)))
+        self.size = len(sample)
+        self.letters = np.frombuffer(sample, np.uint8)
+        digits = [(place, index) for index, (start, stop) in enumerate(spans) for place in range(start, stop)]
+        self.digits = np.array([place for place, _ in digits], np.int64)
+        self.weights = np.zeros((len(digits), len(spans)))
+        for row, (place, index) in enumerate(digits):
+            self.weights[row, index] = 10.0 ** (spans[index][1] - 1 - place)
+        self.wide = np.array([start for start, stop in spans if stop - start > 1], np.int64)
+        self.fixed = np.ones(self.size, np.bool_)
+        self.fixed[self.digits] = False
+        self.numbers = {name: value.index for name, value in columns.items() if isinstance(value, Number)}
+        self.constants = {name: value for name, value in columns.items() if name not in self.numbers}
+
+    def read(self, heads: Bytes, rows: Integers, columns: Columns) -> Integers:
+        """Read the headers in these rows; returns the rows that do not fit after all."""
+        mine = heads[rows, : self.size]
+        places = mine[:, self.digits]
+        values = (places - np.float64(_ZERO)) @ self.weights  # exact: all sums of less than 2^53 are
+        fits = ((mine == self.letters) | ~self.fixed).all(axis=1)
+        fits &= ((places >= _ZERO) & (places <= _NINE)).all(axis=1)
+        fits &= (mine[:, self.wide] != _ZERO).all(axis=1)  # JSON has no leading zeros
+        fits &= (values < LIMIT).all(axis=1)
+        fits &= values[:, self.numbers["version"]] == 1
+        fits &= values[:, self.numbers["network"]] <= 0xFFFF
+        misfits: Integers = rows[~fits]
+        if misfits.size:
+            rows, values = rows[fits], values[fits]
+        for name, index in self.numbers.items():
+            if name != "version":
+                columns.integers[name][rows] = values[:, index]
+        for name, value in self.constants.items():
+            if isinstance(value, str):
+                columns.codes[name][rows] = columns.code(name, value)
+            else:
+                columns.integers[name][rows] = value
+        columns.good[rows] = True
+        return misfits
+
+
+def _parse_numbered(sample: bytes, count: int) -> Any:
+    """A header parsed such that each integer is a `Number`, in their order in the text."""
+    numbers: list[Number] = []
+
+    def number(text: str) -> Number:
+        numbers.append(Number(text))
+        numbers[-1].index = len(numbers) - 1
+        return numbers[-1]
+
+    try:
+        orjson.loads(sample)  # stricter than the other: what one of the two refuses is refused
+        header = json.loads(sample, parse_int=number)
+    except (ValueError, RecursionError) as error:
+        raise MalformedHeaderError("malformed header") from error
+    if len(numbers) != count:
+        raise MalformedHeaderError("malformed header")
+    return header
+
+
+class Decoder:
+    """Reads the headers of block after block; remembers the templates."""
+
+    def __init__(self) -> None:
+        self._templates: dict[int, Template | None] = {}
+
+    def decode(self, buffer: Bytes, begin: Integers, captured: Integers, skipped: Counter[str]) -> Columns:
+        """The columns of the datagrams that begin there; those that are not glue's are counted in `skipped`."""
+        columns = Columns(len(begin))
+        braced = np.flatnonzero((buffer[begin] == STARTS) & (captured > 0))
+        skipped["other UDP"] += len(begin) - len(braced)
+        heads = np.lib.stride_tricks.sliding_window_view(buffer, LARGEST_HEADER)[begin[braced]]
+        newline = heads == _NEWLINE
+        size = newline.argmax(axis=1)
+        ended = newline[np.arange(len(heads)), size] & (size < captured[braced])
+        cut = ~ended & (captured[braced] < LARGEST_HEADER)
+        skipped["cut short in the header"] += int(np.count_nonzero(cut))
+        skipped["other UDP"] += int(np.count_nonzero(~ended & ~cut))
+        rows, heads = braced[ended], heads[ended]
+        columns.size[rows] = size[ended] + 1
+        self._decode(heads, size[ended], rows, columns, skipped)
+        return columns
+
+    def _decode(self, heads: Bytes, size: Integers, target: Integers, columns: Columns, skipped: Counter[str]) -> None:
+        """Read headers of these sizes (without newline) into the rows `target` of the columns."""
+        local = Columns(len(heads))
+        single: list[Integers] = []
+        for key, rows in _alike(heads, size):
+            template = self._template(key, heads, rows, size)
+            single.append(rows if template is None else template.read(heads, rows, local))
+        for row in np.concatenate(single).tolist() if single else ():
+            try:
+                _read_one(heads[row, : size[row]].tobytes(), row, local)
+            except MalformedHeaderError as error:
+                skipped[str(error)] += 1
+        columns.texts = local.texts
+        columns.good[target] = local.good
+        for name, values in (*local.integers.items(), *local.codes.items()):
+            (columns.integers if name in columns.integers else columns.codes)[name][target] = values
+
+    def _template(self, key: int, heads: Bytes, rows: Integers, size: Integers) -> Template | None:
+        """The template of these headers, if reading them by one is possible and worth it."""
+        if key not in self._templates:
+            if len(rows) < FEW:
+                return None
+            if len(self._templates) >= MOST_TEMPLATES:
+                self._templates.clear()
+            try:
+                self._templates[key] = Template(heads[rows[0], : size[rows[0]]].tobytes())
+            except MalformedHeaderError:
+                self._templates[key] = None
+        template = self._templates[key]
+        return template if template is not None and (size[rows] == template.size).all() else None
+
+
+def _alike(heads: Bytes, size: Integers) -> list[tuple[int, Integers]]:
+    """The rows by what their headers have in common but for digits, each group with a hash of that.
+
+    The sender's id counts with its digits. Rows of one hash need not be alike: whoever uses them must look.
+    """
+    if not len(heads):
+        return []
+    width = -(-int(size.max()) // 8) * 8
+    heads = np.ascontiguousarray(heads[:, :width])
+    plain = np.where((heads >= _ZERO) & (heads <= _NINE), np.uint8(_ZERO), heads)
+    plain[np.arange(width) >= size[:, None]] = 0
+    quote = _ID_AFTER + (heads[:, _ID_AFTER : _ID_AFTER + _ID_WITHIN] == _QUOTE).argmax(axis=1)
+    sender = heads[np.arange(len(heads))[:, None], np.minimum(quote[:, None] + 1 + np.arange(16), width - 1)]
+    words = np.concatenate([plain.view(np.uint64), sender.view(np.uint64)], axis=1)
+    hashes: NDArray[np.uint64] = (words * _MULTIPLIERS[: words.shape[1]]).sum(axis=1, dtype=np.uint64)
+    order = np.argsort(hashes, kind="stable")
+    sorted_hashes = hashes[order]
+    bounds = np.flatnonzero(sorted_hashes[1:] != sorted_hashes[:-1]) + 1
+    firsts = sorted_hashes[np.concatenate([[0], bounds])].tolist()
+    return list(zip(firsts, np.split(order, bounds), strict=True))
+
+
+def _read_one(text: bytes, row: int, columns: Columns) -> None:
+    """Read one header into its row. Raises MalformedHeaderError."""
+    try:
+        header = orjson.loads(text)
+    except ValueError as error:
+        cause = "malformed header" if text.startswith(b'{"glue":') else "other UDP"
+        raise MalformedHeaderError(cause) from error
+    for name, value in interpret(header).items():
+        if name in columns.codes:
+            columns.codes[name][row] = columns.code(name, value)
+        elif name in columns.integers:
+            columns.integers[name][row] = value
+    columns.good[row] = True
