@@ -8,8 +8,8 @@ frames                   all of it, as Arrow batches
 files, cuts, partitions  paths and files, and how one large file is read in parts
 """
 
-from spark.read.files import CaptureError
+from spark.read.files import CaptureError, captures
 from spark.read.frames import Tally
 from spark.read.partitions import PARTITION_BYTES, Partition, partitions
 
-__all__ = ["PARTITION_BYTES", "CaptureError", "Partition", "Tally", "partitions"]
+__all__ = ["PARTITION_BYTES", "CaptureError", "Partition", "Tally", "captures", "partitions"]

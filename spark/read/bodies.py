@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from spark.read.header import LIMIT
+from spark.read.parse import loads
 from spark.read.records import Bytes, Integers
 from spark.schema import TOPIC_GROUP, arrow_type
 
@@ -102,7 +102,7 @@ class Bodies:
 
 def _parsed(body: bytes) -> Any:
     try:
-        return orjson.loads(body)
+        return loads(body)
     except ValueError:
         return None
 

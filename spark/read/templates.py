@@ -14,10 +14,10 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from spark.read.header import INTEGERS, LARGEST_HEADER, LIMIT, TEXTS, MalformedHeaderError, interpret
+from spark.read.parse import loads
 from spark.read.records import Booleans, Bytes, Integers
 
 FEW = 12
@@ -117,7 +117,7 @@ def _parse_numbered(sample: bytes, count: int) -> Any:
         return numbers[-1]
 
     try:
-        orjson.loads(sample)  # stricter than the other: what one of the two refuses is refused
+        loads(sample)  # stricter than the other: what one of the two refuses is refused
         header = json.loads(sample, parse_int=number)
     except (ValueError, RecursionError) as error:
         raise MalformedHeaderError("malformed header") from error
@@ -206,7 +206,7 @@ def _alike(heads: Bytes, size: Integers) -> list[tuple[int, Integers]]:
 def _read_one(text: bytes, row: int, columns: Columns) -> None:
     """Read one header into its row. Raises MalformedHeaderError."""
     try:
-        header = orjson.loads(text)
+        header = loads(text)
     except ValueError as error:
         cause = "malformed header" if text.startswith(b'{"glue":') else "other UDP"
         raise MalformedHeaderError(cause) from error

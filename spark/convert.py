@@ -1,0 +1,89 @@
+"""`python -m spark.convert trace.pcapng --output frames/`: captures to Parquet, for all who read that.
+
+The table `frames` is written, partitioned by capture point and hour, sorted as the files are, and beside it the table
+`files`, which says what was skipped and what could not be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from spark.java import NoJavaError
+from spark.read import CaptureError, captures
+from spark.session import session
+
+HOUR_NS = 3600 * 10**9
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(prog="python -m spark.convert", description="Convert captures to Parquet.")
+    made.add_argument("captures", nargs="+", help="pcap or pcapng files, directories or patterns; maybe .gz or .zst")
+    made.add_argument("--output", required=True, metavar="DIRECTORY", help="gets frames/ and files/")
+    made.add_argument("--capture-point", metavar="NAME", help="for files that name none (default: the file's name)")
+    made.add_argument("--overwrite", action="store_true", help="replace what is there")
+    made.add_argument("--master", metavar="URL", help="Spark's master (default: this machine, or that of spark-submit)")
+    return made
+
+
+def frames(spark: SparkSession, paths: Sequence[str], capture_point: str | None, table: str = "frames") -> DataFrame:
+    """A table of the captures."""
+    reader = spark.read.format("pcap").option("table", table)
+    if capture_point is not None:
+        reader = reader.option("capturePoint", capture_point)
+    return reader.load(list(paths))
+
+
+def convert(spark: SparkSession, paths: Sequence[str], output: str, capture_point: str | None, mode: str) -> DataFrame:
+    """Write both tables; returns `files` as it was written."""
+    rows = frames(spark, paths, capture_point)
+    hour = (sql.col("time_ns") / HOUR_NS).cast("bigint") * 3600
+    rows.withColumn("point", sql.col("capture_point")).withColumn(
+        "hour", sql.date_format(sql.timestamp_seconds(hour), "yyyy-MM-dd-HH")
+    ).write.mode(mode).partitionBy("point", "hour").parquet(f"{output}/frames")
+    frames(spark, paths, capture_point, "files").write.mode(mode).parquet(f"{output}/files")
+    return spark.read.parquet(f"{output}/files")
+
+
+def summary(files: DataFrame) -> list[str]:
+    """What was read, in lines for a terminal."""
+    total = files.agg(sql.sum("records"), sql.sum("datagrams")).first()
+    assert total is not None
+    lines = [f"{total[0] or 0:,} frames captured, {total[1] or 0:,} of them glue's datagrams"]
+    skipped = files.select(sql.explode("skipped").alias("cause", "count")).groupBy("cause").agg(sql.sum("count"))
+    lines += [f"skipped: {count:,} ({cause})" for cause, count in sorted(map(tuple, skipped.collect()))]
+    for row in files.where("fault is not null").orderBy("file", "start").collect():
+        rest = "" if row.unread is None else f", {row.unread:,} bytes unread"
+        lines.append(f"{row.file}: {row.fault} at byte {row.fault_offset:,}{rest}")
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        captures(arguments.captures)
+        spark = session("glue convert", arguments.master)
+    except (CaptureError, NoJavaError, OSError) as error:
+        print(f"spark.convert: {error}", file=sys.stderr)
+        return 2
+    mode = "overwrite" if arguments.overwrite else "errorifexists"
+    try:
+        files = convert(spark, arguments.captures, arguments.output, arguments.capture_point, mode)
+        print("\n".join(summary(files)))
+    except PySparkException as error:
+        print(f"spark.convert: {error}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

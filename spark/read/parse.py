@@ -1,0 +1,20 @@
+"""The JSON parser: orjson, as everywhere in glue, or where an executor has only NumPy and pyarrow, Python's own."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+try:
+    from orjson import loads
+except ImportError:
+    import json
+
+    def _refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is no JSON")
+
+    def loads(data: bytes, /) -> Any:  # type: ignore[misc]
+        """Parse a document; ValueError for any other bytes."""
+        return json.loads(data, parse_constant=_refuse)
+
+
+__all__ = ["loads"]

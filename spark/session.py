@@ -1,0 +1,76 @@
+"""Spark sessions as glue's programs want them: quiet, in UTC, with the data source `pcap`, on one machine or many.
+
+Alone, a program gets all cores of its machine (`local[*]`), bound to loopback, with a Java from wherever there is one.
+Under `spark-submit`, or with a master given, where and how much is the cluster's affair and only the rest is set.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from importlib.resources import as_file, files
+
+from pyspark.sql import SparkSession
+
+from spark.java import ensure_java
+from spark.source import PcapSource
+
+LOCAL = "local[*]"
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+}
+"""Wherever it runs."""
+
+LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": str(
+        2 * (os.cpu_count() or 1)
+    ),  # some hundred streams, not Spark's 200 for a cluster
+    "spark.sql.catalogImplementation": "in-memory",
+}
+"""On one machine, in addition."""
+
+
+def session(
+    name: str = "glue",
+    master: str | None = None,
+    progress: bool | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process, made if there is none.
+
+    `master` None: that of `spark-submit`, else this machine. `progress` shows a bar for long work on stderr (None: if
+    that is a terminal). `settings` are further ones of Spark's, and win. Raises spark.java.NoJavaError.
+    """
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        ensure_java()
+    everything: dict[str, bool | float | int | str | None] = {**SETTINGS}
+    everything["spark.ui.showConsoleProgress"] = str(sys.stderr.isatty() if progress is None else progress).lower()
+    if not submitted:
+        everything |= {"spark.master": master or LOCAL, **_alone(master or LOCAL)}
+    made = SparkSession.builder.appName(name).config(map={**everything, **(settings or {})}).getOrCreate()
+    made.dataSource.register(PcapSource)
+    return made
+
+
+def _alone(master: str) -> dict[str, str]:
+    """What a driver needs that this process starts itself."""
+    log = _resources.enter_context(as_file(files("spark") / "log4j2.properties"))
+    made = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}"}
+    if not master.startswith("local"):
+        return made
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return made | LOCAL_SETTINGS
+
+
+_resources = ExitStack()
+atexit.register(_resources.close)

@@ -1,0 +1,108 @@
+"""`spark.read.format("pcap")`: captures as a data source of PySpark, through Arrow batches.
+
+    session.read.format("pcap").load("captures/")                              the table frames
+    session.read.format("pcap").schema("time_ns bigint, kind string").load(…)  only these columns of it: less work
+    session.read.format("pcap").option("table", "files").load(…)               what was read and what was not
+
+Options: `table` (frames or files), `partitionBytes` (about so many bytes of a file in each partition; 0: whole files),
+`capturePoint` (the name where files give none; default: the file's name). The driver finds the files and cuts them;
+executors need no more than this package, NumPy and pyarrow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from spark.read import PARTITION_BYTES, CaptureError, Partition, Tally, partitions
+from spark.schema import DATAGRAM, FILES, FRAMES, Column, ddl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+TABLES = {"frames": FRAMES, "files": FILES}
+
+
+class PcapSource(DataSource):
+    """The data source; registered by `spark.session`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Raises CaptureError for options that cannot be."""
+        super().__init__(options)
+        self._table = options.get("table", "frames")
+        if self._table not in TABLES:
+            raise CaptureError(f"option table: {self._table!r} is none of {', '.join(TABLES)}")
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` calls it."""
+        return "pcap"
+
+    def schema(self) -> str:
+        """All columns but the datagram itself."""
+        return ddl(TABLES[self._table])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns that are asked for. Raises CaptureError for others than there are."""
+        known = {column.name: column for column in (*TABLES[self._table], DATAGRAM)}
+        columns = []
+        for field in schema.fields:
+            column = known.get(field.name)
+            if column is None or field.dataType.simpleString() != column.type:
+                told = "no such column" if column is None else f"that is {column.type}"
+                raise CaptureError(f"schema: {field.name} {field.dataType.simpleString()}: {told}; see spark/schema.py")
+            columns.append(column)
+        return PcapReader(self._table, tuple(columns), dict(self.options))
+
+
+class Part(InputPartition):
+    """One partition of a capture."""
+
+    def __init__(self, part: Partition) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class PcapReader(DataSourceReader):
+    """Plans on the driver, reads on the executors."""
+
+    def __init__(self, table: str, columns: tuple[Column, ...], options: dict[str, str]) -> None:
+        self._table = table
+        self._columns = columns
+        self._options = {name.lower(): value for name, value in options.items()}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Those of all files. Raises CaptureError where there is none."""
+        paths = json.loads(self._options.get("paths", "[]"))
+        paths += [path for path in [self._options.get("path")] if path is not None]
+        if not paths:
+            raise CaptureError("nothing to read: give load() the path of a capture, a directory or a pattern")
+        size = int(self._options.get("partitionbytes", PARTITION_BYTES))
+        return [Part(part) for part in partitions(map(local, paths), size, self._options.get("capturepoint"))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one partition, as Arrow batches."""
+        assert isinstance(partition, Part)
+        if self._table == "frames":
+            yield from partition.part.batches(self._columns)
+        else:
+            yield files_row(partition.part, self._columns)
+
+
+def files_row(part: Partition, columns: Sequence[Column] = FILES) -> pa.RecordBatch:
+    """Read a partition for its row in the table `files`."""
+    tally = Tally()
+    for _ in part.batches((), tally):
+        pass
+    return part.files_row(tally).select([column.name for column in columns])
+
+
+def local(path: str) -> str:
+    """A path without the `file:` that Spark likes to put before it."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return path
