@@ -1,0 +1,96 @@
+"""One large capture read in parts gives what it gives as a whole, also where payloads are captures themselves."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from spark.read import CaptureError, Partition, partitions
+from spark.read.cuts import cuts, proven_cut, walked_cuts
+from spark.read.files import CaptureFile
+from spark.read.pcap import Pcap
+from tests.spark.captures import GOLDEN, ethernet, frame, ipv4, pcap, pcapng, udp
+from tests.spark.rows import read
+
+NAMES = ["offset", "counter", "time_ns"]
+DATAGRAMS = [frame(datagram) for datagram in GOLDEN.values()]
+
+
+def nested(luck: random.Random) -> bytes:
+    """A frame of another program that carries a piece of a capture, cut anywhere."""
+    inner = pcap([bytes(luck.randrange(60, 200)) for _ in range(40)])
+    start = luck.randrange(24, 200)
+    return ethernet(ipv4(udp(inner[start : start + luck.randrange(200, 1400)])))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of 12 MB, most of whose bytes are pieces of captures."""
+    luck = random.Random(4)
+    frames = [nested(luck) if luck.random() < 0.8 else luck.choice(DATAGRAMS) for _ in range(18_000)]
+    path = tmp_path_factory.mktemp("cuts") / "hostile.pcap"
+    path.write_bytes(pcap(frames))
+    return path
+
+
+def test_every_cut_is_at_a_true_record(hostile: Path) -> None:
+    file = CaptureFile(str(hostile))
+    format = file.new_format()
+    assert isinstance(format, Pcap)
+    true = {offset for _, scan in file.scans(format, 24, None) for offset in scan.records.offset.tolist()}
+    luck = random.Random(5)
+    with file.open() as stream:
+        for _ in range(60):
+            target = luck.randrange(100, file.size - 400_000)
+            cut = proven_cut(stream, format, target, file.size)
+            assert cut is not None
+            assert cut in true
+            assert cut >= target
+
+
+def test_voted_cuts_part_the_file_and_walked_ones_too(hostile: Path) -> None:
+    file = CaptureFile(str(hostile))
+    format = file.new_format()
+    assert isinstance(format, Pcap)
+    voted = cuts(file, format, 1 << 20)
+    walked = walked_cuts(file, format, range(24 + (1 << 20), file.size, 1 << 20))
+    sizes = [stop - start for found in (voted, walked) for start, stop in pairwise(found)]
+    assert len(voted) == len(walked) == round(file.size / (1 << 20))
+    assert all(abs(size - (1 << 20)) < 300_000 for size in sizes)
+
+
+def test_parts_give_the_same_rows_as_the_whole(hostile: Path) -> None:
+    whole, counted = read(hostile, NAMES)
+    parts, counted_in_parts = read(hostile, NAMES, 1 << 20)
+    assert parts == whole
+    assert counted_in_parts.records == counted.records == 18_000
+    assert counted_in_parts.skipped == counted.skipped
+
+
+def test_parts_of_pcapng_give_the_same_rows_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark.read.files.BLOCK", 1 << 20)
+    section = pcapng(DATAGRAMS * 500)
+    (tmp_path / "trace.pcapng").write_bytes(section + pcapng(DATAGRAMS * 500, ">"))
+    whole, _ = read(tmp_path / "trace.pcapng", NAMES)
+    parts, _ = read(tmp_path / "trace.pcapng", NAMES, 1 << 20)
+    assert len(partitions([str(tmp_path / "trace.pcapng")], 1 << 20)) == 3
+    assert parts == whole
+    assert len(whole) == 1000 * len(DATAGRAMS)
+
+
+def test_a_wrong_cut_is_noticed(hostile: Path) -> None:
+    file = CaptureFile(str(hostile))
+    part = Partition(str(hostile), 24, 1_000_001, file.new_format(), "x")
+    with pytest.raises(CaptureError, match="read it as one partition: option partitionBytes 0"):
+        list(part.batches())
+
+
+def test_where_no_vote_is_possible_the_file_is_walked(tmp_path: Path) -> None:
+    frames = [frame(b"\x01" * 60_000)] * 9 + DATAGRAMS * 300  # where these are, no window shows two whole records
+    path = tmp_path / "trace.pcap"
+    path.write_bytes(pcap(frames))
+    whole, parts = read(path, NAMES)[0], read(path, NAMES, 1 << 18)[0]
+    assert parts == whole
