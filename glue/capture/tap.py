@@ -1,0 +1,151 @@
+"""A tap: an endpoint records what it sends and receives itself, by its own clock.
+
+It stands between the endpoint and its network, so endpoints without one pay nothing for it:
+
+    with glue.Endpoint("kitchen", network=glue.capture.tap("kitchen.pcapng")) as endpoint:
+        ...
+
+Frames are written as bare IP packets whose headers are made up: sockets do not show them. The destination of what was
+received is not told by sockets either, so that address is all zeros.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from glue.base import multicast_network
+from glue.capture.pcapng import INWARD, OUTWARD, RAW_IP, Recording
+from glue.contract import Address, Network, Train
+from glue.errors import ConfigurationError
+from glue.network import parse_group
+from glue.settings import Settings
+
+_IPV4 = Struct("!BBHHHBBH4s4s")
+_IPV6 = Struct("!IHBB16s16s")
+_UDP = Struct("!HHHH")
+PROTOCOL = 17
+HEADERS_KNOWN = 4096  # pairs of addresses whose headers are kept ready: some 200 bytes each, 800 kB
+
+
+def tap(
+    path: Path | str,
+    point: str | None = None,
+    network: Callable[[Settings], Network] = multicast_network,
+    **rotation: Any,
+) -> Callable[[Settings], Network]:
+    """What to give an endpoint as `network` so that it records into `path`.
+
+    `point` names the capture point; by default it is the endpoint's name, or that of the file if it has none.
+    `network` is what the endpoint would have without the tap. `rotation`: see `Recording`. Raises OSError when the
+    endpoint starts, if the file cannot be written.
+    """
+
+    def factory(settings: Settings) -> Network:
+        recording = Recording(path, point or settings.name or Path(path).stem, RAW_IP, **rotation)
+        try:
+            below = network(settings)
+        except BaseException:
+            recording.close()
+            raise
+        group = parse_group(settings.multicast_address)
+        return TappedNetwork(below, recording, (group.address, group.port))
+
+    return factory
+
+
+class TappedNetwork:
+    """`glue.contract.Network` that records on its way what another one moves."""
+
+    def __init__(self, network: Network, recording: Recording, group: tuple[str, int]) -> None:
+        """`group`: address and port of the multicast group."""
+        self._network = network
+        self._recording: Recording | None = recording
+        self._group = group
+        self._headers: dict[tuple[Address, Address], tuple[bytes, bytes]] = {}
+        self.statistics = network.statistics
+        self.filenos = network.filenos
+        self.wait = network.wait
+        self.wake = network.wake
+        self.maintain = network.maintain
+
+    @property
+    def datagram_size(self) -> int:
+        """That of the network below."""
+        return self._network.datagram_size
+
+    @property
+    def unicast_address(self) -> Address:
+        """That of the network below."""
+        return self._network.unicast_address
+
+    def receive(self) -> list[Train]:
+        """What has arrived; recorded with the time of this call."""
+        trains = self._network.receive()
+        if trains:
+            now = time.time_ns()
+            own = self._network.unicast_address
+            here = ("::" if ":" in own[0] else "0.0.0.0", own[1])
+            for train in trains:
+                if train.address is not None:
+                    self._record(now, train, train.address, here, INWARD)
+        return trains
+
+    def send(self, trains: Sequence[Train]) -> None:
+        """Record, then send: an answer can never stand in the file before its question."""
+        now = time.time_ns()
+        own = self._network.unicast_address
+        for train in trains:
+            self._record(now, train, own, train.address or self._group, OUTWARD)
+        self._network.send(trains)
+
+    def describe(self) -> dict[str, Any]:
+        """The configuration below, and where the recording goes."""
+        recording = self._recording
+        files = [] if recording is None else [str(path) for path in recording.paths]
+        return {**self._network.describe(), "tap": files}
+
+    def close(self) -> None:
+        """Release the sockets and end the file."""
+        self._network.close()
+        if self._recording is not None:
+            self._recording.close(0)
+            self._recording = None
+
+    def _record(self, now: int, train: Train, source: Address, destination: Address, direction: int) -> None:
+        if self._recording is None:
+            return
+        try:
+            for start in range(0, len(train.data), train.segment):
+                datagram = train.data[start : start + train.segment]
+                packet = self._packet(source, destination, datagram)
+                self._recording.write(now, packet, len(packet), direction)
+        except OSError as error:  # a full disk is no reason to stop talking
+            self.statistics[f"recording ended: {error.strerror}"] += 1
+            self._recording = None
+
+    def _packet(self, source: Address, destination: Address, datagram: bytes | memoryview) -> bytes:
+        known = self._headers.get((source, destination))
+        if known is None:
+            if len(self._headers) >= HEADERS_KNOWN:
+                self._headers.clear()
+            known = self._headers[source, destination] = _addresses(source, destination)
+        addresses, ports = known
+        length = 8 + len(datagram)
+        if len(addresses) == 8:
+            head = _IPV4.pack(0x45, 0, 20 + length, 0, 0, 1, PROTOCOL, 0, addresses[:4], addresses[4:])
+        else:
+            head = _IPV6.pack(6 << 28, length, PROTOCOL, 1, addresses[:16], addresses[16:])
+        return b"".join((head, ports, length.to_bytes(2, "big"), b"\0\0", datagram))
+
+
+def _addresses(source: Address, destination: Address) -> tuple[bytes, bytes]:
+    """Both IP addresses, and both ports, as they stand in headers."""
+    packed = [ipaddress.ip_address(address[0].partition("%")[0]).packed for address in (source, destination)]
+    if len(packed[0]) != len(packed[1]):
+        raise ConfigurationError(f"{source[0]} and {destination[0]} are of different address families")
+    return b"".join(packed), b"".join(address[1].to_bytes(2, "big") for address in (source, destination))

@@ -1,0 +1,99 @@
+"""Captures in Spark: the data source gives what the reader gives, in parts, by column, from many files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark.convert import convert, summary
+from tests.spark.captures import GOLDEN, ethernet, frame, ipv4, pcap, pcapng, udp
+from tests.spark.rows import read
+
+ROOT = Path(__file__).parents[2]
+FRAMES = [frame(datagram) for datagram in GOLDEN.values()]
+FOREIGN = ethernet(ipv4(udp(b"M-SEARCH * HTTP/1.1\r\n")))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two captures, one of them cut off."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "left.pcap").write_bytes(pcap([*FRAMES, FOREIGN] * 200))
+    (tmp_path / "in" / "right.pcapng").write_bytes(pcapng(FRAMES)[:-1])
+    return tmp_path / "in"
+
+
+def test_rows_are_those_of_the_reader(spark: SparkSession, directory: Path) -> None:
+    whole = spark.read.format("pcap").option("partitionBytes", 200_000).load(str(directory))
+    rows = sorted((row.asDict(True) for row in whole.collect()), key=lambda row: (row["file"], row["offset"]))
+    left, _ = read(directory / "left.pcap")
+    right, _ = read(directory / "right.pcapng")
+    assert rows == left + right
+    assert whole.rdd.getNumPartitions() > 4
+
+
+def test_columns_chosen_and_several_paths(spark: SparkSession, directory: Path) -> None:
+    paths = [str(directory / "left.pcap"), f"file://{directory}/right.*"]
+    some = spark.read.format("pcap").schema("counter bigint, datagram binary").load(paths)
+    assert some.columns == ["counter", "datagram"]
+    assert {bytes(row.datagram) for row in some.collect()} == set(GOLDEN.values())
+
+
+def test_mistakes_are_told(spark: SparkSession, directory: Path) -> None:
+    source = spark.read.format("pcap")
+    with pytest.raises(PySparkException, match="counter string: that is bigint"):
+        source.schema("counter string").load(str(directory)).collect()
+    with pytest.raises(PySparkException, match="no capture there"):
+        spark.read.format("pcap").load(str(directory / "missing")).collect()
+
+
+def test_conversion_to_parquet_tells_what_was_not_read(spark: SparkSession, directory: Path, tmp_path: Path) -> None:
+    files = convert(spark, [str(directory)], str(tmp_path / "out"), None, "errorifexists")
+    assert summary(files) == [
+        "4,219 frames captured, 4,019 of them glue's datagrams",
+        "skipped: 200 (other UDP)",
+        f"{directory}/right.pcapng: the file ends within a record at byte "
+        f"{len(pcapng(FRAMES[:-1])):,}, {len(pcapng(FRAMES)) - len(pcapng(FRAMES[:-1])) - 1:,} bytes unread",
+    ]
+    frames = spark.read.parquet(str(tmp_path / "out" / "frames"))
+    assert frames.where("point = 'left' and hour = '2023-11-14-22'").count() == 200 * len(FRAMES)
+
+
+PROGRAM = """
+from spark.session import session
+spark = session(progress=False)
+print(spark.read.format("pcap").load({path!r}).count())
+spark.stop()
+"""
+
+
+@pytest.fixture
+def path_without_java(tmp_path: Path) -> Path:
+    """A directory with all commands of this machine but Java."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for directory in os.environ["PATH"].split(":"):
+        for command in Path(directory).glob("*") if directory else ():
+            if command.name != "java" and not (commands / command.name).is_symlink():
+                (commands / command.name).symlink_to(command)
+    return commands
+
+
+def test_a_machine_without_java_uses_the_one_from_pypi(directory: Path, path_without_java: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_PYTHON")}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(path=str(directory))],
+        env={**environment, "PATH": str(path_without_java)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (f"{201 * len(FRAMES) - 1}\n", "", 0)
