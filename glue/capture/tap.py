@@ -53,7 +53,7 @@ def tap(
             recording.close()
             raise
         group = parse_group(settings.multicast_address)
-        return TappedNetwork(below, recording, (group.address, group.port))
+        return TappedNetwork(below, recording, (group.host, group.port))
 
     return factory
 

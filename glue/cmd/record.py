@@ -1,0 +1,126 @@
+"""`glue record`: glue's datagrams as they pass an interface, into a pcapng file.
+
+On Linux they come through a ring shared with the kernel, which keeps up with a busy segment; elsewhere through scapy.
+The multicast group is joined meanwhile, or switches would keep its datagrams from this port.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Protocol
+
+from glue.capture import ring
+from glue.capture.pcapng import ETHERNET, Recording
+from glue.capture.sniffer import Sniffer
+from glue.cmd import common
+from glue.cmd.common import settings_from
+from glue.cmd.output import Output
+from glue.cmd.session import choose
+from glue.errors import InterfaceError
+from glue.network import parse_group, sockets
+from glue.settings import effective
+
+REPORT_INTERVAL = 1.0  # seconds between looks at the clock: so old what others find in the file is at most
+
+
+class Source(Protocol):
+    """Where frames come from."""
+
+    def read(self, timeout: float, write: Callable[..., None]) -> int:
+        """Hand over the frames that are there, after waiting up to so many seconds; returns how many."""
+
+    def count_drops(self) -> int | None:
+        """Frames that were lost because nobody took them in time; None if the system does not say."""
+
+    def close(self) -> None:
+        """Stop."""
+
+
+def parser() -> common.Parser:
+    """The options of this command."""
+    made = common.common_parser("record", "Record glue's datagrams on an interface as pcapng.")
+    group = made.add_argument_group("recording")
+    group.add_argument("--output", metavar="FILE", required=True, help="where to, such as trace.pcapng")
+    group.add_argument("--capture-point", metavar="NAME", help="name of this place (default: host and interface)")
+    group.add_argument("--rotate-size", type=common.size, metavar="BYTES", help="begin another file beyond this size")
+    group.add_argument("--rotate-time", type=common.positive_number, metavar="SECONDS", help="or after this time")
+    group.add_argument("--keep", type=common.count, metavar="FILES", help="keep only the last so many of them")
+    group.add_argument("--promiscuous", action="store_true", help="also what is sent to others, as on a mirror port")
+    group.add_argument("--engine", choices=("auto", "ring", "scapy"), default="auto", help="how (default: %(default)s)")
+    return made
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Record until the command ends."""
+    settings = effective(settings_from(arguments))
+    interface = choose(settings).interface
+    group = parse_group(settings.multicast_address)
+    point = arguments.capture_point or f"{socket.gethostname()}-{interface.name}"
+    with ExitStack() as stack:
+        source, engine = open_source(arguments, interface.name, group.port)
+        stack.callback(source.close)
+        member = stack.enter_context(socket.socket(group.family, socket.SOCK_DGRAM))
+        try:
+            sockets.join(member, group, interface)
+        except OSError as error:
+            raise InterfaceError(f"cannot join {group} on {interface.name}: {error.strerror}") from error
+        recording = Recording(
+            arguments.output,
+            point,
+            getattr(source, "link", ETHERNET),
+            rotate_bytes=arguments.rotate_size or float("inf"),
+            rotate_seconds=arguments.rotate_time or float("inf"),
+            keep=arguments.keep,
+        )
+        text = f"recording {group} on {interface.name} as {point} by {engine}; Ctrl-C ends it"
+        output.event("recording", text, interface=interface.name, capture_point=point, engine=engine)
+        try:
+            with common.until_ended(arguments.duration):
+                record(source, recording)
+        finally:
+            dropped = source.count_drops()
+            recording.close(dropped)
+        report(output, recording, dropped)
+    return common.SUCCESS
+
+
+def open_source(arguments: argparse.Namespace, interface: str, port: int) -> tuple[Source, str]:
+    """The fastest source that there is, or the one asked for; and its name."""
+    if arguments.engine == "ring" and not ring.is_available(interface):
+        raise InterfaceError(f"there is no ring for {interface}: that takes Linux and an Ethernet; use --engine scapy")
+    if arguments.engine == "ring" or (arguments.engine == "auto" and ring.is_available(interface)):
+        return ring.Ring(interface, port, promiscuous=arguments.promiscuous), "ring"
+    return Sniffer(interface, port, promiscuous=arguments.promiscuous), "scapy"
+
+
+def record(source: Source, recording: Recording) -> None:
+    """Move frames from the source into the file, for ever."""
+    flush_at = time.monotonic() + REPORT_INTERVAL
+    while True:
+        common.check()
+        source.read(common.NAP, recording.write)
+        if time.monotonic() >= flush_at:
+            recording.flush()
+            flush_at = time.monotonic() + REPORT_INTERVAL
+
+
+def report(output: Output, recording: Recording, dropped: int | None) -> None:
+    """Say what was recorded, and what was not."""
+    files = [str(path) for path in recording.paths]
+    lost = "drops unknown" if dropped is None else f"{dropped:,} dropped"
+    text = f"{recording.frames:,} frames, {recording.bytes:,} bytes, {lost}: {' '.join(files)}"
+    output.event("recorded", text, frames=recording.frames, bytes=recording.bytes, dropped=dropped, files=files)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return common.execute(parser(), run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
