@@ -166,10 +166,10 @@ class _Block:
             if mine.size:
                 windows = np.lib.stride_tricks.sliding_window_view(self.records.buffer, size)
                 raw = windows[self.datagrams.network[mine] + at]
-                keys = raw.view(">u4" if size == 4 else "V16")[:, 0]
-                known, index = np.unique(keys, return_inverse=True)
-                codes[mine] = index + len(names)
-                names += [str(ipaddress.ip_address(int(key) if size == 4 else bytes(key))) for key in known]
+                packed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(raw), [None, pa.py_buffer(raw)])
+                known = packed.dictionary_encode()
+                codes[mine] = known.indices.to_numpy() + len(names)
+                names += [str(ipaddress.ip_address(address)) for address in known.dictionary.to_pylist()]
         return names, codes
 
     def _source_port(self) -> pa.Array:

@@ -2,7 +2,7 @@
 
 With every digit replaced by 0, headers of one stream become the same text for as long as their numbers keep their
 widths: a *template*. The first such header is parsed as JSON once, by a parser that remembers which number stands
-where; for all others the digits are columns of a matrix, and one multiplication by powers of ten gives the numbers.
+where; for all others the digits are columns of a matrix, which powers of ten and sums turn into the numbers.
 Whatever fits no template, or is rare, is parsed on its own, so that the outcome is always that of `header.interpret`.
 """
 
@@ -14,6 +14,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark.read.header import INTEGERS, LARGEST_HEADER, LIMIT, TEXTS, MalformedHeaderError, interpret
@@ -25,6 +26,9 @@ FEW = 12
 
 MOST_TEMPLATES = 4096
 """Templates remembered, some 8 kB each: 32 MiB. Streams have a few dozen each, as their numbers grow."""
+
+MOST_DIGITS = 18
+"""Digits of a number that is surely below 2^63."""
 
 STARTS = ord("{")
 _NEWLINE, _ZERO, _NINE, _QUOTE = ord("\n"), ord("0"), ord("9"), ord('"')
@@ -60,21 +64,19 @@ class Columns:
 class Template:
     """Headers alike but for the digits of their numbers; made from one of them."""
 
-    __slots__ = ("constants", "digits", "fixed", "letters", "numbers", "size", "weights", "wide")
+    __slots__ = ("constants", "digits", "firsts", "fixed", "letters", "numbers", "size", "weights", "wide")
 
     def __init__(self, sample: bytes) -> None:
         """Raises MalformedHeaderError if such headers are to be read one by one."""
         spans = [found.span() for found in _STRING_OR_NUMBER.finditer(sample) if found[0][0] != _QUOTE]
-        if any(not sample[start:stop].isdigit() for start, stop in spans):
+        if any(not sample[start:stop].isdigit() or stop - start > MOST_DIGITS for start, stop in spans):
             raise MalformedHeaderError("malformed header")
         columns = interpret(_parse_numbered(sample, len(spans)))
         self.size = len(sample)
         self.letters = np.frombuffer(sample, np.uint8)
-        digits = [(place, index) for index, (start, stop) in enumerate(spans) for place in range(start, stop)]
-        self.digits = np.array([place for place, _ in digits], np.int64)
-        self.weights = np.zeros((len(digits), len(spans)))
-        for row, (place, index) in enumerate(digits):
-            self.weights[row, index] = 10.0 ** (spans[index][1] - 1 - place)
+        self.digits = np.concatenate([np.arange(start, stop) for start, stop in spans])
+        self.weights = np.concatenate([10 ** np.arange(stop - start - 1, -1, -1) for start, stop in spans])
+        self.firsts = np.cumsum([0, *(stop - start for start, stop in spans[:-1])])
         self.wide = np.array([start for start, stop in spans if stop - start > 1], np.int64)
         self.fixed = np.ones(self.size, np.bool_)
         self.fixed[self.digits] = False
@@ -85,7 +87,7 @@ class Template:
         """Read the headers in these rows; returns the rows that do not fit after all."""
         mine = heads[rows, : self.size]
         places = mine[:, self.digits]
-        values = (places - np.float64(_ZERO)) @ self.weights  # exact: all sums of less than 2^53 are
+        values = np.add.reduceat((places - np.int64(_ZERO)) * self.weights, self.firsts, axis=1)
         fits = ((mine == self.letters) | ~self.fixed).all(axis=1)
         fits &= ((places >= _ZERO) & (places <= _NINE)).all(axis=1)
         fits &= (mine[:, self.wide] != _ZERO).all(axis=1)  # JSON has no leading zeros
@@ -196,11 +198,13 @@ def _alike(heads: Bytes, size: Integers) -> list[tuple[int, Integers]]:
     sender = heads[np.arange(len(heads))[:, None], np.minimum(quote[:, None] + 1 + np.arange(16), width - 1)]
     words = np.concatenate([plain.view(np.uint64), sender.view(np.uint64)], axis=1)
     hashes: NDArray[np.uint64] = (words * _MULTIPLIERS[: words.shape[1]]).sum(axis=1, dtype=np.uint64)
-    order = np.argsort(hashes, kind="stable")
-    sorted_hashes = hashes[order]
-    bounds = np.flatnonzero(sorted_hashes[1:] != sorted_hashes[:-1]) + 1
-    firsts = sorted_hashes[np.concatenate([[0], bounds])].tolist()
-    return list(zip(firsts, np.split(order, bounds), strict=True))
+    encoded = pa.array(hashes).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    if len(encoded.dictionary) <= 1 << 16:
+        codes = codes.astype(np.uint16)  # which NumPy sorts by radix
+    order = np.argsort(codes, kind="stable")
+    bounds = np.cumsum(np.bincount(codes))[:-1]
+    return list(zip(encoded.dictionary.to_pylist(), np.split(order, bounds), strict=True))
 
 
 def _read_one(text: bytes, row: int, columns: Columns) -> None:
