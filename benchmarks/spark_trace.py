@@ -1,0 +1,236 @@
+"""How fast captures become per-stream loss, resends, duplicates and round-trip percentiles: Spark beside other ways.
+
+    python -m benchmarks.spark_trace [--frames 1e6] [--runs 5] [--only spark,duckdb,scapy,tshark] [--directory DIR]
+
+All ways read the same two files (see `benchmarks.spark_capture`) and must find the truth that was put into them. Each
+is run once to warm up where it has anything to warm, then `--runs` times; the median counts. Spark's first run, with
+the start of the session, is told apart as "cold".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from benchmarks.spark_capture import Truth, make
+from spark.read import partitions
+from spark.schema import arrow_schema, ddl, frames_columns
+
+NAMES = (
+    "capture_point", "time_ns", "source", "destination", "sender", "kind", "channel", "sequence", "attempt",
+    "ack_channel", "ack_next", "ack_held_us",
+)  # fmt: skip
+PERCENTILES = (0.5, 0.9, 0.99)
+
+QUERY = """
+WITH data AS (
+    SELECT sender, channel, sequence, source,
+           count(CASE WHEN capture_point = 'left' THEN 1 END) AS sent,
+           count(CASE WHEN capture_point = 'right' THEN 1 END) AS arrived,
+           bit_or(CASE WHEN capture_point = 'right' THEN CAST(1 AS BIGINT) << CAST(attempt AS INT) END) AS attempts,
+           min(CASE WHEN capture_point = 'left' THEN time_ns END) AS sent_ns
+    FROM frames WHERE kind = 'data' GROUP BY sender, channel, sequence, source
+), acks AS (
+    SELECT destination, ack_channel, ack_next - 1 AS sequence, min(time_ns - ack_held_us * 1000) AS acked_ns
+    FROM frames WHERE kind = 'ack' AND capture_point = 'left' GROUP BY destination, ack_channel, ack_next
+)
+SELECT sender, data.channel, count(*) AS messages, sum(sent) - count(*) AS resends,
+       sum(sent - coalesce(bit_count(attempts), 0)) AS lost,
+       sum(arrived - coalesce(bit_count(attempts), 0)) AS duplicates,
+       {percentiles}
+FROM data LEFT JOIN acks
+  ON destination = source AND ack_channel = data.channel AND acks.sequence = data.sequence AND sent = 1
+GROUP BY sender, data.channel
+"""
+"""Attempts are told apart: one lost and another doubled are not nothing. The same in Spark and in DuckDB, but for the names of the sketches."""
+
+Row = tuple[Any, ...]
+Way = Callable[[], list[Row]]
+
+
+def query(percentile: str) -> str:
+    """The query for an engine whose approximate percentile is called so."""
+    return QUERY.format(
+        percentiles=", ".join(f"{percentile}(acked_ns - sent_ns, {p}) AS rtt_{int(p * 100)}" for p in PERCENTILES)
+    )
+
+
+class SparkWay:
+    """The data source, and SQL."""
+
+    def __init__(self, directory: Path) -> None:
+        from spark.session import session
+
+        self._spark = session("benchmark", progress=False)
+        schema = ddl(frames_columns(NAMES))
+        self._spark.read.format("pcap").schema(schema).load(str(directory)).createOrReplaceTempView("frames")
+
+    def __call__(self) -> list[Row]:
+        """One run."""
+        return [tuple(row)[:6] for row in self._spark.sql(query("percentile_approx")).collect()]
+
+    def close(self) -> None:
+        """End the session."""
+        self._spark.stop()
+
+
+def duckdb_way(directory: Path) -> Way:
+    """One process: the same reader, and DuckDB."""
+    import duckdb
+
+    columns = frames_columns(NAMES)
+
+    def run() -> list[Row]:
+        batches = (batch for part in partitions([str(directory)]) for batch in part.batches(columns))
+        frames = pa.RecordBatchReader.from_batches(arrow_schema(columns), batches)
+        with duckdb.connect() as connection:
+            connection.register("frames", frames)
+            connection.execute("CREATE TABLE rows AS SELECT * FROM frames")
+            rows = connection.execute(query("approx_quantile").replace("FROM frames", "FROM rows")).fetchall()
+        return [tuple(row[:6]) for row in rows]
+
+    return run
+
+
+def summarized(frames: pd.DataFrame) -> list[Row]:
+    """The same with pandas, of columns point, time_ns, source, destination, sender, kind, and the entry's numbers."""
+    data = frames[frames.kind == "data"]
+    left = data[data.point == "left"].groupby(["sender", "channel", "sequence", "source"], as_index=False)
+    sent = left.agg(sent=("time_ns", "size"), sent_ns=("time_ns", "min"))
+    right = data[data.point == "right"].groupby(["sender", "channel", "sequence"], as_index=False)
+    right = right.agg(arrived=("time_ns", "size"), attempts=("attempt", "nunique"))
+    both = sent.merge(right, how="left").fillna({"arrived": 0, "attempts": 0})
+    acks = frames[(frames.kind == "ack") & (frames.point == "left")]
+    acked = acks.assign(acked_ns=acks.time_ns - acks.held_us * 1000, sequence=acks.sequence - 1)
+    acked = acked.groupby(["destination", "channel", "sequence"], as_index=False).acked_ns.min()
+    first = both[both.sent == 1].merge(acked, left_on=["source", "channel", "sequence"],
+                                       right_on=["destination", "channel", "sequence"])  # fmt: skip
+    (first.acked_ns - first.sent_ns).groupby(first.sender).quantile(list(PERCENTILES))
+    both["lost"] = both.sent - both.attempts
+    both["duplicates"] = both.arrived - both.attempts
+    groups = both.groupby(["sender", "channel"])
+    found = groups.agg(messages=("sent", "size"), sent=("sent", "sum"), lost=("lost", "sum"), dup=("duplicates", "sum"))
+    return [
+        (sender, int(channel), int(row.messages), int(row.sent - row.messages), int(row.lost), int(row.dup))
+        for (sender, channel), row in found.iterrows()
+    ]
+
+
+FIELDS = ["point", "time_ns", "source", "destination", "sender", "kind", "channel", "sequence", "attempt", "held_us"]
+
+
+def row_of(point: str, time_ns: int, source: Any, destination: Any, payload: bytes) -> tuple[Any, ...]:
+    """What pandas is given of a datagram."""
+    header = json.loads(payload[: payload.index(b"\n")])
+    entry = header["transport"]
+    sender = header["glue"][2]
+    if entry[0] == "data":
+        return point, time_ns, source, destination, sender, "data", entry[6], entry[7], entry[1], 0
+    return point, time_ns, source, destination, sender, "ack", entry[3], entry[4], 0, entry[1]
+
+
+def scapy_way(directory: Path) -> Way:
+    """scapy's raw reader, Python's JSON, pandas."""
+    from scapy.utils import RawPcapReader
+
+    def rows() -> Any:
+        for point in ("left", "right"):
+            for frame, told in RawPcapReader(str(directory / f"{point}.pcap")):
+                source, destination = struct.unpack_from("II", frame, 26)
+                yield row_of(point, told.sec * 10**9 + told.usec, source, destination, frame[42:])
+
+    return lambda: summarized(pd.DataFrame(rows(), columns=FIELDS))
+
+
+def tshark_way(directory: Path) -> Way:
+    """tshark's fields, Python's JSON, pandas."""
+    wanted = ["frame.time_epoch", "ip.src", "ip.dst", "udp.payload"]
+
+    def rows() -> Any:
+        for point in ("left", "right"):
+            command = ["tshark", "-n", "-r", str(directory / f"{point}.pcap"), "-T", "fields"]
+            command += [word for field in wanted for word in ("-e", field)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    time_, source, destination, payload = line.rstrip("\n").split("\t")
+                    seconds, _, fraction = time_.partition(".")
+                    time_ns = int(seconds) * 10**9 + int(fraction)
+                    yield row_of(point, time_ns, source, destination, bytes.fromhex(payload[:400]))
+
+    return lambda: summarized(pd.DataFrame(rows(), columns=FIELDS))
+
+
+def check(found: list[Row], truth: dict[str, Truth]) -> None:
+    """All ways must find what was put in."""
+    told = {(sender, 1, one.messages, one.resends, one.lost, one.duplicates) for sender, one in truth.items()}
+    if {tuple(row) for row in found} != told:
+        sys.exit(f"wrong: {sorted(found)} instead of {sorted(told)}")
+
+
+def measured(name: str, way: Way, truth: dict[str, Truth], runs: int, warm: bool) -> dict[str, Any]:
+    """The seconds of a way, run after run."""
+    times = []
+    for _ in range(runs + warm):
+        began = time.perf_counter()
+        found = way()
+        times.append(time.perf_counter() - began)
+        check(found, truth)
+    seconds = times[1:] if warm else times
+    median = statistics.median(seconds)
+    print(f"{name:10} {median:7.2f} s  ({', '.join(f'{one:.2f}' for one in seconds)})", flush=True)
+    return {"way": name, "seconds": median, "runs": seconds, "first": times[0]}
+
+
+def captured(directory: Path, frames: int) -> dict[str, Truth]:
+    """The captures in this directory, made if they are not there; returns what is true of them."""
+    note = directory / "truth.json"
+    if not note.exists():
+        directory.mkdir(exist_ok=True)
+        note.write_text(json.dumps({name: vars(truth) for name, truth in make(directory, frames).items()}))
+    return {name: Truth(**values) for name, values in json.loads(note.read_text()).items()}
+
+
+WAYS = {"duckdb": duckdb_way, "scapy": scapy_way, "tshark": tshark_way}
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_trace")
+    parser.add_argument("--frames", type=float, default=1e6)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", default="spark,duckdb,scapy,tshark")
+    parser.add_argument("--directory", help="keep the captures here, or use those that are here")
+    arguments = parser.parse_args()
+    wanted = arguments.only.split(",")
+    with tempfile.TemporaryDirectory(prefix="glue-spark-trace-") as made:
+        directory = Path(arguments.directory or made)
+        truth = captured(directory, int(arguments.frames))
+        size = sum(path.stat().st_size for path in directory.glob("*.pcap"))
+        print(f"{int(arguments.frames):,} frames, {size / 1e6:.0f} MB", flush=True)
+        if "spark" in wanted:
+            began = time.perf_counter()
+            way = SparkWay(directory)
+            check(way(), truth)
+            print(f"{'spark cold':10} {time.perf_counter() - began:7.2f} s, session included", flush=True)
+            measured("spark", way, truth, arguments.runs, warm=True)
+            way.close()
+        for name, make_way in WAYS.items():
+            if name in wanted:
+                measured(name, make_way(directory), truth, arguments.runs, warm=name == "duckdb")
+
+
+if __name__ == "__main__":
+    main()
