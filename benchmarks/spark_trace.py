@@ -54,7 +54,8 @@ FROM data LEFT JOIN acks
   ON destination = source AND ack_channel = data.channel AND acks.sequence = data.sequence AND sent = 1
 GROUP BY sender, data.channel
 """
-"""Attempts are told apart: one lost and another doubled are not nothing. The same in Spark and in DuckDB, but for the names of the sketches."""
+"""Attempts are told apart: one lost and another doubled are not nothing. The same in Spark and in DuckDB, but for the
+names of the sketches."""
 
 Row = tuple[Any, ...]
 Way = Callable[[], list[Row]]

@@ -38,9 +38,9 @@ FRAMES = (
     # Addresses.
     Column("source", "string", "IP address of the sender"),
     Column("source_port", "int", "UDP port of the sender"),
-    Column("destination", "string", "IP address it was sent to"),
+    Column("destination", "string", "IP address it was sent to; null if not told, as for what a tap received"),
     Column("destination_port", "int", "UDP port it was sent to"),
-    Column("multicast", "boolean", "whether the destination is a multicast group"),
+    Column("multicast", "boolean", "whether the destination is a multicast group; null if not told"),
     # Sizes, in bytes.
     Column("size", "int", "bytes of the datagram: UDP payload, as on the wire"),
     Column("header_size", "int", "bytes of glue's header, the newline included"),

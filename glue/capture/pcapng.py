@@ -117,7 +117,9 @@ class Recording:
             now = time.time_ns()
             head = _STATISTICS.pack(0, 0, 0, now >> 32, now & 0xFFFFFFFF)[8:]
             number = dropped.to_bytes(8, "little")
-            self._file.write(_block(5, head + _option(5, number) + _option(0, b"")))
+            block = _block(5, head + _option(5, number) + _option(0, b""))
+            self._file.write(block)
+            self.bytes += len(block)
         self._file.close()
 
     def _open(self) -> None:

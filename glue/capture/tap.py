@@ -14,6 +14,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -126,6 +127,8 @@ class TappedNetwork:
                 self._recording.write(now, packet, len(packet), direction)
         except OSError as error:  # a full disk is no reason to stop talking
             self.statistics[f"recording ended: {error.strerror}"] += 1
+            with suppress(OSError):  # what is still buffered does not fit either
+                self._recording.close()
             self._recording = None
 
     def _packet(self, source: Address, destination: Address, datagram: bytes | memoryview) -> bytes:

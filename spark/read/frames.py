@@ -155,11 +155,12 @@ class _Block:
 
     def _multicast(self) -> pa.Array:
         names, codes = self._addresses(16, 24)
-        return pa.array(np.array([ipaddress.ip_address(name).is_multicast for name in names], np.bool_)[codes])
+        told = [None if name is None else ipaddress.ip_address(name).is_multicast for name in names]
+        return pa.array(told, pa.bool_()).take(pa.array(codes))
 
-    def _addresses(self, ipv4_at: int, ipv6_at: int) -> tuple[list[str], Integers]:
+    def _addresses(self, ipv4_at: int, ipv6_at: int) -> tuple[list[str | None], Integers]:
         """The addresses at these places of the IP headers, and for each row which of them."""
-        names: list[str] = []
+        names: list[str | None] = []
         codes = np.zeros(len(self.rows), np.int64)
         for version, at, size in ((4, ipv4_at, 4), (6, ipv6_at, 16)):
             mine = np.flatnonzero(self.datagrams.version == version)
@@ -169,7 +170,7 @@ class _Block:
                 packed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(raw), [None, pa.py_buffer(raw)])
                 known = packed.dictionary_encode()
                 codes[mine] = known.indices.to_numpy() + len(names)
-                names += [str(ipaddress.ip_address(address)) for address in known.dictionary.to_pylist()]
+                names += map(_address, known.dictionary.to_pylist())
         return names, codes
 
     def _source_port(self) -> pa.Array:
@@ -197,6 +198,12 @@ class _Block:
         data = self.records.buffer.data
         spans = zip(self.datagrams.begin.tolist(), self.datagrams.captured.tolist(), strict=True)
         return pa.array([data[begin : begin + size].tobytes() for begin, size in spans], pa.binary())
+
+
+def _address(packed: bytes) -> str | None:
+    """An IP address as text; None for the one that stands for none, as in a tap's recordings."""
+    address = ipaddress.ip_address(packed)
+    return None if address.is_unspecified else str(address)
 
 
 def _chosen(names: Sequence[Any], codes: Integers) -> pa.Array:
