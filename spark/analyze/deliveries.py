@@ -1,0 +1,94 @@
+"""`deliveries`: one row for each datagram and each capture point that it should have reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from spark.analyze.datagrams import NAME, interval_of, kind_name
+
+COLUMNS = (
+    *NAME, "kind", "attempt", "channel", "sequence", "size", "fragment_index", "fragments", "multicast", "home",
+    "receiver", "sent_ns", "arrived_ns", "copies",
+)  # fmt: skip
+
+
+def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, points: Sequence[str]) -> DataFrame:
+    """Who should have got what, and did.
+
+    `home` is the number of the sender's capture point and `sent_ns` when it left there, both null if nobody captured
+    there; `receiver` is the number of the point it was for: for a multicast every other point, for a unicast the
+    home of the endpoint that it is addressed to, null if nobody captured there (or it is the sender's own, for what
+    does not leave the host is not the network's). `arrived_ns` is the first arrival by the receiver's clock, null
+    if there was none; `copies` counts the arrivals.
+    """
+    times = sql.array(*[f"time_{number}" for number in range(len(points))])
+    sightings = sql.array(
+        *[
+            sql.struct(
+                sql.lit(number).alias("receiver"),
+                sql.col(f"time_{number}").alias("arrived_ns"),
+                sql.col(f"copies_{number}").cast("bigint").alias("copies"),
+            )
+            for number in range(len(points))
+        ]
+    )
+    owned = addresses.where(sql.col("point") == points[0]).drop("point")
+    seen_at = sql.coalesce(*[f"time_{number}" for number in range(len(points))])
+    is_theirs = [sql.col("address") == sql.col("to"), seen_at >= sql.col("begins"), seen_at < sql.col("ends")]
+    whole = (
+        datagrams.withColumnRenamed("address", "to")
+        .join(sql.broadcast(lives), ["sender", "incarnation"])
+        .join(sql.broadcast(owned), is_theirs, "left")
+        .withColumn("sent_ns", sql.get(times, sql.col("home")))
+        .withColumn("kind", kind_name(sql.col("kind")))
+        .withColumn("multicast", sql.col("multicast") == 1)
+    )
+    receivers = sql.filter(
+        sightings,
+        lambda sighting: sql.when(
+            sql.col("multicast"), sql.col("home").isNull() | (sighting["receiver"] != sql.col("home"))
+        ).otherwise(
+            (sighting["receiver"] == sql.col("owner_home")) & ~sql.col("owner_home").eqNullSafe(sql.col("home"))
+        ),
+    )
+    return whole.withColumn("sighting", sql.explode_outer(receivers)).select("*", "sighting.*").select(*COLUMNS)
+
+
+def observed(rows: DataFrame, offsets: DataFrame, spans: Sequence[tuple[int, int]], interval_ns: int) -> DataFrame:
+    """Deliveries with what is lost, `under_way_ns`, and the interval in which they were sent.
+
+    `offsets` relates the clocks (see `delays.offsets_table`), `spans` is when each point captured, first and last
+    time. `lost` is true where a datagram left but did not arrive although the receiver's capture was running, false
+    where it arrived, and null where that is not known. `under_way_ns` is the one-way delay (RFC 7679) by the sender's
+    clock, null without two-way traffic; it is wrong by `bound_ns` at most. `interval` starts it, by the sender's
+    clock, else the receiver's.
+    """
+    firsts, lasts = (sql.array(*[sql.lit(span[end]) for span in spans]) for end in (0, 1))
+    there = sql.col("sent_ns") + sql.coalesce(sql.col("clock_ns"), sql.lit(0))
+    running = sql.col("clock_ns").isNull() | (
+        (there >= sql.get(firsts, sql.col("receiver"))) & (there <= sql.get(lasts, sql.col("receiver")))
+    )
+    at = sql.coalesce("sent_ns", "arrived_ns")
+    joined = rows.join(
+        sql.broadcast(offsets),
+        (rows["home"] == offsets["from"])
+        & (rows["receiver"] == offsets["to"])
+        & (rows["sent_ns"] >= offsets["begins"])
+        & (rows["sent_ns"] < offsets["ends"]),
+        "left",
+    ).withColumn(
+        "clock_ns", sql.col("offset_ns") + (sql.col("drift") * (sql.col("sent_ns") - sql.col("zero"))).cast("bigint")
+    )
+    return joined.select(
+        *COLUMNS,
+        sql.when(sql.col("sent_ns").isNull() | sql.col("receiver").isNull(), sql.lit(None))
+        .when(sql.col("arrived_ns").isNotNull(), sql.lit(False))
+        .when(running, sql.lit(True))
+        .alias("lost"),
+        (sql.col("arrived_ns") - sql.col("sent_ns") - sql.col("clock_ns")).alias("under_way_ns"),
+        "bound_ns",
+        interval_of(at, interval_ns).alias("interval"),
+    )

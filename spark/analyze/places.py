@@ -1,0 +1,135 @@
+"""Who the endpoints are, and at which capture point each of them lives.
+
+A capture point at an endpoint's own host sees all that the endpoint sends, at the moment it is sent: that is the
+endpoint's *home*. Losses and delays are measured from the sender's home to the receiver's. Where the recorder
+noted directions, they tell it. Otherwise home is where most of an endpoint's datagrams were seen; of points that saw
+(almost) the same, the one where answers to its data take the longest, as that is the full round trip, and where its
+own answers take the shortest, as they leave there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sql
+
+NEARLY_ALL = 0.98
+"""Share of the most datagrams that any point saw of an endpoint, from which a point may be its home: a capture may
+drop some, and a network that loses less does not tell the points apart."""
+
+EVER = 1 << 62  # nanoseconds since 1970: the year 2116
+
+
+@dataclass
+class Life:
+    """One life of an endpoint: where it sends from, and at each capture point the first and last time seen (ns)."""
+
+    sender: str
+    incarnation: int
+    name: str
+    address: tuple[str, int]
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    leaving: dict[str, int] = field(default_factory=dict)  # datagrams captured as going out, by point
+    interval_ms: int | None = None
+    home: str | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Its identity on the network."""
+        return self.sender, self.incarnation
+
+
+def find_lives(frames: DataFrame) -> list[Life]:
+    """All lives in a trace, in order of appearance; as many rows come to the driver as lives times points."""
+    rows = (
+        frames.groupBy("sender", "incarnation", "source", "source_port", "capture_point")
+        .agg(
+            sql.min("time_ns").alias("first"),
+            sql.max("time_ns").alias("last"),
+            sql.max("name").alias("name"),
+            sql.max("interval_ms").alias("interval_ms"),
+            sql.sum(sql.when(sql.col("direction") == "out", 1).otherwise(0)).alias("leaving"),
+        )
+        .collect()
+    )
+    lives: dict[tuple[str, int], Life] = {}
+    for row in sorted(rows, key=lambda row: (row["first"], row["capture_point"])):
+        key = row["sender"], row["incarnation"]
+        life = lives.setdefault(key, Life(*key, row["sender"], (row["source"], row["source_port"])))
+        life.name = row["name"] or life.name
+        life.interval_ms = row["interval_ms"] or life.interval_ms
+        first, last = life.seen.get(row["capture_point"], (row["first"], row["last"]))
+        life.seen[row["capture_point"]] = min(first, row["first"]), max(last, row["last"])
+        life.leaving[row["capture_point"]] = life.leaving.get(row["capture_point"], 0) + row["leaving"]
+    return list(lives.values())
+
+
+def find_homes(
+    lives: Iterable[Life], points: Sequence[str], coverage: Iterable[Row], answers: dict[tuple[str, str, str], float]
+) -> None:
+    """Set the home of each life.
+
+    `coverage` has for each life the datagrams that point number i saw as `seen_i`; `answers` the least time from data
+    to its acknowledgement by (sender, who acknowledged, point), without the time the receiver held it.
+    """
+    seen = {(row["sender"], row["incarnation"]): row for row in coverage}
+    for life in lives:
+        counts = {point: seen[life.key][f"seen_{number}"] or 0 for number, point in enumerate(points)}
+        leaving = {point: count for point, count in life.leaving.items() if count}
+        if leaving:
+            life.home = max(leaving, key=lambda point: (leaving[point], point))
+            continue
+        if len(points) == 1 and not _is_at(life.sender, points[0], answers):
+            continue
+        likely = [point for point in points if counts[point] >= NEARLY_ALL * max(counts.values())]
+        life.home = max(likely, key=lambda point: (_nearness(life.sender, point, answers), counts[point]))
+
+
+def _nearness(sender: str, point: str, answers: dict[tuple[str, str, str], float]) -> float:
+    """How much longer answers to an endpoint take at a point than its own answers do, in nanoseconds."""
+    to_it = [time for (owner, _, at), time in answers.items() if owner == sender and at == point]
+    by_it = [time for (_, acker, at), time in answers.items() if acker == sender and at == point]
+    return (min(to_it) if to_it else 0.0) - (min(by_it) if by_it else 0.0)
+
+
+def _is_at(sender: str, point: str, answers: dict[tuple[str, str, str], float]) -> bool:
+    """Whether an endpoint seems to live at the only point: its answers take no time there."""
+    by_it = [time for (_, acker, at), time in answers.items() if acker == sender and at == point]
+    to_it = [time for (owner, _, at), time in answers.items() if owner == sender and at == point]
+    others = [time for (_, acker, at), time in answers.items() if acker != sender and at == point]
+    if by_it and others:
+        return min(by_it) < min(others)
+    return bool(to_it) and not by_it
+
+
+def lives_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
+    """The lives for joins: (sender, incarnation, home), home as the number of a point, null if unknown."""
+    rows = [(*life.key, points.index(life.home) if life.home else None) for life in lives]
+    return session.createDataFrame(rows, "sender string, incarnation bigint, home int")
+
+
+def addresses_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
+    """Who has an address, and when: (point, begins, ends, owner, owner_incarnation, owner_home, address).
+
+    Mostly a life has an address of its own. Where several follow each other at one, each has it from its first
+    datagram on, by the clock of the capture point.
+    """
+    by_address: dict[tuple[str, int], list[Life]] = {}
+    for life in lives:
+        by_address.setdefault(life.address, []).append(life)
+    rows = []
+    for (host, port), holders in by_address.items():
+        for point in points:
+            begins = [life.seen.get(point, min(life.seen.values()))[0] for life in holders]
+            begins[0] = 0
+            for life, begin, end in zip(holders, begins, [*begins[1:], EVER], strict=True):
+                home = points.index(life.home) if life.home else None
+                rows.append((point, host, port, begin, end, *life.key, home))
+    table = session.createDataFrame(
+        rows,
+        "point string, host string, port int, begins bigint, ends bigint, owner string, owner_incarnation bigint, "
+        "owner_home int",
+    )
+    return table.select("*", sql.xxhash64("host", "port").alias("address")).drop("host", "port")
