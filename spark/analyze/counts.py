@@ -1,0 +1,155 @@
+"""Sums and percentiles over deliveries: what can be added up over intervals, files and micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sql
+
+from spark.measures.sketch import LOG_GAMMA
+from spark.schema import DATA_KINDS
+
+SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+FRAME = ("sender", "incarnation", "channel", "sequence")
+"""The name of a frame of a stream, whatever the attempt and the path."""
+
+
+def counted() -> list[Column]:
+    """The sums over deliveries that all tables of losses have.
+
+    `sent` and `arrived` count datagrams of which both is known, `lost` those that left and did not arrive (one-way
+    loss, RFC 7680; a resend is a datagram of its own), `duplicates` the further copies of what arrived (RFC 5560),
+    `resends` the attempts after the first. `unobserved` left while nobody captured at the receiver's.
+    """
+    known = sql.col("lost").isNotNull()
+    return [
+        sql.count_if(known).alias("sent"),
+        sql.count_if(known & ~sql.col("lost")).alias("arrived"),
+        sql.count_if("lost").alias("lost"),
+        sql.coalesce(sql.sum(sql.greatest(sql.col("copies") - 1, sql.lit(0))), sql.lit(0)).alias("duplicates"),
+        sql.count_if(sql.col("attempt") > 0).alias("resends"),
+        sql.count_if(~known).alias("unobserved"),
+        sql.count_if(sql.col("copies") > 0).alias("seen"),
+        sql.sum(sql.col("size").cast("bigint")).alias("bytes"),
+    ]
+
+
+def pairs(rows: DataFrame) -> DataFrame:
+    """Per sender, receiver and interval: `counted`."""
+    return rows.groupBy("sender", "incarnation", "receiver", "interval").agg(*counted())
+
+
+def streams(rows: DataFrame) -> DataFrame:
+    """Per stream (a channel of a sender's life) and receiver: `counted`, and from when until when it was seen.
+
+    `channel` is null for what has none: acknowledgements, discovery, best effort.
+    """
+    at = sql.coalesce("sent_ns", "arrived_ns")
+    times = [sql.min(at).alias("first_ns"), sql.max(at).alias("last_ns")]
+    kind = sql.when(sql.col("kind").isin(*DATA_KINDS), "data").otherwise(sql.col("kind")).alias("kind")
+    return rows.groupBy("sender", "incarnation", "receiver", kind, "channel").agg(*counted(), *times)
+
+
+def frames_repaired(rows: DataFrame) -> DataFrame:
+    """Frames of streams that were sent more than once to a receiver, one row for each.
+
+    `needed` tells whether the resends were: no copy had arrived of the attempts before the last one that arrived; null
+    if that was not observed. `repair_ns` is the time from the first transmission to the first arrival (in the
+    sender's clock, as the one-way delay) if the first attempt did not arrive, null if unknown. `interval` is that of
+    the first transmission.
+    """
+    arrival = sql.min(sql.when(sql.col("under_way_ns").isNotNull(), sql.col("sent_ns") + sql.col("under_way_ns")))
+    return (
+        rows.where(sql.col("kind").isin(*DATA_KINDS) & sql.col("sent_ns").isNotNull())
+        .groupBy(*FRAME, "receiver")
+        .agg(
+            sql.count("*").alias("transmissions"),
+            sql.max("attempt").alias("attempts"),
+            sql.min("sent_ns").alias("first_ns"),
+            sql.count_if(sql.col("copies") > 0).alias("arrivals"),
+            sql.count_if("lost").alias("losses"),
+            sql.min(sql.when(sql.col("copies") > 0, sql.col("attempt"))).alias("arrived_attempt"),
+            arrival.alias("arrival_ns"),
+            sql.min("interval").alias("interval"),
+        )
+        .where("transmissions > 1 and attempts > 0")
+        .select(
+            *FRAME, "receiver", "transmissions", "arrivals", "interval",
+            (sql.col("transmissions") - 1).alias("resends"),
+            sql.when(sql.col("receiver").isNotNull(), sql.greatest(sql.col("arrivals") - 1, sql.lit(0))).alias("spare"),
+            sql.when(sql.col("arrived_attempt") > 0, sql.col("arrival_ns") - sql.col("first_ns")).alias("repair_ns"),
+        )
+    )  # fmt: skip
+
+
+def repairs(frames: DataFrame) -> DataFrame:
+    """Per sender, receiver and interval: frames sent again, their resends, how many of them were not needed.
+
+    `spare` counts resends of what had arrived already: the acknowledgement was lost or late; `unrepaired` frames of
+    which no attempt arrived in the trace.
+    """
+    return frames.groupBy("sender", "incarnation", "receiver", "interval").agg(
+        sql.count("*").alias("frames"),
+        sql.sum("resends").alias("resends"),
+        sql.sum("spare").alias("spare"),
+        sql.count_if(sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0)).alias("unrepaired"),
+    )
+
+
+def reassemblies(rows: DataFrame) -> DataFrame:
+    """Messages in fragments, as they came together at a receiver: from the first to the last fragment needed.
+
+    A message is named by its channel and the sequence of its first fragment; `reassembly_ns` is null until every
+    fragment came. Attempts do not matter, only when a fragment first arrived.
+    """
+    parts = rows.where("fragment_index is not null and receiver is not null and arrived_ns is not null")
+    first = parts.withColumn("message", sql.col("sequence") - sql.col("fragment_index"))
+    key = ["sender", "incarnation", "kind", "channel", "message", "receiver"]
+    each = first.groupBy(*key, "fragment_index").agg(
+        sql.min("arrived_ns").alias("arrived_ns"),
+        sql.max("fragments").alias("fragments"),
+        sql.min("interval").alias("interval"),
+    )
+    whole = each.groupBy(*key).agg(
+        sql.count("*").alias("had"),
+        sql.max("fragments").alias("fragments"),
+        (sql.max("arrived_ns") - sql.min("arrived_ns")).alias("took_ns"),
+        sql.min("interval").alias("interval"),
+    )
+    complete = sql.col("had") == sql.col("fragments")
+    return whole.select(*key, "interval", "fragments", sql.when(complete, sql.col("took_ns")).alias("reassembly_ns"))
+
+
+def histogram(samples: DataFrame) -> DataFrame:
+    """Samples (measure, sender, receiver, interval, value_ns) as counts in the buckets of `spark.measures.sketch`."""
+    bucket = sql.ceil(sql.log(sql.greatest(sql.col("value_ns"), sql.lit(1))) / LOG_GAMMA)
+    key = ("measure", "sender", "receiver", "interval")
+    return samples.groupBy(*key, bucket.cast("int").alias("bucket")).agg(
+        sql.count("*").alias("count"), sql.min("value_ns").alias("least_ns"), sql.max("value_ns").alias("most_ns")
+    )
+
+
+def percentiles(buckets: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Percentiles of a histogram by `key`, in nanoseconds, with `count`, `least_ns` and `most_ns`, which are exact."""
+    merged = buckets.groupBy(*key, "bucket").agg(
+        sql.sum("count").alias("count"), sql.min("least_ns").alias("least_ns"), sql.max("most_ns").alias("most_ns")
+    )
+    upto = sql.sum("count").over(Window.partitionBy(*key).orderBy("bucket"))
+    total = sql.sum("count").over(Window.partitionBy(*key))
+    ranked = merged.withColumn("upto", upto).withColumn("total", total)
+    middle = 2 / (1 + sql.exp(sql.lit(LOG_GAMMA)))
+    return ranked.groupBy(*key).agg(
+        sql.sum("count").alias("count"),
+        sql.min("least_ns").alias("least_ns"),
+        *[
+            (middle * sql.exp(LOG_GAMMA * sql.min(sql.when(reached(share), sql.col("bucket"))))).alias(f"{name}_ns")
+            for name, share in SHARES.items()
+        ],
+        sql.max("most_ns").alias("most_ns"),
+    )
+
+
+def reached(share: float) -> Column:
+    """Whether so large a share of all counted values is in this bucket or below."""
+    return sql.col("upto") >= sql.greatest(sql.lit(1), sql.ceil(sql.lit(share) * sql.col("total") - 1e-9))

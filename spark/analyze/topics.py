@@ -1,0 +1,73 @@
+"""What was published: messages and bytes by topic, and how late joiners caught up with the retained values."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from spark.analyze.datagrams import interval_of
+
+REPLAYED = 2  # `retain` of a value that is told to a late joiner (docs/wire-format.md)
+CATCH_UP_NS = 10 * 10**9
+"""Replays later than this after a newcomer's first datagram answer a later subscription."""
+
+
+def _bundles(frames: DataFrame) -> DataFrame:
+    """Groups of messages, one row each. Only first attempts, at the first capture point that has them."""
+    whole = frames.where("topics is not null and coalesce(attempt, 0) = 0")
+    columns = ["sender", "incarnation", "capture_point", "counter", "time_ns", "destination", "destination_port"]
+    return whole.select(*columns, sql.inline("topics"))
+
+
+def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame:
+    """Per publisher, topic and interval: messages, bytes of payload, datagrams that carry them.
+
+    `vantage` (sender, incarnation, point) says at which point each publisher is counted. A message in several
+    fragments is counted where its first one holds the index; one sent to several receivers by unicast, once each.
+    """
+    bundles = _bundles(frames.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point"))
+    live = bundles.where(f"retain <> {REPLAYED}").withColumn("interval", interval_of(sql.col("time_ns"), interval_ns))
+    return live.groupBy("sender", "incarnation", "topic", "interval").agg(
+        sql.sum("count").alias("messages"),
+        sql.sum("bytes").alias("bytes"),
+        sql.count("*").alias("bundles"),
+        sql.max("sequence").alias("latest_sequence"),
+    )
+
+
+def late_joiners(frames: DataFrame, vantage: DataFrame, addresses: DataFrame) -> DataFrame:
+    """How long newcomers took to get the retained values, by newcomer and publisher.
+
+    (sender, newcomer, newcomer_incarnation, values, bytes, first_ns, caught_up_ns): `caught_up_ns` from the newcomer's
+    first datagram to the last first attempt of a replayed value to it, both as seen where the publisher is.
+    """
+    here = frames.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point")
+    replays = (
+        _bundles(here)
+        .where(f"retain = {REPLAYED}")
+        .withColumn("address", sql.xxhash64("destination", "destination_port"))
+        .withColumnRenamed("capture_point", "point")
+        .join(sql.broadcast(addresses), ["point", "address"])
+        .where("time_ns >= begins and time_ns < ends")
+    )
+    arrivals = frames.groupBy(
+        sql.col("capture_point").alias("point"),
+        sql.col("sender").alias("owner"),
+        sql.col("incarnation").alias("owner_incarnation"),
+    ).agg(sql.min("time_ns").alias("appeared_ns"))
+    return (
+        replays.join(arrivals, ["point", "owner", "owner_incarnation"])
+        .where(f"time_ns - appeared_ns between 0 and {CATCH_UP_NS}")
+        .groupBy(
+            "sender",
+            "incarnation",
+            sql.col("owner").alias("newcomer"),
+            sql.col("owner_incarnation").alias("newcomer_incarnation"),
+        )
+        .agg(
+            sql.sum("count").alias("values"),
+            sql.sum("bytes").alias("bytes"),
+            sql.min("appeared_ns").alias("first_ns"),
+            (sql.max("time_ns") - sql.min("appeared_ns")).alias("caught_up_ns"),
+        )
+    )
