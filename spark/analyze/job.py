@@ -86,7 +86,12 @@ def analyze(frames: DataFrame, interval: float | None = None) -> Analysis:
     relations = find_relations(expected, (start, end))
     rows = observed(expected, offsets_table(spark, relations), spans, interval_ns)
     kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
-    tables = _tables(kept[0], kept[3], kept[2], _vantage(spark, lives, points), lives, points, interval_ns)
+    vantage = _vantage(spark, lives, points)
+    kept += [
+        table.persist(StorageLevel.MEMORY_AND_DISK)
+        for table in _intermediate(kept[3], kept[2], vantage, points, interval_ns)
+    ]
+    tables = _tables(kept, vantage, lives, points, interval_ns)
     return Analysis(start, end, interval_ns, points, lives, relations, tables, kept)
 
 
@@ -117,18 +122,19 @@ def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) 
     return spark.createDataFrame(rows, "sender string, incarnation bigint, point string")
 
 
-def _tables(
-    frames: DataFrame,
-    rows: DataFrame,
-    trips: DataFrame,
-    vantage: DataFrame,
-    lives: Sequence[Life],
-    points: Sequence[str],
-    interval_ns: int,
-) -> dict[str, DataFrame]:
+def _intermediate(
+    rows: DataFrame, trips: DataFrame, vantage: DataFrame, points: Sequence[str], interval_ns: int
+) -> list[DataFrame]:
+    """What several tables are drawn from: frames sent again, messages in fragments, all times in buckets."""
     repaired = counts.frames_repaired(rows)
     whole = counts.reassemblies(rows)
-    buckets = counts.histogram(_samples(rows, trips, vantage, repaired, whole, points, interval_ns))
+    return [repaired, whole, counts.histogram(_samples(rows, trips, vantage, repaired, whole, points, interval_ns))]
+
+
+def _tables(
+    kept: Sequence[DataFrame], vantage: DataFrame, lives: Sequence[Life], points: Sequence[str], interval_ns: int
+) -> dict[str, DataFrame]:
+    frames, _, _, rows, repaired, whole, buckets = kept
     addresses = addresses_table(frames.sparkSession, lives, points)
     return {
         "deliveries": rows,

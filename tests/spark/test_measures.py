@@ -88,7 +88,7 @@ Clock = Callable[[np.ndarray], np.ndarray]
 
 
 def two_ways(seed: int, clock: Clock, least: tuple[int, int]) -> tuple[Hull, Hull]:
-    """A minute's raw delays, hull by hull: `clock(times)` is the second clock's offset, `least` the least ways in ns."""
+    """A minute's raw delays, hull by hull: `clock(times)` is the second clock's offset, `least` the least ways (ns)."""
     luck = np.random.default_rng(seed)
     hulls = []
     for sign, way in zip((1, -1), least, strict=True):

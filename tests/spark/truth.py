@@ -50,12 +50,20 @@ class Taps:
     """
 
     def __init__(self, world: World, hosts: dict[str, Host], clocks: dict[str, Clock]) -> None:
-        self.captured: dict[str, list[Frame]] = {name: [] for name in hosts}
-        self._names = {host.address: name for name, host in hosts.items()}
-        self._clocks = clocks
+        self.captured: dict[str, list[Frame]] = {}
+        self._names: dict[Address, str] = {}
+        self._clocks: dict[str, Clock] = {}
+        for name, host in hosts.items():
+            self.add(name, host, clocks[name])
         self._leaving: set[tuple[float, bytes]] = set()
         self._crossings: dict[tuple[str, str, bytes], list[Crossing]] = {}
         world.network.observer = self._observe
+
+    def add(self, name: str, host: Host, clock: Clock) -> None:
+        """Capture at one more host."""
+        self.captured[name] = []
+        self._names[host.address] = name
+        self._clocks[name] = clock
 
     def _observe(self, crossing: Crossing) -> None:
         source, receiver = self._names[crossing.source], self._names.get(crossing.receiver)

@@ -1,0 +1,231 @@
+"""Every figure of an analysis beside what the simulator knows to be true."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.analyze.job import Analysis, analyze, error_of
+from spark.convert import frames
+from tests.spark.scenario import CLOCKS, END, MESSAGES, Scenario
+from tests.spark.truth import Fate
+
+NS = 10**9
+Row = dict[str, Any]
+
+
+class Found(NamedTuple):
+    """An analysis beside the truth; `tables` with endpoints and points by name."""
+
+    truth: Scenario
+    analysis: Analysis
+    tables: dict[str, list[Row]]
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
+    truth = Scenario()
+    directory = tmp_path_factory.mktemp("captures")
+    truth.taps.write(directory)
+    analysis = analyze(frames(spark, [str(directory)], None), interval=3600)
+    names = {life.sender: life.name for life in analysis.lives}
+    tables = {}
+    for name, table in analysis.tables.items():
+        tables[name] = table.toArrow().to_pylist()
+        for row in tables[name]:
+            for column in ("sender", "receiver", "newcomer"):
+                value = row.get(column)
+                row[column] = analysis.points[value] if isinstance(value, int) else names.get(value, value)
+    yield Found(truth, analysis, tables)
+    analysis.close()
+
+
+def pairs(found: Found) -> Iterator[tuple[str, str, list[Fate]]]:
+    for source in CLOCKS:
+        for receiver in CLOCKS:
+            sent = found.truth.between(source, receiver)
+            if sent:
+                yield source, receiver, sent
+
+
+def test_every_endpoint_is_found_at_home(found: Found) -> None:
+    assert {life.name: life.home for life in found.analysis.lives} == {name: name for name in CLOCKS}
+
+
+def test_loss_and_duplicates_are_exact_for_each_pair(found: Found) -> None:
+    told = {(row["sender"], row["receiver"]): row for row in found.tables["pairs"] if row["receiver"]}
+    names = ("sent", "arrived", "lost", "duplicates")
+    truth = {}
+    for source, receiver, sent in pairs(found):
+        arrived = sum(bool(fate.arrived_at) for fate in sent)
+        copies = sum(len(fate.arrived_at) for fate in sent)
+        truth[source, receiver] = (len(sent), arrived, len(sent) - arrived, copies - arrived)
+    assert {pair: tuple(row[name] for name in names) for pair, row in told.items()} == truth
+    assert {row["sender"] for row in told.values() if row["unobserved"]} == {"a", "b", "c"}  # before d was there
+    assert sum(lost for _, _, lost, _ in truth.values()) > 300
+
+
+def test_loss_is_exact_for_each_stream(found: Found) -> None:
+    truth: Counter[tuple[str, str, int, bool]] = Counter()
+    for source, receiver, sent in pairs(found):
+        for fate in sent:
+            kind, *entry = found.truth.entry(fate)
+            if kind in ("data", "group"):
+                truth[source, receiver, entry[-2], bool(fate.arrived_at)] += 1
+    told: Counter[tuple[str, str, int, bool]] = Counter()
+    for row in found.tables["streams"]:
+        if row["kind"] == "data":
+            told[row["sender"], row["receiver"], row["channel"], True] += row["arrived"]
+            told[row["sender"], row["receiver"], row["channel"], False] += row["lost"]
+    assert +told == truth
+
+
+def test_the_pattern_of_losses_is_exact(found: Found) -> None:
+    told = {(row["sender"], row["receiver"]): row for row in found.tables["rhythm"]}
+    for source, receiver, sent in pairs(found):
+        runs = "".join(".X"[not fate.arrived_at] for fate in sent).replace(".", " ").split()
+        row = told[source, receiver]
+        assert (row["loss_periods"], row["longest_loss"]) == (len(runs), max(map(len, runs), default=0))
+
+
+def test_reordering_and_jitter_are_those_of_the_true_arrivals(found: Found) -> None:
+    told = {(row["sender"], row["receiver"]): row for row in found.tables["rhythm"]}
+    for source, receiver, sent in pairs(found):
+        came = sorted((fate.arrived_at[0], number, fate.sent_at) for number, fate in enumerate(sent) if fate.arrived_at)
+        highest = np.maximum.accumulate([number for _, number, _ in came]) if came else []
+        late = sum(number < high for (_, number, _), high in zip(came, highest, strict=True))
+        row = told[source, receiver]
+        assert row["reordered"] == late
+        under_way = np.array([arrived - left for arrived, _, left in came])
+        assert row["jitter_total_ns"] / NS == pytest.approx(np.abs(np.diff(under_way)).sum(), rel=0.01, abs=2e-3)
+
+
+def test_each_one_way_delay_is_within_the_stated_bound(found: Found) -> None:
+    truth = {
+        (source, found.truth.counter(fate), receiver): fate.arrived_at[0] - fate.sent_at
+        for source, receiver, sent in pairs(found)
+        for fate in sent
+        if fate.arrived_at
+    }
+    rows = [row for row in found.tables["deliveries"] if row["under_way_ns"] is not None]
+    assert len(rows) == len(truth)
+    for row in rows:
+        error = row["under_way_ns"] - truth[row["sender"], row["counter"], row["receiver"]] * NS
+        assert abs(error) <= row["bound_ns"]
+
+
+def test_offset_and_drift_of_each_clock_are_within_their_bounds(found: Found) -> None:
+    assert len(found.analysis.relations) == 6
+    for (first, second), (relation,) in found.analysis.relations.items():
+        one, other = (found.analysis.points[number] for number in (first, second))
+        for time in (2.0, 12.0, END - 1):
+            truth = found.truth.taps.stamp(other, time) - found.truth.taps.stamp(one, time)
+            assert relation.bound is not None
+            assert abs(relation.at(found.truth.taps.stamp(one, time)) - truth) <= relation.bound + 1
+        drift = (1 + CLOCKS[other][1]) / (1 + CLOCKS[one][1]) - 1
+        assert relation.drift_bound is not None
+        assert abs(relation.drift - drift) <= relation.drift_bound
+        assert (error_of([relation]) or 0) < 3e6  # the least round trips are 2 to 4 ms
+
+
+def true_round_trips(found: Found, owner: str, acker: str) -> list[float]:
+    """The way there of the newest acknowledged frame and the way back of the first acknowledgement of it."""
+    there: dict[tuple[int, int], float] = {}
+    again: set[tuple[int, int]] = set()
+    for fate in sorted(found.truth.fates, key=lambda fate: fate.sent_at):
+        kind, *entry = found.truth.entry(fate)
+        if fate.source == owner and kind in ("data", "group"):
+            if entry[0]:
+                again.add((entry[-2], entry[-1]))
+            elif fate.receiver == acker and fate.arrived_at:
+                there[entry[-2], entry[-1]] = fate.arrived_at[0] - fate.sent_at
+    answers: dict[tuple[int, int], tuple[float, float]] = {}
+    for fate in found.truth.between(acker, owner):
+        kind, *entry = found.truth.entry(fate)
+        if kind == "ack" and fate.arrived_at and entry[0] < 99_999:
+            ranges = [int(number) for number in fate.data.partition(b"\n")[2].strip(b"[]").split(b",") if number]
+            newest = entry[2], entry[3] + (ranges[-1] if ranges else 0) - 1
+            answer = fate.arrived_at[0], fate.arrived_at[0] - fate.sent_at
+            answers[newest] = min(answers.get(newest, answer), answer)
+    return [there[frame] + back for frame, (_, back) in answers.items() if frame in there and frame not in again]
+
+
+@pytest.mark.parametrize("acker", ["b", "c"])
+def test_round_trips_are_within_a_percent(found: Found, acker: str) -> None:
+    (told,) = [
+        row
+        for row in found.tables["latencies"]
+        if (row["measure"], row["sender"], row["receiver"]) == ("round trip", "a", acker)
+    ]
+    truth = np.sort(true_round_trips(found, "a", acker)) * NS
+    assert told["count"] == len(truth) > 200
+    assert (told["least_ns"], told["most_ns"]) == pytest.approx((truth[0], truth[-1]), rel=0.01)
+    for name, share in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99)):
+        assert told[name] == pytest.approx(truth[int(np.ceil(share * len(truth))) - 1], rel=0.01)
+
+
+def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
+    sent: dict[tuple[str, str, int, int], list[Fate]] = {}
+    for fate in sorted(found.truth.fates, key=lambda fate: fate.sent_at):
+        kind, *entry = found.truth.entry(fate)
+        if kind in ("data", "group"):
+            sent.setdefault((fate.source, fate.receiver, entry[-2], entry[-1]), []).append(fate)
+    again = {frame: fates for frame, fates in sent.items() if len(fates) > 1}
+    told: Counter[str] = Counter()
+    for row in found.tables["repairs"]:
+        told.update({name: row[name] for name in ("frames", "resends", "spare", "unrepaired")})
+    arrivals = [sum(bool(fate.arrived_at) for fate in fates) for fates in again.values()]
+    assert told == +Counter(
+        frames=len(again),
+        resends=sum(len(fates) - 1 for fates in again.values()),
+        spare=sum(max(0, count - 1) for count in arrivals),
+        unrepaired=arrivals.count(0),
+    )
+    took = [
+        min(fate.arrived_at[0] for fate in fates if fate.arrived_at) - fates[0].sent_at
+        for fates in again.values()
+        if any(fate.arrived_at for fate in fates) and not fates[0].arrived_at
+    ]
+    rows = [row for row in found.tables["latencies"] if row["measure"] == "repair"]
+    assert sum(row["count"] for row in rows) == pytest.approx(len(took), abs=2)  # one may have overtaken a resend
+    assert max(row["most_ns"] for row in rows) == pytest.approx(max(took) * NS, abs=3e6)
+
+
+def test_messages_in_fragments_come_together_when_they_did(found: Found) -> None:
+    rows = {(row["sender"], row["receiver"]): row for row in found.tables["reassemblies"]}
+    assert rows["a", "b"]["messages"] == rows["a", "b"]["complete"] == MESSAGES // 5
+    firsts: dict[int, dict[int, float]] = {}
+    for fate in found.truth.between("a", "b"):
+        header = found.truth.headers[fate.data]
+        if "fragment" in header and fate.arrived_at:
+            parts = firsts.setdefault(header["transport"][-1] - header["fragment"][3], {})
+            index = header["fragment"][3]
+            parts[index] = min(parts.get(index, fate.arrived_at[0]), fate.arrived_at[0])
+    took = max(max(parts.values()) - min(parts.values()) for parts in firsts.values())
+    (told,) = [row for row in found.tables["latencies"] if row["measure"] == "reassembly" and row["receiver"] == "b"]
+    assert told["most_ns"] == pytest.approx(took * NS, rel=0.001)
+
+
+def test_messages_and_bytes_of_each_topic_are_exact(found: Found) -> None:
+    told = {row["topic"]: row for row in found.tables["topics"]}
+    assert (told["t/x"]["messages"], told["t/x"]["bytes"]) == (MESSAGES, sum(len(str(n)) for n in range(MESSAGES)))
+    assert sum(told[f"u/{number}"]["bytes"] for number in range(3)) == 9000 * MESSAGES // 5
+
+
+def test_a_late_joiner_caught_up_when_the_last_retained_value_had_been_sent(found: Found) -> None:
+    (row,) = found.tables["late_joiners"]
+    assert (row["sender"], row["newcomer"], row["values"]) == ("a", "d", 3)
+    appeared = min(fate.arrived_at[0] for fate in found.truth.between("d", "a") if fate.arrived_at)
+    told = max(fate.sent_at for fate in found.truth.between("a", "d") if b'"retain":2' in fate.data)
+    assert row["caught_up_ns"] == pytest.approx((told - appeared) * NS, abs=1000)
+
+
+def test_who_was_given_up_although_alive_is_told(found: Found) -> None:
+    expired = {(row["point"], row["sender"]) for row in found.tables["silences"] if row["expired"]}
+    assert expired == {("c", "a"), ("c", "b"), ("c", "d"), ("a", "c"), ("b", "c"), ("d", "c")}
+    assert found.truth.removed["a expired"] == found.truth.removed["b expired"] == 1
