@@ -46,7 +46,7 @@ def round_trips(frames: DataFrame, addresses: DataFrame) -> DataFrame:
 def _acknowledgements(frames: DataFrame, addresses: DataFrame) -> DataFrame:
     """For each newest acknowledged frame and who acknowledged it, the first time that was seen."""
     newest = sql.coalesce(sql.get("ack_ranges", sql.size("ack_ranges") - 1), sql.col("ack_next")) - 1
-    acks = frames.where(f"ack_channel > 0 and ack_next > 0 and ack_held_us < {LONGEST_HELD_US}").select(
+    acks = frames.where(f"ack_channel > 0 and ack_held_us < {LONGEST_HELD_US}").select(
         sql.col("capture_point").alias("point"),
         sql.xxhash64("destination", "destination_port").alias("address"),
         sql.col("sender").alias("acker"),
@@ -55,7 +55,9 @@ def _acknowledgements(frames: DataFrame, addresses: DataFrame) -> DataFrame:
         "time_ns",
         "ack_held_us",
     )
-    of_owner = acks.join(sql.broadcast(addresses), ["point", "address"]).where("time_ns >= begins and time_ns < ends")
+    of_owner = acks.join(sql.broadcast(addresses), ["point", "address"]).where(
+        "time_ns >= begins and time_ns < ends and sequence >= 0"
+    )
     return (
         of_owner.groupBy("point", "owner", "owner_incarnation", "channel", "sequence", "acker")
         .agg(sql.min(sql.struct("time_ns", "ack_held_us")).alias("first"))

@@ -13,10 +13,9 @@ CATCH_UP_NS = 10 * 10**9
 
 
 def _bundles(frames: DataFrame) -> DataFrame:
-    """Groups of messages, one row each. Only first attempts, at the first capture point that has them."""
-    whole = frames.where("topics is not null and coalesce(attempt, 0) = 0")
-    columns = ["sender", "incarnation", "capture_point", "counter", "time_ns", "destination", "destination_port"]
-    return whole.select(*columns, sql.inline("topics"))
+    """Groups of messages, one row each."""
+    columns = ["sender", "incarnation", "capture_point", "attempt", "time_ns", "destination", "destination_port"]
+    return frames.where("topics is not null").select(*columns, sql.inline("topics"))
 
 
 def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame:
@@ -26,7 +25,9 @@ def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame
     fragments is counted where its first one holds the index; one sent to several receivers by unicast, once each.
     """
     bundles = _bundles(frames.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point"))
-    live = bundles.where(f"retain <> {REPLAYED}").withColumn("interval", interval_of(sql.col("time_ns"), interval_ns))
+    live = bundles.where(f"retain <> {REPLAYED} and coalesce(attempt, 0) = 0").withColumn(
+        "interval", interval_of(sql.col("time_ns"), interval_ns)
+    )
     return live.groupBy("sender", "incarnation", "topic", "interval").agg(
         sql.sum("count").alias("messages"),
         sql.sum("bytes").alias("bytes"),
@@ -38,8 +39,9 @@ def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame
 def late_joiners(frames: DataFrame, vantage: DataFrame, addresses: DataFrame) -> DataFrame:
     """How long newcomers took to get the retained values, by newcomer and publisher.
 
-    (sender, newcomer, newcomer_incarnation, values, bytes, first_ns, caught_up_ns): `caught_up_ns` from the newcomer's
-    first datagram to the last first attempt of a replayed value to it, both as seen where the publisher is.
+    (sender, newcomer, newcomer_incarnation, values, first_ns, caught_up_ns): `caught_up_ns` from the newcomer's first
+    datagram to the last time that a value was told to it, resends included, both as seen where the publisher is (of a
+    value in fragments, the first of them). `values` counts each topic's once.
     """
     here = frames.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point")
     replays = (
@@ -65,8 +67,7 @@ def late_joiners(frames: DataFrame, vantage: DataFrame, addresses: DataFrame) ->
             sql.col("owner_incarnation").alias("newcomer_incarnation"),
         )
         .agg(
-            sql.sum("count").alias("values"),
-            sql.sum("bytes").alias("bytes"),
+            sql.count_distinct("topic", "sequence").alias("values"),
             sql.min("appeared_ns").alias("first_ns"),
             (sql.max("time_ns") - sql.min("appeared_ns")).alias("caught_up_ns"),
         )

@@ -1,0 +1,105 @@
+"""`python -m spark.analyze trace.pcapng --output report/`: what was lost, what was late, and why.
+
+Writes `report.html`, which needs nothing else, `analysis.json` and a Parquet file for each table, and tells the
+verdict on the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark.analyze.job import NothingFoundError, analyze
+from spark.analyze.result import Result, collect, write_tables
+from spark.analyze.verdict import duration, pair_totals, percent, verdict
+from spark.convert import frames
+from spark.java import NoJavaError
+from spark.read import CaptureError, captures
+from spark.report import page
+from spark.session import session
+
+MOST_PAIRS = 12  # on the terminal
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(prog="python -m spark.analyze", description="Analyse captures of glue's traffic.")
+    made.add_argument(
+        "captures", nargs="+", help="pcap or pcapng files, directories or patterns, or frames/ of convert"
+    )
+    made.add_argument(
+        "--output", required=True, metavar="DIRECTORY", help="gets report.html, analysis.json and tables/"
+    )
+    made.add_argument("--interval", type=float, metavar="SECONDS", help="length of intervals (default: by the trace)")
+    made.add_argument("--deliveries", action="store_true", help="write deliveries too: a row for each datagram")
+    made.add_argument("--capture-point", metavar="NAME", help="for files that name none (default: the file's name)")
+    made.add_argument("--master", metavar="URL", help="Spark's master (default: this machine, or that of spark-submit)")
+    return made
+
+
+def read(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -> DataFrame:
+    """The frames of captures, or those that `spark.convert` wrote. Raises CaptureError."""
+    if all((Path(path) / "_SUCCESS").exists() for path in paths):
+        return spark.read.parquet(*paths)
+    captures(paths)
+    return frames(spark, paths, capture_point)
+
+
+def summary(result: Result) -> list[str]:
+    """The verdict and the pairs, in lines for a terminal."""
+    lines = [f"{finding.level:>4}  {finding.text}" for finding in verdict(result)]
+    totals = pair_totals(result)
+    times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "one way"}
+    lines += [
+        "",
+        f"{'sender':>16} {'receiver':>16} {'sent':>10} {'lost':>8} {'':>7} {'doubled':>8} {'one way, p50':>13}",
+    ]
+    for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["sent"])[:MOST_PAIRS]:
+        share = percent(counter["lost"] / counter["sent"]) if counter["sent"] else ""
+        way = duration(times[sender, receiver]["p50_ns"]) if (sender, receiver) in times else ""
+        row = f"{sender:>16} {receiver:>16} {counter['sent']:>10,} {counter['lost']:>8,} {share:>7}"
+        lines.append(f"{row} {counter['duplicates']:>8,} {way:>13}")
+    return lines
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> Result:
+    """Analyse and write everything; returns the analysis."""
+    output = Path(arguments.output)
+    analysis = analyze(read(spark, arguments.captures, arguments.capture_point), arguments.interval)
+    try:
+        result = collect(analysis)
+        write_tables(result, output)
+        if arguments.deliveries:
+            analysis.tables["deliveries"].write.mode("overwrite").parquet(str(output / "tables" / "deliveries.parquet"))
+    finally:
+        analysis.close()
+    (output / "report.html").write_text(page(result), "utf-8")
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        spark = session("glue analyze", arguments.master)
+    except NoJavaError as error:
+        print(f"spark.analyze: {error}", file=sys.stderr)
+        return 2
+    try:
+        print("\n".join(summary(run(spark, arguments))))
+        print(f"\nthe report: {Path(arguments.output) / 'report.html'}")
+    except (CaptureError, NothingFoundError, OSError, PySparkException) as error:
+        print(f"spark.analyze: {error}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""An analysis as plain data, with endpoints by name: what the report, the JSON and the terminal are made of.
+
+Everything is JSON: dictionaries, lists, numbers and strings; times are nanoseconds since 1970 by the clock of the
+sender's capture point, other durations nanoseconds too.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark.analyze.job import Analysis
+
+Row = dict[str, Any]
+Result = dict[str, Any]
+
+LARGE = ("deliveries",)
+"""Tables with a row for each datagram: only written as Parquet, by Spark's executors, where asked for."""
+
+MOST_ROWS = 200_000
+"""Rows of a table that come to the driver: 50 endpoints' 2,450 pairs in 80 intervals. The rest is told as left out."""
+
+
+def collect(analysis: Analysis) -> Result:
+    """Compute all tables but the large ones."""
+    names = _names(analysis)
+    result: Result = {
+        "trace": {
+            "start_ns": analysis.start_ns,
+            "end_ns": analysis.end_ns,
+            "interval_ns": analysis.interval_ns,
+            "points": analysis.points,
+            "left_out": [],
+        },
+        "endpoints": _endpoints(analysis, names),
+        "clocks": _clocks(analysis),
+    }
+    receivers = {point: _at(analysis, names, point) for point in analysis.points}
+    for name, table in analysis.tables.items():
+        if name in LARGE:
+            continue
+        rows = table.limit(MOST_ROWS + 1).toArrow()
+        if len(rows) > MOST_ROWS:
+            result["trace"]["left_out"].append(name)
+        columns = rows.column_names
+        result[name] = [
+            _readable(row, names, receivers, analysis.points) for row in rows.slice(0, MOST_ROWS).to_pylist()
+        ]
+        result[name].sort(key=lambda row, columns=columns: [_order(row[column]) for column in columns])
+    return result
+
+
+def _order(value: Any) -> tuple[bool, str, float]:
+    """Makes anything comparable, nulls first."""
+    is_number = isinstance(value, int | float)
+    return value is not None, "" if is_number else str(value), float(value) if is_number else 0.0
+
+
+def _names(analysis: Analysis) -> dict[str, str]:
+    """Names of endpoints; two of one name keep their ids."""
+    names = {life.sender: life.name for life in analysis.lives}
+    taken = list(names.values())
+    return {sender: name if taken.count(name) == 1 else sender for sender, name in names.items()}
+
+
+def _at(analysis: Analysis, names: dict[str, str], point: str) -> str:
+    """What a capture point is called as a receiver: by the one endpoint that lives there, else by its own name."""
+    living = {life.sender for life in analysis.lives if life.home == point}
+    return names[living.pop()] if len(living) == 1 else point
+
+
+def _readable(row: Row, names: dict[str, str], receivers: dict[str, str], points: list[str]) -> Row:
+    for column in ("sender", "newcomer"):
+        if column in row:
+            row[column] = names.get(row[column], row[column])
+    if "receiver" in row:
+        value = points[row["receiver"]] if isinstance(row["receiver"], int) else row["receiver"]
+        row["receiver"] = receivers.get(value, names.get(value, value))
+    return row
+
+
+def _endpoints(analysis: Analysis, names: dict[str, str]) -> list[Row]:
+    rows = []
+    for life in analysis.lives:
+        point = life.home or next(iter(life.seen))
+        first, last = life.seen.get(point, next(iter(life.seen.values())))
+        row = {"endpoint": names[life.sender], "id": life.sender, "incarnation": life.incarnation, "home": life.home}
+        rows.append(row | {"address": f"{life.address[0]}:{life.address[1]}", "first_ns": first, "last_ns": last})
+    return rows
+
+
+def _clocks(analysis: Analysis) -> list[Row]:
+    return [
+        {"from": analysis.points[first], "to": analysis.points[second], **piece._asdict()}
+        for (first, second), pieces in sorted(analysis.relations.items())
+        for piece in pieces
+    ]
+
+
+def write_tables(result: Result, directory: Path) -> None:
+    """Each table as Parquet, and all of it as `analysis.json`. The directory is made."""
+    tables = directory / "tables"
+    tables.mkdir(parents=True, exist_ok=True)
+    for name, rows in result.items():
+        if isinstance(rows, list) and rows:
+            pq.write_table(pa.Table.from_pylist(rows), tables / f"{name}.parquet")
+    (directory / "analysis.json").write_text(json.dumps(result, separators=(",", ":"), allow_nan=False))

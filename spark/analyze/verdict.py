@@ -1,0 +1,148 @@
+"""What an analysis comes to, in sentences: the worst first, each with its numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Result = dict[str, Any]
+
+GOOD, NOTE, BAD = "good", "note", "bad"
+NOTABLE_LOSS = 0.001  # of what was sent; less is told only in tables
+BAD_LOSS = 0.05
+MOST_OF_A_KIND = 5  # sentences
+
+
+class Finding(NamedTuple):
+    """One sentence of the verdict; `level` is `GOOD`, `NOTE` or `BAD`."""
+
+    level: str
+    text: str
+
+
+def verdict(result: Result) -> list[Finding]:
+    """The findings of an analysis, the worst first; never empty."""
+    kinds = _losses(result), _expiries(result), _restarts(result), _clocks(result)
+    found = [finding for kind in kinds for finding in _shortened(list(kind))]
+    if not any(finding.level != GOOD for finding in found):
+        found.insert(0, Finding(GOOD, "Nothing of note was lost, and nobody was given up."))
+    found += _speed(result)
+    return sorted(found, key=lambda finding: (BAD, NOTE, GOOD).index(finding.level))
+
+
+def pair_totals(result: Result) -> dict[tuple[str, str], Counter[str]]:
+    """The counts of `pairs` by sender and receiver over all of the trace."""
+    totals: dict[tuple[str, str], Counter[str]] = {}
+    for row in result["pairs"]:
+        if row["receiver"] is not None:
+            counter = totals.setdefault((row["sender"], row["receiver"]), Counter())
+            counter.update({name: value for name, value in row.items() if name in COUNTED})
+    return totals
+
+
+def _shortened(findings: list[Finding]) -> list[Finding]:
+    """The first ones of a kind, and how many more there are."""
+    rest = findings[MOST_OF_A_KIND:]
+    if not rest:
+        return findings
+    return [*findings[:MOST_OF_A_KIND], Finding(rest[0].level, f"… and {len(rest)} more like these.")]
+
+
+COUNTED = ("sent", "arrived", "lost", "duplicates", "resends", "unobserved", "seen", "bytes")
+
+
+def _losses(result: Result) -> Iterator[Finding]:
+    repairs = _sums(result["repairs"], ("unrepaired", "frames"))
+    times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "repair"}
+    totals = pair_totals(result)
+    for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -_rate(item[1])):
+        rate = _rate(counter)
+        if rate < NOTABLE_LOSS:
+            continue
+        begin, end = _worst_span(result, sender, receiver)
+        text = f"{receiver} lost {percent(rate)} of what {sender} sent ({counter['lost']:,} of {counter['sent']:,}) "
+        text += f"between {clock(begin)} and {clock(end)} UTC"
+        fixed = repairs.get((sender, receiver), Counter())
+        if fixed["unrepaired"]:
+            text += f"; {fixed['unrepaired']:,} messages' frames were not repaired within the trace"
+        elif fixed["frames"]:
+            text += ", all data repaired"
+        if (sender, receiver) in times:
+            text += f", p99 {duration(times[sender, receiver]['p99_ns'])}"
+        yield Finding(BAD if rate >= BAD_LOSS or fixed["unrepaired"] else NOTE, text + ".")
+
+
+def _rate(counter: Counter[str]) -> float:
+    return counter["lost"] / counter["sent"] if counter["sent"] else 0.0
+
+
+def _worst_span(result: Result, sender: str, receiver: str) -> tuple[int, int]:
+    """From the first to the last interval with losses."""
+    lossy = [
+        row["interval"]
+        for row in result["pairs"]
+        if (row["sender"], row["receiver"]) == (sender, receiver) and row["lost"]
+    ]
+    return min(lossy), max(lossy) + int(result["trace"]["interval_ns"])
+
+
+def _sums(rows: Iterable[Row], names: tuple[str, ...]) -> dict[tuple[str, str], Counter[str]]:
+    sums: dict[tuple[str, str], Counter[str]] = {}
+    for row in rows:
+        sums.setdefault((row["sender"], row["receiver"]), Counter()).update({name: row[name] for name in names})
+    return sums
+
+
+def _expiries(result: Result) -> Iterator[Finding]:
+    homes = {(row["id"], row["incarnation"]): row["home"] for row in result["endpoints"]}
+    names = {row["id"]: row["endpoint"] for row in result["endpoints"]}
+    ids = {name: sender for sender, name in names.items()}
+    for row in result["silences"]:
+        life = ids.get(row["sender"], row["sender"]), row["incarnation"]
+        if row["expired"] and homes.get(life) != row["point"]:
+            silent = duration(row["to_ns"] - row["from_ns"])
+            where = f"at {row['point']} nothing of it was heard for {silent} from {clock(row['from_ns'])} UTC on"
+            yield Finding(BAD, f"{row['sender']} was given up although it lived: {where}.")
+
+
+def _restarts(result: Result) -> Iterator[Finding]:
+    lives = Counter(row["endpoint"] for row in result["endpoints"])
+    for name, count in lives.items():
+        if count > 1:
+            yield Finding(NOTE, f"{name} was started {count} times.")
+
+
+def _clocks(result: Result) -> Iterator[Finding]:
+    for row in result["clocks"]:
+        if row["bound"] is None:
+            yield Finding(NOTE, f"A clock of {row['from']} or {row['to']} was set; delays between them are a guess.")
+
+
+def _speed(result: Result) -> Iterator[Finding]:
+    trips = [row for row in result["latencies"] if row["measure"] == "round trip"]
+    if trips:
+        worst = max(trips, key=lambda row: row["p99_ns"])
+        text = f"Half of the round trips from {worst['sender']} to {worst['receiver']} took less than "
+        text += f"{duration(worst['p50_ns'])}, 99 % less than {duration(worst['p99_ns'])}: the slowest pair."
+        yield Finding(GOOD, text)
+
+
+def percent(share: float) -> str:
+    """A share for humans."""
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
+
+
+def duration(nanoseconds: float) -> str:
+    """A duration for humans: three digits."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(nanoseconds) >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def clock(time_ns: int) -> str:
+    """A time of day (UTC), to the second."""
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%H:%M:%S")

@@ -1,0 +1,190 @@
+"""The charts of a report, each from the tables of an analysis."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from spark.analyze.verdict import clock, duration, pair_totals, percent
+from spark.measures.sketch import value_of
+from spark.report import svg
+from spark.report.svg import BOTTOM, HEIGHT, LEFT, PALETTE, RIGHT, TOP, WIDTH, Line
+
+Row = dict[str, Any]
+Result = dict[str, Any]
+Pair = tuple[str, str]
+
+MOST_ROWS = 24  # of a heat map: the pairs with the most losses
+ROW = 18  # pixels
+SIDE = 170  # pixels for the names beside heat map and timeline
+
+
+def loss_map(result: Result) -> str:
+    """Loss over time for each pair: one row a pair, one cell an interval, the darker the more was lost."""
+    totals = pair_totals(result)
+    shown = sorted((pair for pair in totals if totals[pair]["sent"]), key=lambda pair: -totals[pair]["lost"])[
+        :MOST_ROWS
+    ]
+    cells = defaultdict(list)
+    for row in result["pairs"]:
+        if row["sent"]:
+            cells[row["sender"], row["receiver"]].append(row)
+    most = max((row["lost"] / row["sent"] for rows in cells.values() for row in rows), default=0) or 1
+    across = _times(result, SIDE)
+    height = TOP + ROW * len(shown) + BOTTOM
+    marks = list(svg.ticks_below(across, height))
+    for number, pair in enumerate(shown):
+        y = TOP + ROW * number
+        marks.append(svg.text(SIDE - 8, y + 13, f"{pair[0]} → {pair[1]}", "end"))
+        for row in cells[pair]:
+            x = across.place(row["interval"])
+            width = across.place(row["interval"] + result["trace"]["interval_ns"]) - x
+            share = row["lost"] / row["sent"]
+            title = f"{pair[0]} → {pair[1]}, {clock(row['interval'])}: {row['lost']} of {row['sent']} lost"
+            kind, opacity = ("loss", 0.15 + 0.85 * share / most) if share else ("sound", 1.0)
+            marks.append(svg.rectangle(x, y + 1, width - 0.5, ROW - 2, kind, title, opacity))
+    note = (
+        f'<p class="legend"><span><i class="ksound"></i>none lost</span><span><i class="kloss"></i>{percent(most)} lost'
+    )
+    return svg.chart("Loss over time for each pair", marks, height) + note + " in one interval</span></p>"
+
+
+def distribution(result: Result, measure: str) -> str:
+    """How many of the measured times are at most so long, for each of the busiest pairs."""
+    counts: dict[Pair, Counter[int]] = defaultdict(Counter)
+    for row in result["histograms"]:
+        if row["measure"] == measure:
+            counts[row["sender"], row["receiver"]][row["bucket"]] += row["count"]
+    shown = sorted(counts, key=lambda pair: (-counts[pair].total(), pair))[:PALETTE]
+    if not shown:
+        return ""
+    values = [value_of(bucket) for pair in shown for bucket in counts[pair]]
+    across = svg.logarithmic(min(values), max(values), LEFT, WIDTH - RIGHT, duration)
+    up = svg.linear(0, 1, HEIGHT - BOTTOM, TOP, lambda share: f"{100 * share:.0f} %")
+    drawn = [Line(_arrow(pair), _cumulated(counts[pair]), colour) for colour, pair in enumerate(shown)]
+    marks = [*svg.grid(across, up), *svg.lines(drawn, across, up, percent)]
+    return svg.chart(f"Distribution: {measure}", marks) + svg.legend((line.name, line.colour) for line in drawn)
+
+
+def _cumulated(counts: Counter[int]) -> list[tuple[float, float | None]]:
+    total, upto = counts.total(), 0
+    points: list[tuple[float, float | None]] = []
+    for bucket in sorted(counts):
+        points.append((value_of(bucket), upto / total))
+        upto += counts[bucket]
+        points.append((value_of(bucket), upto / total))
+    return points
+
+
+def percentiles_over_time(result: Result, measure: str) -> str:
+    """The median (dashed) and the 99th percentile of a measure, interval by interval, for the busiest pairs."""
+    rows: dict[Pair, list[Row]] = defaultdict(list)
+    for row in result["latencies_over_time"]:
+        if row["measure"] == measure:
+            rows[row["sender"], row["receiver"]].append(row)
+    shown = sorted(rows, key=lambda pair: (-sum(row["count"] for row in rows[pair]), pair))[:PALETTE]
+    if not shown:
+        return ""
+    values = [row[name] for pair in shown for row in rows[pair] for name in ("p50_ns", "p99_ns")]
+    across = _times(result)
+    up = svg.logarithmic(min(values), max(values), HEIGHT - BOTTOM, TOP, duration)
+    drawn = [
+        Line(
+            f"{_arrow(pair)} {name}",
+            _line(result, {row["interval"]: row[f"{name}_ns"] for row in rows[pair]}),
+            colour,
+            dash,
+        )
+        for colour, pair in enumerate(shown)
+        for name, dash in (("p50", True), ("p99", False))
+    ]
+    marks = [*svg.grid(across, up), *svg.lines(drawn, across, up, duration)]
+    legend = svg.legend((f"{_arrow(pair)}, p99 (p50 dashed)", colour) for colour, pair in enumerate(shown))
+    return svg.chart(f"Percentiles over time: {measure}", marks) + legend
+
+
+def resends(result: Result) -> str:
+    """Frames' resends in each interval by receiver: those needed, and on top those of what had arrived already."""
+    needed, spare = Counter[int](), Counter[int]()
+    for row in result["repairs"]:
+        needed[row["interval"]] += row["resends"] - (row["spare"] or 0)
+        spare[row["interval"]] += row["spare"] or 0
+    most = max(((needed + spare)[interval] for interval in needed), default=0)
+    if not most:
+        return ""
+    across = _times(result)
+    up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{value:,.0f}")
+    marks = list(svg.grid(across, up))
+    for interval in sorted(needed):
+        x = across.place(interval)
+        width = max(1.0, across.place(interval + result["trace"]["interval_ns"]) - x - 1)
+        low, high = up.place(needed[interval]), up.place(needed[interval] + spare[interval])
+        told = f"{clock(interval)}: {needed[interval]} needed, {spare[interval]} not"
+        marks.append(svg.rectangle(x, low, width, up.place(0) - low, "f0", told))
+        if spare[interval]:
+            marks.append(svg.rectangle(x, high, width, low - high, "f1", told))
+    return svg.chart("Resends over time", marks) + svg.legend([("needed", 0), ("had arrived already", 1)])
+
+
+def timeline(result: Result) -> str:
+    """When each life was there, and when others heard nothing of it: red for longer than its lease."""
+    lives = result["endpoints"]
+    across = _times(result, SIDE)
+    height = TOP + ROW * len(lives) + BOTTOM
+    marks = list(svg.ticks_below(across, height))
+    for number, life in enumerate(lives):
+        y = TOP + ROW * number
+        begin, end = across.place(life["first_ns"]), across.place(life["last_ns"])
+        told = f"{life['endpoint']}, life {life['incarnation']}: {clock(life['first_ns'])} to {clock(life['last_ns'])}"
+        marks.append(svg.text(SIDE - 8, y + 13, life["endpoint"], "end"))
+        marks.append(svg.rectangle(begin, y + 3, end - begin, ROW - 6, "f0", told))
+        of_it = life["endpoint"], life["incarnation"]
+        silent = [row for row in result["silences"] if (row["sender"], row["incarnation"]) == of_it]
+        marks += [_silence(row, y, across) for row in silent]
+    keys = '<p class="legend"><span><i class="k0"></i>there</span><span><i class="knote"></i>silent, as seen by one'
+    keys += '</span><span><i class="kloss"></i>given up by it</span></p>'
+    return svg.chart("Who was there", marks, height) + keys
+
+
+def _silence(row: Row, y: float, across: svg.Axis) -> str:
+    begin, end = across.place(row["from_ns"]), across.place(row["to_ns"])
+    told = f"{row['point']} heard nothing of {row['sender']} for {duration(row['to_ns'] - row['from_ns'])}"
+    return svg.rectangle(begin, y + 3, end - begin, ROW - 6, "loss" if row["expired"] else "note", told)
+
+
+def topic_rates(result: Result) -> str:
+    """Messages a second of the busiest topics."""
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    for row in result["topics"]:
+        counts[row["topic"]][row["interval"]] += row["messages"]
+    shown = sorted(counts, key=lambda topic: (-counts[topic].total(), topic))[:PALETTE]
+    if not shown:
+        return ""
+    seconds = result["trace"]["interval_ns"] / 1e9
+    most = max(count for topic in shown for count in counts[topic].values()) / seconds
+    across = _times(result)
+    up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{value:,.4g}/s")
+    drawn = [
+        Line(topic, [(x, (y or 0) / seconds) for x, y in _line(result, counts[topic])], colour)
+        for colour, topic in enumerate(shown)
+    ]
+    marks = [*svg.grid(across, up), *svg.lines(drawn, across, up, lambda value: f"{value:,.4g} messages/s")]
+    return svg.chart("Messages by topic", marks) + svg.legend((line.name, line.colour) for line in drawn)
+
+
+def _times(result: Result, left: float = LEFT) -> svg.Axis:
+    return svg.time(result["trace"]["start_ns"], result["trace"]["end_ns"], left)
+
+
+def _line(result: Result, values: dict[int, float]) -> Sequence[tuple[float, float | None]]:
+    """The values at the middle of all intervals of the trace, None where there is none."""
+    length = result["trace"]["interval_ns"]
+    begin = result["trace"]["start_ns"] // length * length
+    starts: Iterable[int] = range(begin, result["trace"]["end_ns"] + 1, length)
+    last = result["trace"]["end_ns"]
+    return [(min(start + length // 2, last), values.get(start)) for start in starts]
+
+
+def _arrow(pair: Pair) -> str:
+    return f"{pair[0]} → {pair[1]}"

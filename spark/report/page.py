@@ -1,0 +1,143 @@
+"""The page: the verdict first, then charts, then every table, sortable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from spark.analyze.verdict import duration, pair_totals, percent, verdict
+from spark.report import charts
+
+Row = dict[str, Any]
+Result = dict[str, Any]
+
+MOST_ROWS = 1000
+"""Rows of a table on the page; all of them are in the Parquet files beside it."""
+
+TABLES = (
+    ("endpoints", "Endpoints", "One row for each life. Home is the capture point at its own host."),
+    ("latencies", "Times", "Percentiles over the whole trace, to half a percent; least and most are exact."),
+    ("streams", "Streams", "Each channel to each receiver. Sent and lost count datagrams, resends among them."),
+    ("repairs", "Repairs", "Frames that were sent again, by interval. Spare resends were of what had arrived."),
+    ("rhythm", "Order and rhythm", "Loss periods, reordering and jitter, by interval."),
+    ("reassemblies", "Messages in fragments", "By interval; complete are those of which every fragment came."),
+    ("clocks", "Clocks", "Offset and drift of capture points' clocks, each with its largest error."),
+    ("announcements", "Announcements", "As each capture point saw them; late are gaps of 1.5 intervals and more."),
+    ("silences", "Silences", "Times in which a capture point heard nothing of a life."),
+    ("late_joiners", "Late joiners", "How long newcomers took to be told the retained values."),
+    ("topics", "Topics", "Messages and bytes of payload, by interval."),
+)
+
+
+def page(result: Result, title: str = "glue: what became of the traffic") -> str:
+    """The report as HTML, complete in itself."""
+    sections = [
+        _section("Loss over time", charts.loss_map(result)),
+        _section("Round trips", charts.distribution(result, "round trip")),
+        _section("Round trips over time", charts.percentiles_over_time(result, "round trip")),
+        _section("One-way delays", charts.distribution(result, "one way"), _bounds(result)),
+        _section("Resends", charts.resends(result)),
+        _section("Repair times", charts.distribution(result, "repair")),
+        _section("Who was there", charts.timeline(result)),
+        _section("Topics", charts.topic_rates(result)),
+        _section("Pairs", table(_pairs(result)), "What each endpoint sent to each other's capture point."),
+        *[_section(name, table(result[key]), about) for key, name, about in TABLES],
+    ]
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_resource("page.css")}</style></head><body>'
+        f"<main><h1>{escape(title)}</h1>{_about(result)}{_verdict(result)}{''.join(sections)}</main>"
+        f"<script>{_resource('sort.js')}</script></body></html>"
+    )
+
+
+@cache
+def _resource(name: str) -> str:
+    return (files("spark.report") / name).read_text("utf-8")
+
+
+def _about(result: Result) -> str:
+    trace = result["trace"]
+    begin, end = (datetime.fromtimestamp(trace[name] / 1e9, UTC) for name in ("start_ns", "end_ns"))
+    words = f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, captured at {', '.join(trace['points'])}; "
+    words += f"intervals of {duration(trace['interval_ns'])}."
+    if trace["left_out"]:
+        words += f" Too large to be shown whole: {', '.join(trace['left_out'])}."
+    return f'<p class="about">{escape(words)}</p>'
+
+
+def _verdict(result: Result) -> str:
+    items = "".join(f'<li class="{finding.level}">{escape(finding.text)}</li>' for finding in verdict(result))
+    return f'<ul class="verdict">{items}</ul>'
+
+
+def _section(name: str, content: str, about: str = "") -> str:
+    if not content:
+        return ""
+    words = f"<p>{escape(about)}</p>" if about else ""
+    return f"<section><h2>{escape(name)}</h2>{words}{content}</section>"
+
+
+def _bounds(result: Result) -> str:
+    known = [row["bound"] for row in result["clocks"] if row["bound"] is not None]
+    return f"By clocks related through two-way traffic; wrong by at most {duration(max(known))}." if known else ""
+
+
+def _pairs(result: Result) -> list[Row]:
+    rows = []
+    for (sender, receiver), counter in pair_totals(result).items():
+        names = ("sent", "arrived", "lost", "duplicates", "resends", "unobserved", "bytes")
+        share = {"loss": counter["lost"] / counter["sent"] if counter["sent"] else None}
+        rows.append({"sender": sender, "receiver": receiver} | share | {name: counter[name] for name in names})
+    return sorted(rows, key=lambda row: -(row["loss"] or 0))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Rows as a table that can be sorted by each column; empty without rows."""
+    if not rows:
+        return ""
+    columns = list(rows[0])
+    head = "".join(f'<th><button type="button">{escape(_heading(column))}</button></th>' for column in columns)
+    body = "".join(f"<tr>{''.join(_cell(row[column], column) for column in columns)}</tr>" for row in rows[:MOST_ROWS])
+    rest = (
+        f"<p>{len(rows) - MOST_ROWS:,} more rows are in the tables beside this page.</p>"
+        if len(rows) > MOST_ROWS
+        else ""
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{rest}'
+
+
+TIMES = ("interval", "first_ns", "last_ns", "from_ns", "to_ns", "start", "stop")
+SHORT = ("bound", "offset")
+
+
+def _heading(column: str) -> str:
+    return column.removesuffix("_ns").replace("_", " ")
+
+
+def _cell(value: Any, column: str) -> str:
+    """A cell shown for humans and sorted by its value."""
+    if value is None:
+        return '<td data-value=""></td>'
+    if isinstance(value, str | bool):
+        return f"<td>{escape('yes' if value is True else '' if value is False else value)}</td>"
+    if isinstance(value, float) and not math.isfinite(value):
+        return '<td data-value=""></td>'
+    return f'<td class="number" data-value="{value!r}">{escape(_form(column)(value))}</td>'
+
+
+def _form(column: str) -> Callable[[float], str]:
+    if column in TIMES:
+        return lambda value: datetime.fromtimestamp(value / 1e9, UTC).strftime("%H:%M:%S.%f")[:-3]
+    if column.endswith("_ns") or column in SHORT:
+        return duration
+    if column == "loss":
+        return percent
+    if column.startswith("drift"):
+        return lambda value: f"{value * 1e6:.2f} ppm"
+    return lambda value: f"{value:,}" if column != "incarnation" else str(value)

@@ -1,0 +1,135 @@
+"""Charts as SVG text: axes, lines, bars, heat maps and timelines, with no library and no script.
+
+Colours are CSS variables of the page, so that one drawing is right by day and by night. Every mark has a `<title>`,
+which browsers show when one points at it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 860, 250
+LEFT, RIGHT, TOP, BOTTOM = 64, 14, 10, 26
+PALETTE = 6
+"""Colours that are told apart, also by the colour-blind; more lines than that are not drawn."""
+
+NS = 10**9
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+
+
+class Axis(NamedTuple):
+    """A scale: `place` maps a value to a pixel, `ticks` are values with their labels."""
+
+    place: Callable[[float], float]
+    ticks: list[tuple[float, str]]
+
+
+class Line(NamedTuple):
+    """A line of a chart: points in order; a None value interrupts it."""
+
+    name: str
+    points: Sequence[tuple[float, float | None]]
+    colour: int
+    dashed: bool = False
+
+
+def linear(low: float, high: float, start: float, stop: float, label: Callable[[float], str]) -> Axis:
+    """Even steps with some round ticks, from `low` at pixel `start` to `high` at `stop`."""
+    high = high if high > low else low + 1
+    step = _nice((high - low) / 4)
+    first = math.ceil(low / step - 1e-9)
+    ticks = [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    scale = (stop - start) / (high - low)
+    return Axis(lambda value: start + (value - low) * scale, [(tick, label(tick)) for tick in ticks])
+
+
+def logarithmic(low: float, high: float, start: float, stop: float, label: Callable[[float], str]) -> Axis:
+    """Equal ratios are equally long; ticks at 1, 2 and 5 of each decade, or decades alone where those are many."""
+    low, high = math.log10(max(low, 1e-12)), math.log10(max(high, low * 1.01, 1e-12))
+    scale = (stop - start) / max(high - low, 0.01)
+    digits = (1, 2, 5) if high - low < 3 else (1,)
+    exponents = range(math.floor(low), math.ceil(high) + 1)
+    ticks = [digit * 10.0**exponent for exponent in exponents for digit in digits]
+    inside = [tick for tick in ticks if low - 0.02 <= math.log10(tick) <= high + 0.02]
+    return Axis(
+        lambda value: start + (math.log10(max(value, 1e-12)) - low) * scale, [(tick, label(tick)) for tick in inside]
+    )
+
+
+def time(begin: int, end: int, start: float = LEFT, stop: float = WIDTH - RIGHT) -> Axis:
+    """A time axis (nanoseconds since 1970, UTC)."""
+    span = max((end - begin) / NS, 1e-3)
+    step = next((step for step in STEPS if span / step <= 8), STEPS[-1] * math.ceil(span / STEPS[-1] / 8))
+    first = -(-begin // (step * NS))
+    form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86400 else "%d %b"
+    ticks = [n * step * NS for n in range(first, end // (step * NS) + 1)]
+    scale = (stop - start) / max(end - begin, 1)
+    labels = [(float(tick), datetime.fromtimestamp(tick / NS, UTC).strftime(form)) for tick in ticks]
+    return Axis(lambda value: start + (value - begin) * scale, labels)
+
+
+def _nice(step: float) -> float:
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= step * 0.999)
+
+
+def chart(name: str, marks: Iterable[str], height: float = HEIGHT, width: float = WIDTH) -> str:
+    """An SVG drawing of these marks; `name` is what it is called for those who do not see it."""
+    body = "".join(marks)
+    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(name)}">{body}</svg>'
+
+
+def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "label") -> str:
+    """A piece of text; it ends at x for anchor "end"."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(words)}</text>'
+
+
+def rectangle(x: float, y: float, width: float, height: float, kind: str, title: str, opacity: float = 1.0) -> str:
+    """A filled rectangle."""
+    see = f' fill-opacity="{opacity:.3f}"' if opacity < 1 else ""
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.8):.1f}" height="{height:.1f}"'
+    return f'<rect {place} class="{kind}"{see}><title>{escape(title)}</title></rect>'
+
+
+def grid(horizontal: Axis, vertical: Axis, height: float = HEIGHT) -> Iterable[str]:
+    """Both axes' ticks, with lines across for the vertical one."""
+    for value, label in vertical.ticks:
+        y = vertical.place(value)
+        yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+        yield text(LEFT - 6, y + 4, label, "end")
+    yield from ticks_below(horizontal, height)
+
+
+def ticks_below(horizontal: Axis, height: float = HEIGHT) -> Iterable[str]:
+    """The labels of a horizontal axis."""
+    for value, label in horizontal.ticks:
+        yield text(horizontal.place(value), height - 8, label, "middle")
+
+
+def lines(drawn: Iterable[Line], horizontal: Axis, vertical: Axis, told: Callable[[float], str]) -> Iterable[str]:
+    """Lines, with a point to ask for each value where these are few."""
+    for line in drawn:
+        path, pen = [], "M"
+        for x, y in line.points:
+            if y is None:
+                pen = "M"
+                continue
+            path.append(f"{pen}{horizontal.place(x):.1f} {vertical.place(y):.1f}")
+            pen = "L"
+        dash = ' stroke-dasharray="4 3"' if line.dashed else ""
+        yield f'<path d="{"".join(path)}" class="line c{line.colour}"{dash}><title>{escape(line.name)}</title></path>'
+        for x, y in line.points if len(line.points) <= 150 else ():
+            if y is not None:
+                title = escape(f"{line.name}: {told(y)}")
+                place = f'cx="{horizontal.place(x):.1f}" cy="{vertical.place(y):.1f}"'
+                yield f'<circle {place} r="4" class="ask"><title>{title}</title></circle>'
+
+
+def legend(names: Iterable[tuple[str, int]]) -> str:
+    """Names beside their colours, as HTML."""
+    keys = "".join(f'<span><i class="k{colour}"></i>{escape(name)}</span>' for name, colour in names)
+    return f'<p class="legend">{keys}</p>'
