@@ -58,7 +58,7 @@ def _losses(result: Result) -> Iterator[Finding]:
     repairs = _sums(result["repairs"], ("unrepaired", "frames"))
     times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "repair"}
     totals = pair_totals(result)
-    for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -_rate(item[1])):
+    for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["lost"]):
         rate = _rate(counter)
         if rate < NOTABLE_LOSS:
             continue

@@ -48,10 +48,12 @@ def linear(low: float, high: float, start: float, stop: float, label: Callable[[
 
 
 def logarithmic(low: float, high: float, start: float, stop: float, label: Callable[[float], str]) -> Axis:
-    """Equal ratios are equally long; ticks at 1, 2 and 5 of each decade, or decades alone where those are many."""
+    """Equal ratios are equally long; as many ticks in each decade as there is room for."""
     low, high = math.log10(max(low, 1e-12)), math.log10(max(high, low * 1.01, 1e-12))
     scale = (stop - start) / max(high - low, 0.01)
-    digits = (1, 2, 5) if high - low < 3 else (1,)
+    digits = (
+        (1.0,) if high - low > 3 else (1.0, 2.0, 5.0) if high - low > 1 else (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
+    )
     exponents = range(math.floor(low), math.ceil(high) + 1)
     ticks = [digit * 10.0**exponent for exponent in exponents for digit in digits]
     inside = [tick for tick in ticks if low - 0.02 <= math.log10(tick) <= high + 0.02]
