@@ -67,11 +67,11 @@ def reordering(counters: Integers, arrived: Integers) -> Reordering:
 
 
 class Jitter(NamedTuple):
-    """Variation of the time under way; `total` and `count` add up to a mean. See `jitter`."""
+    """Variation of the time under way; `total` over `differences` is its mean. See `jitter`."""
 
     latest: float
     total: int
-    count: int
+    differences: int
 
 
 def jitter(sent: Integers, arrived: Integers) -> Jitter:

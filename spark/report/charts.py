@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark.analyze.verdict import clock, duration, pair_totals, percent
@@ -177,7 +177,7 @@ def _times(result: Result, left: float = LEFT) -> svg.Axis:
     return svg.time(result["trace"]["start_ns"], result["trace"]["end_ns"], left)
 
 
-def _line(result: Result, values: dict[int, float]) -> Sequence[tuple[float, float | None]]:
+def _line(result: Result, values: Mapping[int, float]) -> Sequence[tuple[float, float | None]]:
     """The values at the middle of all intervals of the trace, None where there is none."""
     length = result["trace"]["interval_ns"]
     begin = result["trace"]["start_ns"] // length * length

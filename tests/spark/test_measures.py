@@ -55,7 +55,7 @@ def test_jitter_is_that_of_rtp() -> None:
         estimate += (difference - estimate) / 16
     found = jitter(sent, arrived)
     assert found.latest == pytest.approx(estimate)
-    assert (found.total, found.count) == (np.abs(np.diff(transit)).sum(), 1999)
+    assert (found.total, found.differences) == (np.abs(np.diff(transit)).sum(), 1999)
 
 
 def test_a_percentile_is_within_the_stated_accuracy_however_the_parts_are_merged() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -97,7 +98,7 @@ def test_reordering_and_jitter_are_those_of_the_true_arrivals(found: Found) -> N
     told = {(row["sender"], row["receiver"]): row for row in found.tables["rhythm"]}
     for source, receiver, sent in pairs(found):
         came = sorted((fate.arrived_at[0], number, fate.sent_at) for number, fate in enumerate(sent) if fate.arrived_at)
-        highest = np.maximum.accumulate([number for _, number, _ in came]) if came else []
+        highest = itertools.accumulate((number for _, number, _ in came), max)
         late = sum(number < high for (_, number, _), high in zip(came, highest, strict=True))
         row = told[source, receiver]
         assert row["reordered"] == late
