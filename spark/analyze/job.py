@@ -63,10 +63,12 @@ class Analysis:
             table.unpersist()
 
 
-def analyze(frames: DataFrame, interval: float | None = None) -> Analysis:
+def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | None = None) -> Analysis:
     """Analyse a trace; `interval` is the length (seconds) of the intervals that measures are told for.
 
-    Default: the shortest of `INTERVALS` with which there are at most `MOST_INTERVALS`. Raises NothingFoundError.
+    Default: the shortest of `INTERVALS` with which there are at most `MOST_INTERVALS`. With `until_ns`, what was sent
+    in later intervals than those that end by then is only used to learn what became of the rest. Raises
+    NothingFoundError.
     """
     kept = [frames.select(*USED).persist(StorageLevel.MEMORY_AND_DISK)]
     lives = find_lives(kept[0])
@@ -85,14 +87,16 @@ def analyze(frames: DataFrame, interval: float | None = None) -> Analysis:
     expected = deliveries(kept[1], lives_table(spark, lives, points), addresses_table(spark, lives, points), points)
     relations = find_relations(expected, (start, end))
     rows = observed(expected, offsets_table(spark, relations), spans, interval_ns)
+    until_ns = end + 1 if until_ns is None else until_ns - until_ns % interval_ns
+    rows = rows.where(sql.col("interval") < until_ns)
     kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
     vantage = _vantage(spark, lives, points)
-    kept += [
-        table.persist(StorageLevel.MEMORY_AND_DISK)
-        for table in _intermediate(kept[3], kept[2], vantage, points, interval_ns)
-    ]
+    trips = kept[2].where(sql.col("sent_ns") < until_ns)
+    drawn = _intermediate(kept[3], trips, vantage, points, interval_ns)
+    kept += [table.persist(StorageLevel.MEMORY_AND_DISK) for table in drawn]
     tables = _tables(kept, vantage, lives, points, interval_ns)
-    return Analysis(start, end, interval_ns, points, lives, relations, tables, kept)
+    tables["topics"] = tables["topics"].where(sql.col("interval") < until_ns)
+    return Analysis(start, min(end, until_ns), interval_ns, points, lives, relations, tables, kept)
 
 
 def _span(lives: Sequence[Life], point: str) -> tuple[int, int]:

@@ -1,0 +1,84 @@
+"""Captures of a growing directory as a stream of frames: each file once, when it is no longer written to.
+
+A recorder with rotation finishes one file after the other. A file counts as finished once nothing was written to it
+for `settle` seconds; the stream's offset is the time of the last change of the newest file taken. So an offset is one
+number however many files there were, and a restart finds the same files for the same offsets. A file that appears
+later with an older time of change (a copy that keeps it) is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from spark.read import PARTITION_BYTES, partitions
+from spark.read.files import captures
+from spark.schema import FRAMES, ddl, frames_columns
+from spark.source import Part
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+SETTLE = 5.0  # seconds: twice the longest that a quiet network keeps a recorder from writing (an announcement a second)
+NEWEST = "changed_ns"
+
+
+class LiveCaptures(DataSource):
+    """The data source `pcap-live`; options `path` (a directory), `settle` (seconds)."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` calls it."""
+        return "pcap-live"
+
+    def schema(self) -> str:
+        """That of `frames`."""
+        return ddl(FRAMES)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        """A reader of the columns that are asked for."""
+        return LiveReader(self.options["path"], float(self.options.get("settle", SETTLE)), schema.fieldNames())
+
+
+class LiveReader(DataSourceStreamReader):
+    """Looks for finished files on the driver, reads them on the executors."""
+
+    def __init__(self, path: str, settle: float, names: Sequence[str]) -> None:
+        self._path = path
+        self._settle = settle
+        self._names = list(names)
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Before all files."""
+        return {NEWEST: 0}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+        """Up to the newest finished file."""
+        until = time.time_ns() - int(self._settle * 1e9)
+        return {NEWEST: max((changed for changed in self._changes().values() if changed <= until), default=0)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Those of the files finished since `start`."""
+        new = [path for path, changed in self._changes().items() if start[NEWEST] < changed <= end[NEWEST]]
+        return [Part(part) for part in partitions(new, PARTITION_BYTES, None)] if new else []
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one partition, as Arrow batches."""
+        assert isinstance(partition, Part)
+        yield from partition.part.batches(frames_columns(self._names))
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing is deleted: the captures are the user's."""
+
+    def _changes(self) -> dict[str, int]:
+        """When each capture in the directory was last written to (nanoseconds since 1970)."""
+        if not os.listdir(self._path):
+            return {}
+        return {path: os.stat(path).st_mtime_ns for path in captures([self._path])}

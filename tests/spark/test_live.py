@@ -1,0 +1,72 @@
+"""The stream over a growing directory tells what the batch tells, also when it is ended and started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.analyze.job import analyze
+from spark.analyze.result import Result, collect
+from spark.convert import frames
+from spark.live.job import Live
+from tests.spark.scenario import Scenario
+from tests.spark.truth import pcapng
+
+NS = 10**9
+
+
+def rotated(truth: Scenario, directory: Path, first: int, last: int) -> None:
+    """What each point captured from then until then (seconds of its clock since the first frame of all), as files."""
+    zero = min(frame.time for captured in truth.taps.captured.values() for frame in captured)
+    for point, captured in truth.taps.captured.items():
+        part = [frame for frame in sorted(captured) if first * NS <= frame.time - zero < last * NS]
+        if part:
+            (directory / f"{point}-{first:03}.pcapng").write_bytes(pcapng(point, part))
+
+
+def rounded(value: Any) -> Any:
+    """Without the digits that depend on the order of additions: delays between clocks are good for 100 ns."""
+    if isinstance(value, dict):
+        return {name: rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return pytest.approx(value, abs=100, rel=1e-9) if isinstance(value, float) else value
+
+
+def test_a_stream_that_was_interrupted_tells_what_a_batch_over_all_tells(spark: SparkSession, tmp_path: Path) -> None:
+    truth = Scenario(seed=5)
+    captures, told = tmp_path / "captures", list[Result]()
+    captures.mkdir()
+
+    def once() -> None:
+        """Another process, as far as the stream can tell: all it has is its state."""
+        live = Live(captures=captures, state=tmp_path / "state", interval=1.0, delay=8.0, settle=0.0)
+        query = live.start(spark, told.append, once=True)
+        assert query.awaitTermination(120)
+
+    rotated(truth, captures, 0, 7)
+    once()
+    assert told == []  # nothing is final yet
+    rotated(truth, captures, 7, 16)
+    rotated(truth, captures, 16, 40)
+    once()
+    (result,) = told
+    assert result["trace"].pop("late_frames") == 0
+    analysis = analyze(frames(spark, [str(captures)], None), 1.0, until_ns=result["trace"]["end_ns"])
+    batch = collect(analysis)
+    analysis.close()
+    assert sum(row["lost"] for row in result["pairs"]) > 100
+    for name in batch:
+        if name not in ("latencies", "latencies_over_time", "histograms"):
+            assert rounded(batch[name]) == result[name], name
+    for name in (
+        "latencies",
+        "latencies_over_time",
+        "histograms",
+    ):  # a delay may fall on either side of a bucket's edge
+        assert len(batch[name]) == pytest.approx(len(result[name]), rel=0.02)
+        trips = [[row for row in found[name] if row["measure"] == "round trip"] for found in (batch, result)]
+        assert rounded(trips[0]) == trips[1]
