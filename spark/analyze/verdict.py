@@ -132,7 +132,7 @@ def _speed(result: Result) -> Iterator[Finding]:
 
 def percent(share: float) -> str:
     """A share for humans."""
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
 
 
 def duration(nanoseconds: float) -> str:

@@ -59,7 +59,7 @@ class LiveReader(DataSourceStreamReader):
         """Before all files."""
         return {NEWEST: 0}
 
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 (as Spark 4.0 has it)
         """Up to the newest finished file."""
         until = time.time_ns() - int(self._settle * 1e9)
         return {NEWEST: max((changed for changed in self._changes().values() if changed <= until), default=0)}
