@@ -60,24 +60,27 @@ def captured(host: Host, path: Path) -> Iterator[None]:
     process.wait(PATIENCE)
 
 
-def frames_in(path: Path) -> int:
-    """How many whole frames a pcap file holds."""
-    data, position, count = path.read_bytes(), 24, 0
+def frames_in(data: bytes) -> int:
+    """How many frames a pcap file holds; -1 if the last one is not whole."""
+    position, count = 24, 0
     while position + 16 <= len(data):
         position += 16 + int(struct.unpack_from("<I", data, position + 8)[0])
-        count += position <= len(data)
-    return count
+        count += 1
+    return count if position == len(data) else -1
 
 
-def wait_until_all_is_written(cable: Cable, first: Path, second: Path) -> None:
-    """Wait until both captures hold what the cable says that it took from the one and gave to the other."""
+def snapshot(cable: Cable, directory: Path) -> dict[str, dict[str, int]]:
+    """Copy both captures when they hold just what the cable took from the one and gave to the other; its counts then."""
     deadline = time.monotonic() + PATIENCE
     while True:
         counts = cable.read_counts()
-        wanted = [counts[own]["sent"] + counts[other]["arrived"] for own, other in ("ab", "ba")]
-        if [frames_in(first), frames_in(second)] == wanted:
-            return
-        assert time.monotonic() < deadline, f"captured {frames_in(first)}, {frames_in(second)} of {wanted}"
+        held = {name: (directory / f"{name}.raw").read_bytes() for name in "ab"}
+        wanted = {own: counts[own]["sent"] + counts[other]["arrived"] for own, other in ("ab", "ba")}
+        if {name: frames_in(data) for name, data in held.items()} == wanted:
+            for name, data in held.items():
+                (directory / f"{name}.pcap").write_bytes(data)
+            return counts
+        assert time.monotonic() < deadline, f"captured {[*map(frames_in, held.values())]} of {wanted}"
 
 
 def talk(first: Host, second: Host) -> None:
@@ -111,10 +114,9 @@ def measured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
                 with host.entered():
                     Path("/proc/sys/net/ipv6/conf/cable0/disable_ipv6").write_text("1")
                 host.ip(f"address add 10.78.0.{host.number}/24 dev cable0", "link set cable0 up")
-            with captured(first, directory / "a.pcap"), captured(second, directory / "b.pcap"):
+            with captured(first, directory / "a.raw"), captured(second, directory / "b.raw"):
                 talk(first, second)
-                wait_until_all_is_written(cable, directory / "a.pcap", directory / "b.pcap")
-        counts = cable.counts
+                counts = snapshot(cable, directory)
     captures = [str(directory / name) for name in ("a.pcap", "b.pcap")]
     result = run(spark, parser().parse_args([*captures, "--output", str(directory / "report")]))
     return Measured(counts, directory, result)
