@@ -70,7 +70,7 @@ def frames_in(data: bytes) -> int:
 
 
 def snapshot(cable: Cable, directory: Path) -> dict[str, dict[str, int]]:
-    """Copy both captures when they hold just what the cable took from the one and gave to the other; its counts then."""
+    """Copy both captures once they hold just what the cable took and gave; returns its counts at that moment."""
     deadline = time.monotonic() + PATIENCE
     while True:
         counts = cable.read_counts()
@@ -152,7 +152,7 @@ def test_loss_and_duplicates_are_those_that_the_cable_counted(measured: Measured
         found["lost"] + found["unobserved"] - found["duplicates"] + left - came == cable["lost"] - cable["duplicated"]
     )
     assert found["unobserved"] <= 4  # goodbyes, after which the other captured nothing any more
-    assert found["lost"] > 10
+    assert found["lost"] > 0
 
 
 @pytest.mark.parametrize("point", ["a", "b"])
