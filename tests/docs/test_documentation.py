@@ -1,7 +1,7 @@
 """What the documentation shows, works: programs run, commands and their options exist, links lead somewhere.
 
 A fenced block marked `python` is run as a program, on loopback and on a network of its own. In blocks marked `console`
-or `sh` every `glue …` and `python -m glue.cmd.…` is given to that command's own parser.
+or `sh` every `glue …`, `python -m glue.cmd.…` and `python -m spark.…` is given to that command's own parser.
 """
 
 from __future__ import annotations
@@ -25,6 +25,13 @@ from tests.support.loopback import loopback_environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+SPARK = {
+    "spark.analyze": "spark.analyze.__main__",
+    "spark.live": "spark.live.__main__",
+    "spark.convert": "spark.convert",
+}
+"""Where the commands beside glue's own have their parsers."""
+
 TIMEOUT = 30.0
 """Seconds that a program of the documentation may take."""
 
@@ -69,6 +76,8 @@ def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
                     yield name, arguments
                 case ["python" | "python3", "-m", module, *arguments] if module.startswith("glue.cmd."):
                     yield module.removeprefix("glue.cmd."), arguments
+                case ["python" | "python3", "-m", module, *arguments] if module in SPARK:
+                    yield module, arguments
 
 
 @pytest.mark.parametrize("block", marked("python"), ids=place)
@@ -91,9 +100,9 @@ def test_a_program_runs(block: Block, tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", marked("console", "sh"), ids=place)
 def test_commands_and_their_options_exist(block: Block) -> None:
     for name, arguments in commands(block):
-        assert name in COMMANDS
+        assert name in COMMANDS or name in SPARK
         if "--help" not in arguments:
-            import_module(f"glue.cmd.{name}").parser().parse_args(arguments)
+            import_module(SPARK.get(name, f"glue.cmd.{name}")).parser().parse_args(arguments)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
