@@ -28,6 +28,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 SPARK = {
     "spark.analyze": "spark.analyze.__main__",
     "spark.live": "spark.live.__main__",
+    "spark.replay": "spark.replay.__main__",
     "spark.convert": "spark.convert",
 }
 """Where the commands beside glue's own have their parsers."""

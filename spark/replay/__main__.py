@@ -1,0 +1,105 @@
+"""`python -m spark.replay trace.pcapng --endpoint hall`: what glue's layers made of the datagrams that reached hall.
+
+At once (`--speed 0`), as fast as it was (1) or N times as fast. With `--what-if lease_intervals=2,3,5` the trace goes
+through the layers once for each value, on Spark's executors, and a row tells what each made of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from glue.errors import ConfigurationError
+from glue.settings import effective
+from spark.analyze.verdict import clock
+from spark.java import NoJavaError
+from spark.read import CaptureError
+from spark.replay.engine import Replayed, replay
+from spark.replay.trace import inbound
+from spark.replay.what_if import settings_of, what_if
+from spark.session import session
+
+BAR = 40  # characters of the longest bar
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="python -m spark.replay", description="Run a trace through glue's layers again."
+    )
+    made.add_argument("captures", nargs="+", help="pcap or pcapng files, directories or patterns")
+    made.add_argument("--endpoint", required=True, metavar="NAME", help="the endpoint whose view is replayed")
+    made.add_argument(
+        "--speed", type=float, default=0.0, metavar="N", help="times as fast as it was; 0: at once (default)"
+    )
+    made.add_argument(
+        "--what-if", action="append", default=[], metavar="SETTING=V,V", help="other settings; all combinations are run"
+    )
+    made.add_argument("--master", metavar="URL", help="Spark's master, for --what-if (default: this machine)")
+    return made
+
+
+def pace(speed: float) -> Callable[[int], object]:
+    """Something that waits until it is time for a datagram of that time (nanoseconds)."""
+    if not speed:
+        return lambda captured: None
+    began: list[tuple[int, float]] = []
+
+    def wait(captured: int) -> None:
+        if not began:
+            began.append((captured, time.monotonic()))
+        zero, start = began[0]
+        time.sleep(max(0.0, start + (captured - zero) / 1e9 / speed - time.monotonic()))
+
+    return wait
+
+
+def summary(told: Replayed) -> list[str]:
+    """Who came and went, what was delivered, and what was dropped, in lines for a terminal."""
+    lines = [f"{clock(at)}  {name}: {what}" for at, name, what in told.peers]
+    counts: Counter[tuple[str, str]] = Counter()
+    for _, topic, publisher, _, count in told.messages:
+        counts[topic, publisher] += count
+    lines += [
+        f"{count:>9,} messages on {topic} from {publisher}" for (topic, publisher), count in sorted(counts.items())
+    ]
+    for layer, statistics in told.statistics.items():
+        lines += [f"{count:>9,} {cause} ({layer})" for cause, count in sorted(statistics.items()) if count]
+    return lines
+
+
+def trade_off(rows: Sequence[dict[str, object]], column: str) -> list[str]:
+    """A bar for each row."""
+    values = [int(str(row[column])) for row in rows]
+    longest = max([*values, 1])
+    names = [", ".join(f"{name} {value}" for name, value in row.items() if isinstance(value, str)) for row in rows]
+    width = max(map(len, names))
+    bars = zip(names, values, strict=True)
+    return [f"{name:{width}}  {value:>7,} {column}  {'█' * round(BAR * value / longest)}" for name, value in bars]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    options = parser().parse_args(argv)
+    try:
+        sets = settings_of(options.what_if)
+        datagrams = inbound(options.captures, options.endpoint)
+        if options.what_if:
+            rows = what_if(session("glue replay", options.master), options.endpoint, datagrams, sets)
+            print("\n".join([*trade_off(rows, "expired"), *trade_off(rows, "messages")]))
+        else:
+            settings = effective({"name": options.endpoint}, {})
+            print("\n".join(summary(replay(datagrams, settings, pace(options.speed)))))
+    except (CaptureError, ConfigurationError, NoJavaError, OSError, ValueError) as error:
+        print(f"spark.replay: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
