@@ -191,7 +191,17 @@ class Undelivered:
         self.cause = cause
 
 
-News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered
+class Gap:
+    """Transport: a peer gave up `count` frames that were for this endpoint, for it was too slow; more follows."""
+
+    __slots__ = ("count", "peer")
+
+    def __init__(self, peer: str, count: int) -> None:
+        self.peer = peer
+        self.count = count
+
+
+News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered | Gap
 Upward = Inbound | News
 Event = Delivery | News
 """What a stack hands to the application."""

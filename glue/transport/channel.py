@@ -4,75 +4,87 @@ A channel belongs to a set of peers: one (served by unicast) or several (served 
 acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
 all members, notices what each of them lost, and probes those that are silent.
 
-Loss detection and probing follow RFC 9002 (sections 6.1 and 6.2), per member; a resent frame keeps its
+A member that would hold up the others is served apart (see `apart`): each frame goes to it by unicast, at its own pace.
+
+Loss detection follows RFC 8985 (RACK), probing RFC 9002 (section 6.2), per member; a resent frame keeps its
 sequence number and carries a higher attempt, so round trips are only taken from first attempts (Karn).
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import orjson
 
 from glue.contract import Outbound, advanced
-from glue.transport.flight import Flight, Pending, grouped
-from glue.transport.member import Member
+from glue.transport import apart
+from glue.transport.flight import Flight, Flights, Pending, grouped
+from glue.transport.member import Hole, Member
 from glue.transport.window import Window
-from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, MAX_HELD_US, WINDOW
+from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, MAX_HELD_US, MAX_RANGES, WINDOW
 
-SMALL = 32  # frames: a train smaller than this waits for the window to open, unless nothing is on its way
+SMALL = 32  # frames: a train smaller than this waits for the window to open, unless that is small itself
 PROBES = 2  # frames resent by a probe (RFC 9002, section 6.2.4)
 MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
 MAX_HELD = MAX_HELD_US / 1e6  # seconds; an answer held back that long, or longer, tells nothing about the way
 REPAIRS = 512  # frames resent per turn at most; the rest follow in the next turns
+CROWD = 12  # attached members from which on a repair goes to all: many will have lost the same frame
 
 
 class Channel:
     """The sending end of one channel."""
 
     __slots__ = (
-        "_apart", "_destination", "_flights", "_limit", "_queue", "_transmissions", "backlog", "base", "deadline",
-        "kind", "members", "next", "number", "peers", "statistics", "submitted", "window",
+        "_destinations", "_limit", "_queue", "_queued", "_singly", "_transmissions", "attached", "base", "deadline",
+        "flights", "given_up", "kind", "members", "needed", "next", "number", "peers", "statistics", "submitted",
     )  # fmt: skip
 
-    def __init__(self, number: int, peers: tuple[str, ...], window: Window, statistics: Counter[str]) -> None:
+    def __init__(
+        self, number: int, peers: tuple[str, ...], make_window: Callable[[], Window], statistics: Counter[str]
+    ) -> None:
         self.number = number
         self.peers = peers
         self.kind = "data" if len(peers) == 1 else "group"
-        self._destination = peers if len(peers) == 1 else ()
-        self._apart = False  # whether each member is served by unicast, so that nobody else listens
-        self._limit = WINDOW  # frames below this every member is ready to take
-        self.members = {peer: Member(peer) for peer in peers}
-        self.window = window
+        self.members = {peer: Member(peer, make_window()) for peer in peers}
+        self.attached = list(self.members.values())  # those that are served together
         self.statistics = statistics
         self.next = 0  # the next sequence to send
-        self.base = 0  # every frame below is acknowledged by all members
+        self.base = 0  # every frame below is acknowledged by all attached members
+        self.needed = 0  # every frame below is acknowledged by all members
         self.submitted = 0  # frames handed to this channel so far, sent or not
-        self.backlog = 0  # bytes queued or not yet acknowledged
         self.deadline = math.inf  # when `due` must be called
+        self.flights = Flights()
+        self.given_up: list[tuple[str, int]] = []  # peers, and how many frames they will not get; to be told
+        self._singly = False  # whether each member is served by unicast, so that nobody else listens
+        self._destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
+        self._limit = WINDOW  # frames below this every attached member is ready to take
         self._queue: deque[Pending] = deque()
-        self._flights: deque[Flight] = deque()
+        self._queued = 0  # bytes
         self._transmissions = 0
 
     @property
     def idle(self) -> bool:
         """Whether everything handed to the channel is done with."""
-        return not self._queue and not self._flights
+        return not self._queue and not self.flights
+
+    @property
+    def backlog(self) -> int:
+        """Bytes queued, or sent and not yet acknowledged by every attached member."""
+        return self._queued + self.flights.open_size
 
     def submit(self, now: float, item: Outbound, barriers: list[tuple[Channel, int]]) -> None:
         """Queue a message for sending."""
         self._queue.append(Pending(item, now, barriers))
         self.submitted += len(item.bodies)
-        self.backlog += sum(map(len, item.bodies))
+        self._queued += sum(map(len, item.bodies))
 
     # ------------------------------------------------------------------------------------------ sending
 
     def pump(self, now: float) -> list[Outbound]:
-        """Whatever may be sent now: an invitation to a new group, repairs, then new frames."""
-        out = self._invitation() if self.kind == "group" else []
+        """Whatever may be sent now: what concerns single members, repairs, then new frames."""
+        out = self._attend(now) if self.kind == "group" else []
         for member in self.members.values():
             if member.lost:
                 out += self._repairs(now)
@@ -89,34 +101,41 @@ class Channel:
                     break
             left = len(item.bodies) - pending.offset
             room = self._room()
-            if room < left and (room <= 0 or (room < SMALL and self._flights)):
+            if room < left and room < self._small():
+                if self.kind == "group":
+                    apart.note_crowding(self, now)
                 break
             out += self._launch(now, pending, min(left, room))
             if room >= left:
                 queue.popleft()
-        if out:
+        if out and (self.deadline == math.inf or len(self.members) > 1):  # else it stands earlier, or where it stood
             self._arm()
         return out
 
-    def _invitation(self) -> list[Outbound]:
-        """Tell the members of a group that they are, until each has shown that it knows."""
-        if not self._flights and not self._queue:
+    def _attend(self, now: float) -> list[Outbound]:
+        """What members of a group are to be told, and what is due to those served apart."""
+        if not self.flights and not self._queue:
             return []
-        invited = [member for member in self.members.values() if member.invite]
-        if not invited:
-            return []
-        for member in invited:
-            member.invite = False
-        peers = (invited[0].peer,) if len(invited) == 1 else ()
-        present = list(self.members)  # who was taken off, or has restarted since, is no longer meant
-        bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
-        return [Outbound(peers, [body], {KEY: ["open", self.number]}) for body in bodies]
+        out: list[Outbound] = []
+        invited = []
+        for member in self.members.values():
+            if member.invite:
+                invited.append(member)
+                member.invite = False
+            if member.apart:
+                out += apart.serve(self, member, now)
+        if invited:
+            peers = (invited[0].peer,) if len(invited) == 1 else ()
+            present = list(self.members)  # who was taken off, or has restarted since, is no longer meant
+            bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
+            out = [Outbound(peers, [body], {KEY: ["open", self.number]}) for body in bodies] + out
+        return out
 
     def _expire(self, pending: Pending) -> None:
         """The message at the head of the queue is too old to be sent at all."""
         count = len(pending.item.bodies)
         self.submitted -= count
-        self.backlog -= sum(map(len, pending.item.bodies))
+        self._queued -= sum(map(len, pending.item.bodies))
         self.statistics["frames expired unsent"] += count
 
     def _waits(self, pending: Pending) -> bool:
@@ -130,17 +149,28 @@ class Channel:
 
     def settled(self, submitted: int) -> bool:
         """Whether the first `submitted` frames handed to this channel are done with."""
-        unsent = sum(len(p.item.bodies) - p.offset for p in self._queue)
-        open_frames = self.next - self.base + unsent
-        return self.submitted - open_frames >= submitted
+        return self.submitted - (self.next - self.needed + self._unsent()) >= submitted
+
+    def _unsent(self) -> int:
+        return sum(len(pending.item.bodies) - pending.offset for pending in self._queue)
 
     def _room(self) -> int:
         """How many more frames the windows let go."""
-        missing = self.next - self.base
-        if missing >= self.window.frames:  # then look closer: some of these may be there, beyond a gap
-            missing = max(self.next - member.next - member.ranges.size for member in self.members.values())
-        room, limit = int(self.window.frames) - missing, self._limit - self.next
-        return room if room < limit else limit
+        sent = self.next
+        least = self._limit - sent
+        for member in self.attached:
+            room = member.window.frames - sent + member.next
+            if room < least:
+                if member.ranges:  # then look closer: what is there beyond a gap, and what is lost
+                    room = member.window.frames - member.under_way(sent)
+                if room < least:
+                    least = int(room)
+        return least
+
+    def _small(self) -> int:
+        """So many frames are enough to send some."""
+        window = min([member.window.frames for member in self.attached])
+        return SMALL if window >= 4 * SMALL else int(window / 4) or 1
 
     def _launch(self, now: float, pending: Pending, count: int) -> list[Outbound]:
         """Send the next `count` frames of a message for the first time."""
@@ -149,15 +179,18 @@ class Channel:
             header = advanced(item.header, offset) if offset else item.header
             item = Outbound(item.peers, item.bodies[offset : offset + count], header)
         pending.offset += count
-        flight = Flight(self.next, item, self._transmissions, now, pending.since, sum(map(len, item.bodies)))
-        if not self._flights:
-            for member in self.members.values():
-                member.waiting_since = now
-        self._flights.append(flight)
+        size = sum(map(len, item.bodies))
+        flight = Flight(self.next, item, self._transmissions, now, pending.since, size, not offset)
+        for member in self.members.values():
+            if member.next == self.next:
+                member.waiting_since = member.heard_at = now
+        self.flights.append(flight)
+        self._queued -= size
         self._transmissions += count
         self.next += count
-        destinations = [(peer,) for peer in self.members] if self._apart else [self._destination]
-        return [self._frames(now, flight, 0, count, 0, destination) for destination in destinations]
+        if len(self._destinations) == 1:
+            return [self._frames(now, flight, 0, count, 0, self._destinations[0])]
+        return [self._frames(now, flight, 0, count, 0, destination) for destination in self._destinations]
 
     def _frames(
         self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
@@ -191,113 +224,126 @@ class Channel:
             self.statistics["ranges of what was never sent"] += 1
             ranges = [(start, min(stop, self.next)) for start, stop in ranges if start < self.next]
         member.invited = True
-        if upto < member.next:  # overtaken by a later one; or the receiver forgot
-            member.regressed()
+        member.heard_at = now
+        if upto < member.next:  # overtaken by a later one; or the receiver forgot, or has to be told to go on
+            if upto < member.skip:
+                member.notice = True
+            else:
+                member.regressed()
             return True
         limit = upto + min(window, WINDOW)
         if limit > member.limit:
             member.limit = limit
-            self._limit = min(other.limit for other in self.members.values())
+            self._set_limit()
         if not ranges and member.unscathed:
             if upto > member.next:
                 self._acknowledge_cleanly(now, member, upto, held)
             return True
-        fresh = self._fresh(member, upto, ranges)
-        if fresh:
-            self._measure(now, member, fresh, max(upto, ranges[-1][1] if ranges else 0) - 1, held)
-            member.progress(now, upto, ranges)
-            self._release()
-        if member.next < self.next:
-            self._find_lost(now, member)
-        self._arm()
+        self._acknowledge_ranges(now, member, upto, ranges, held)
         return True
+
+    def _set_limit(self) -> None:
+        self._limit = min([member.limit for member in self.attached], default=self.next)
 
     def _acknowledge_cleanly(self, now: float, member: Member, upto: int, held: float) -> None:
         """The common case, kept short: everything below `upto` is there, and nothing was lost before."""
-        flight = self._flight(upto - 1)
+        flight = self.flights.find(upto - 1)
+        elapsed = now - flight.sent_at
         if held < MAX_HELD:
-            member.round_trip.sample(now - flight.sent_at, held)
+            member.round_trip.sample(elapsed, held)
+            elapsed = member.round_trip.latest
         member.latest = flight.number + upto - 1 - flight.first
+        count = upto - member.next
         member.next = upto
         member.answered(now)
+        member.window.acknowledged(now, count, elapsed, member.latest, self._transmissions)
         self._release()
         self._arm()
 
-    @staticmethod
-    def _fresh(member: Member, upto: int, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The frames that this acknowledgement is the first to acknowledge, ascending."""
-        out = list(member.ranges.gaps(member.next, upto))
-        for start, stop in ranges:
-            out += member.ranges.gaps(start, stop)
-        return out
+    def _acknowledge_ranges(
+        self, now: float, member: Member, upto: int, ranges: list[tuple[int, int]], held: float
+    ) -> None:
+        """Something is missing, or was: learn what arrived, and what seems lost."""
+        top = max(member.next, member.ranges.stop)
+        count = member.take(upto, ranges)
+        if count:
+            newest = max(member.next, member.ranges.stop)
+            whole = len(ranges) < MAX_RANGES  # else there are newer ones, which `held` is of
+            round_trip = math.inf
+            if newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent):
+                round_trip = self._arrived(now, member, newest - 1, held if whole else MAX_HELD)
+            member.fill(now)
+            self._dig(member, self.next if whole else newest)
+            member.answered(now)
+            member.window.acknowledged(now, count, round_trip, member.latest, self._transmissions)
+        if member.holes:
+            self._find_lost(now, member)
+        if count:
+            self._release()
+        self._arm()
 
-    def _measure(self, now: float, member: Member, fresh: list[tuple[int, int]], newest: int, held: float) -> None:
-        """Learn the round trip, and which transmission is the latest known to have arrived.
+    def _arrived(self, now: float, member: Member, newest: int, held: float) -> float:
+        """Note that this frame is the newest that arrived; returns its round trip, if that is known."""
+        flight = self.flights.find(newest)
+        member.latest = max(member.latest, flight.number + newest - flight.first)
+        if held >= MAX_HELD:
+            return math.inf
+        member.round_trip.sample(now - flight.sent_at, held)
+        return member.round_trip.latest
 
-        The receiver `held` the acknowledgement since it got the `newest` frame; so that one tells the round
-        trip, if this is the first to acknowledge it.
-        """
-        for start, stop in fresh:
-            for sequence in [stop - 1] if not member.resent else range(start, stop):
-                again = member.resent.get(sequence)
-                if again is None:
-                    flight = self._flight(sequence)
-                    number, sent_at = flight.number + sequence - flight.first, flight.sent_at
-                    if sequence == newest and held < MAX_HELD:
-                        member.round_trip.sample(now - sent_at, held)
-                else:
-                    number = again.number
-                    if not again.explains(now, member.round_trip):
-                        continue  # that answers an earlier attempt
-                if number > member.latest:
-                    member.latest = number
+    def _dig(self, member: Member, end: int) -> None:
+        """Note which frames below `end` it misses of those sent before the latest that is known to have arrived."""
+        if member.apart:
+            end = min(end, member.sent)
+        at = max(member.dug, member.next)
+        while at < end:
+            flight = self.flights.find(at)
+            stop = min(flight.stop, flight.first + member.latest - flight.number, end)
+            if stop <= at:
+                break
+            for first, last in member.ranges.gaps(at, stop):
+                for sequence in range(first, last):
+                    if sequence not in member.holes:
+                        member.holes[sequence] = Hole(flight.number + sequence - flight.first, flight.sent_at)
+            at = stop
+        member.dug = at
 
-    def _flight(self, sequence: int) -> Flight:
-        """The flight that holds a frame which is not yet acknowledged by all."""
-        index = bisect_right(self._flights, sequence, key=lambda flight: flight.first) - 1
-        return self._flights[index]
+    def regroup(self) -> None:
+        """Members have gone, were taken off, have returned, or were given up for."""
+        self.attached = [member for member in self.members.values() if not member.apart]
+        if self._singly or len(self.attached) == 1:
+            self._destinations = [(member.peer,) for member in self.attached]
+        else:
+            self._destinations = [()]
+        self._set_limit()
+        self._release()
+        self._arm()
 
     def _release(self) -> None:
         """Let go of what every member has."""
-        if not self.members:
-            return
-        base = min([member.next for member in self.members.values()])
-        if base > self.base:
-            self.window.acknowledged(base - self.base)
-            self.base = base
-        flights = self._flights
-        while flights and flights[0].stop <= self.base:
-            self.backlog -= flights.popleft().size
+        base = needed = self.next
+        for member in self.members.values():
+            if member.next < needed:
+                needed = member.next
+            if member.next < base and not member.apart:
+                base = member.next
+        if base > self.base or needed > self.needed:
+            self.base, self.needed = base, needed
+            self.flights.release(base, needed)
+            if self.flights.kept_size > apart.KEPT:
+                apart.give_up(self)
 
     # ----------------------------------------------------------------------------------------------- lost
 
     def _find_lost(self, now: float, member: Member) -> None:
         """Mark for repair what a member misses although it has what was sent later."""
-        found = len(member.lost)
-        for sequence, number, sent_at in self._overtaken(member):
-            if member.overdue(now, number, sent_at):
-                member.lost.add(sequence)
-        found = len(member.lost) - found
+        found = [*member.overdue(now)]
         if found:
-            self.statistics["frames lost"] += found
-            self.window.lost(now, member.round_trip.smoothed)
-
-    def _overtaken(self, member: Member) -> Iterator[tuple[int, int, float]]:
-        """What a member misses and later transmissions overtook: sequence, latest transmission, when that was."""
-        for start, stop in member.ranges.gaps(member.next, self.next):
-            flight = self._flight(start)
-            for sequence in range(start, stop):
-                if sequence >= flight.stop:
-                    flight = self._flight(sequence)
-                again = member.resent.get(sequence)
-                if again is None:
-                    number, sent_at = flight.number + sequence - flight.first, flight.sent_at
-                    if number > member.latest:
-                        return  # and so is everything after it
-                else:
-                    number, sent_at = again.number, again.sent_at
-                if number < member.latest and sequence not in member.lost:
-                    yield sequence, number, sent_at
+            member.lost.update(found)
+            member.window.lost(len(found))
+            self.statistics["frames lost"] += len(found)
+            if self.kind == "group":
+                apart.note_loss(self, member, now)
 
     def due(self, now: float) -> None:
         """Time has passed: look for what is overdue, and probe the members that are silent."""
@@ -305,7 +351,6 @@ class Channel:
             if not member.missing(self.next):
                 continue
             if now >= member.check_at:
-                member.check_at = math.inf
                 self._find_lost(now, member)
             if now >= member.probe_at():
                 self._probe(now, member)
@@ -316,9 +361,13 @@ class Channel:
         member.backoff += 1
         member.waiting_since = now
         self.statistics["probes"] += 1
-        if self.kind == "group" and (not member.invited or member.backoff % 4 == 0):
-            member.invite = True
-        for start, stop in member.ranges.gaps(member.next, self.next):
+        if self.kind == "group":
+            if not member.invited or member.backoff % 4 == 0:
+                member.invite = True
+            apart.note_silence(self, member, now)
+        if member.next == member.skip:
+            member.notice = True
+        for start, stop in member.ranges.gaps(member.next, member.sent if member.apart else self.next):
             member.lost.update(range(start, min(stop, start + PROBES)))
             break
 
@@ -328,7 +377,9 @@ class Channel:
         wanted: dict[int, list[Member]] = {}
         for member in self.members.values():
             if member.lost:
-                for sequence in sorted(member.lost)[:REPAIRS]:
+                under_way = len(member.holes) - len(member.lost) if member.apart else member.under_way(self.next)
+                room = max(int(member.window.frames) - under_way, PROBES)
+                for sequence in sorted(member.lost)[: min(room, REPAIRS)]:
                     wanted.setdefault(sequence, []).append(member)
         for start, count, members in grouped(wanted):
             out += self._resend(now, start, count, members)
@@ -337,16 +388,22 @@ class Channel:
     def _resend(self, now: float, start: int, count: int, members: list[Member]) -> Iterator[Outbound]:
         """Send the frames [start, start + count) again to these members, flight by flight."""
         stop = start + count
+        attempt = 1 + max(member.attempts(start) for member in members)
+        destinations: list[tuple[str, ...]] = [(member.peer,) for member in members]
+        if not self._singly and not any(member.apart for member in members):
+            if len(self.attached) >= CROWD:
+                members = [member for member in self.attached if not member.has(start)]
+            if len(members) > 1 or len(self.attached) >= CROWD:
+                destinations = [()]
         while start < stop:
-            flight = self._flight(start)
+            flight = self.flights.find(start)
             end = min(stop, flight.stop)
-            attempt = 1 + max(member.attempts(start) for member in members)
             for member in members:
-                member.repaired(now, range(start, end), self._transmissions, attempt, flight.sent_at)
+                first_sent_at = now if member.apart else flight.sent_at
+                member.repaired(now, range(start, end), self._transmissions, attempt, first_sent_at)
             self._transmissions += end - start
             self.statistics["frames resent"] += end - start
-            apart = self._apart or len(members) == 1
-            for destination in [(member.peer,) for member in members] if apart else [self._destination]:
+            for destination in destinations:
                 yield self._frames(now, flight, start - flight.first, end - start, attempt, destination)
             start = end
 
@@ -357,28 +414,31 @@ class Channel:
         member = self.members.pop(peer, None)
         if member is None:
             return 0
-        unsent = sum(len(p.item.bodies) - p.offset for p in self._queue)
-        missing = unsent + self.next - member.next - member.ranges.size
+        missing = self._unsent() + self.next - member.next - member.ranges.size
         if self.members:
-            self._limit = min(other.limit for other in self.members.values())
-            self._release()
+            if all(other.apart for other in self.members.values()):
+                for other in self.members.values():
+                    apart.attach(other)
+            self.regroup()
         else:
+            self.attached = []
             self._queue.clear()
-            self._flights.clear()
-            self.backlog = 0
-            self.base = self.next
+            self._queued = 0
+            self.flights.clear()
+            self.base = self.needed = self.next
         self._arm()
         return missing
 
     def avoid(self, peer: str) -> None:
         """A former member is back and must not overhear the rest, which is older than what it is sent from now on."""
         if peer in self.peers and peer not in self.members:
-            self._apart = True
+            self._singly = True
+            self.regroup()
 
     def unfinished(self, peer: str) -> Iterable[Outbound]:
         """The messages, or rests of them, that a member has not acknowledged, in order, as handed in."""
         member = self.members[peer]
-        for flight in self._flights:
+        for flight in self.flights:
             skip = max(0, member.next - flight.first)
             if skip < len(flight.item.bodies):
                 yield Outbound((peer,), flight.item.bodies[skip:], advanced(flight.item.header, skip))
@@ -389,7 +449,7 @@ class Channel:
     def _arm(self) -> None:
         """Set the deadline anew; after anything that may move a member's timers."""
         at = math.inf
-        if self._flights:
+        if self.flights:
             for member in self.members.values():
                 if member.next < self.next:
                     probe_at = member.waiting_since + member.round_trip.probe_timeout(member.backoff)

@@ -1,7 +1,9 @@
-"""Frames on their way: a run that was sent, a message that waits to be, and what is to be sent again."""
+"""Frames on their way: runs that were sent, messages that wait to be, and what is to be sent again."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,11 +15,13 @@ if TYPE_CHECKING:
 
 
 class Flight:
-    """A run of frames that was sent and is not yet acknowledged by all members."""
+    """A run of frames of one message that was sent and is not yet acknowledged by all members."""
 
-    __slots__ = ("first", "item", "number", "sent_at", "since", "size", "stop")
+    __slots__ = ("begins", "first", "item", "number", "sent_at", "since", "size", "stop")
 
-    def __init__(self, first: int, item: Outbound, number: int, sent_at: float, since: float, size: int) -> None:
+    def __init__(
+        self, first: int, item: Outbound, number: int, sent_at: float, since: float, size: int, begins: bool
+    ) -> None:
         self.first = first
         self.stop = first + len(item.bodies)
         self.item = item
@@ -25,6 +29,70 @@ class Flight:
         self.sent_at = sent_at
         self.since = since  # when the message was handed to transport
         self.size = size  # bytes
+        self.begins = begins  # whether it is the beginning of its message
+
+
+class Flights:
+    """All flights of a channel, in order: those that hold up the sender, and before them those that are kept.
+
+    What all attached members have holds nobody up any more; it is kept for members that are served apart.
+    """
+
+    __slots__ = ("_kept", "_open", "kept_size", "open_size")
+
+    def __init__(self) -> None:
+        self._open: deque[Flight] = deque()
+        self._kept: deque[Flight] = deque()
+        self.open_size = 0  # bytes
+        self.kept_size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._open or self._kept)
+
+    def __iter__(self) -> Iterator[Flight]:
+        yield from self._kept
+        yield from self._open
+
+    def append(self, flight: Flight) -> None:
+        """Add what was sent just now."""
+        self._open.append(flight)
+        self.open_size += flight.size
+
+    def find(self, sequence: int) -> Flight:
+        """The flight that holds a frame which is not yet acknowledged by all."""
+        row = self._open if self._open and sequence >= self._open[0].first else self._kept
+        return row[bisect_right(row, sequence, key=_first) - 1]
+
+    def release(self, base: int, needed: int) -> None:
+        """All attached members have what is below `base`, and all members what is below `needed`."""
+        row = self._open
+        while row and row[0].stop <= base:
+            flight = row.popleft()
+            self.open_size -= flight.size
+            if flight.stop > needed:
+                self._kept.append(flight)
+                self.kept_size += flight.size
+        row = self._kept
+        while row and row[0].stop <= needed:
+            self.kept_size -= row.popleft().size
+
+    def clear(self) -> None:
+        """Nobody needs any of it."""
+        self._open.clear()
+        self._kept.clear()
+        self.open_size = self.kept_size = 0
+
+    def message_after(self, size: int, base: int) -> int:
+        """Where the first message begins before which at least `size` kept bytes lie; else `base`."""
+        for flight in self._kept:
+            if size <= 0 and flight.begins:
+                return flight.first
+            size -= flight.size
+        return next((flight.first for flight in self._open if flight.begins), base)
+
+
+def _first(flight: Flight) -> int:
+    return flight.first
 
 
 class Pending:

@@ -93,6 +93,25 @@ class Incoming:
             self.ranges.drop_below(self.next)
         return out
 
+    def skip(self, now: float, sequence: int) -> tuple[int, list[Inbound]]:
+        """Go on from `sequence`: how many frames below were neither handed up nor are now, and what goes up now.
+
+        What waits below goes with what is missing there: it follows a gap in its message, or precedes one.
+        """
+        if sequence <= self.next:
+            return 0, []
+        given_up = sequence - self.next
+        for start in [start for start in self._early if start < sequence]:
+            run, came = self._early.pop(start)
+            self._budget.held -= _cost(run)
+            if start + len(run.bodies) > sequence:
+                self._early[sequence] = _part(run, start, sequence, start + len(run.bodies)), came
+                self._budget.held += _cost(self._early[sequence][0])
+        self.next = sequence
+        self.promised = max(self.promised, sequence)
+        self.ranges.drop_below(sequence)
+        return given_up, self._ready(now)
+
     def drop(self) -> None:
         """Give back what is held; the channel is done with."""
         for run, _ in self._early.values():

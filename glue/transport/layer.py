@@ -16,7 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from glue.contract import Accept, Downward, Inbound, Outbound, PeerAdded, PeerRemoved, Undelivered, Upward
+from glue.contract import Accept, Downward, Gap, Inbound, Outbound, PeerAdded, PeerRemoved, Undelivered, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.incoming import BUDGET, Budget, Incoming, Recent
@@ -26,6 +26,7 @@ from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ran
 GROUPS = 64  # multicast channels at most; beyond, data to a new set of peers goes by unicast to each
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (GROUPS and the unicast one)
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
+FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
 
 
@@ -71,6 +72,7 @@ class Transport:
             "ack": self._on_ack,
             "open": self._on_open,
             "best": self._on_best,
+            "skip": self._on_skip,
         }
 
     def fit(self, size: int) -> int:
@@ -104,10 +106,17 @@ class Transport:
         for channel in self._busy.values():
             if channel.deadline <= now:
                 channel.due(now)
+            if channel.given_up:
+                self._tell_of(channel.given_up, up)
         down: list[Downward] = [*self._acknowledger.due(now)]
         if self._busy:
             down += self._pump(now)
         return up, down
+
+    @staticmethod
+    def _tell_of(given_up: list[tuple[str, int]], up: list[Upward]) -> None:
+        up += [Undelivered(peer, count, "receiver too slow") for peer, count in given_up]
+        given_up.clear()
 
     def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
         if KEY not in run.header:
@@ -169,6 +178,20 @@ class Transport:
                 channel = entry[1] + offset
                 incoming = source.use(channel) or self._open(source, run.peer, channel)
                 self._acknowledger.taken(now, incoming, True)
+
+    def _on_skip(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        _, channel, sequence = entry
+        incoming = source.use(channel)
+        if incoming is None or sequence > incoming.next + FARTHEST:
+            self.statistics["frames of groups not joined" if incoming is None else "malformed entries"] += 1
+            return
+        given_up, ready = incoming.skip(now, sequence)
+        if given_up:
+            self.statistics["frames given up by their sender"] += given_up
+            up.append(Gap(run.peer, given_up))
+        up += ready
+        self.statistics["frames received"] += sum(len(part.bodies) for part in ready)
+        self._acknowledger.taken(now, incoming, True)
 
     def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         run.age = entry[1] / 1000
@@ -336,7 +359,7 @@ class Transport:
 
     def _new_channel(self, peers: tuple[str, ...]) -> Channel:
         self._numbers += 1
-        channel = Channel(self._numbers, peers, self._make_window(), self.statistics)
+        channel = Channel(self._numbers, peers, self._make_window, self.statistics)
         self._channels[peers] = self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 

@@ -1,30 +1,38 @@
-"""One receiver of a channel, as its sender sees it: what it has, what it lost, how far away it is."""
+"""One receiver of a channel, as its sender sees it: what it has, what it lost, how far away it is.
+
+A frame that it misses although it has what was sent later is a *hole*. Whether a hole is a loss, or a frame that was
+overtaken, is a matter of time, as in RACK (RFC 8985): at once where nothing was ever seen to come late, else once
+the latest that was ever seen has passed. That patience is learned from frames that came late after all, and from
+resends that proved needless, and is slowly forgotten.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from glue.transport.ranges import RangeSet
 from glue.transport.round_trip import RoundTrip
+from glue.transport.window import Window
 from glue.transport.wire import WINDOW
 
-REORDERING = 3  # frames that may overtake one before it counts as lost (RFC 9002, kPacketThreshold)
+REORDERING = 3  # later frames that make a hole a loss at once, as long as none ever came late (RFC 8985, DupThresh)
+MARGIN = 1.25  # patience is so many times the latest arrival seen
+LATEST = 8  # smoothed round trips: what came later than that was not overtaken, but its acknowledgements were lost
+LATE = 0.02  # seconds for which that holds even on the fastest network
+FORGETTING = 64  # losses after which patience has mostly gone
 
 
-class Resent:
-    """The latest attempt at a frame that was sent more than once, and when the one `before` it was sent."""
+class Hole:
+    """A frame that is missing, or was sent again: its latest transmission, and when the one `before` was sent."""
 
     __slots__ = ("attempt", "before", "number", "sent_at")
 
-    def __init__(self, number: int, sent_at: float, attempt: int, before: float) -> None:
+    def __init__(self, number: int, sent_at: float) -> None:
         self.number = number
         self.sent_at = sent_at
-        self.attempt = attempt
-        self.before = before
-
-    def explains(self, now: float, round_trip: RoundTrip) -> bool:
-        """Whether an answer that comes now is to this attempt: it took long enough, or for one before it too long."""
-        return now - self.sent_at >= round_trip.least or now - self.before > round_trip.probe_timeout(0)
+        self.attempt = 0
+        self.before = sent_at
 
 
 class Member:
@@ -32,73 +40,118 @@ class Member:
 
     __slots__ = (
         "_regressed_at",
+        "apart",
         "backoff",
         "check_at",
+        "crowded_since",
+        "dug",
+        "heard_at",
+        "holes",
         "invite",
         "invited",
         "latest",
         "limit",
         "lost",
+        "needless",
         "next",
+        "notice",
+        "patience",
         "peer",
         "ranges",
         "regressions",
-        "resent",
+        "return_at",
         "round_trip",
+        "sent",
+        "skip",
+        "trials",
         "waiting_since",
+        "window",
     )  # fmt: skip
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, window: Window) -> None:
         self.peer = peer
+        self.window = window
         self.next = 0  # every frame below is acknowledged
         self.ranges = RangeSet()  # acknowledged beyond `next`
         self.limit = WINDOW  # frames below this it is ready to take
         self.latest = -1  # the latest transmission known to have arrived
-        self.lost: set[int] = set()  # to be repaired at once; bounded by the window, as `resent` is
-        self.resent: dict[int, Resent] = {}
+        self.holes: dict[int, Hole] = {}  # by sequence; bounded by the window
+        self.dug = 0  # below this, whatever is missing is among the holes
+        self.lost: set[int] = set()  # those of the frames that are to be sent again
+        self.patience = 0.0  # seconds after which a hole is a loss; 0 as long as nothing ever came late
+        self.needless = 0  # resends that were not needed
         self.round_trip = RoundTrip()
         self.backoff = 0  # probes in a row without an answer
         self.waiting_since = 0.0  # since when an answer is awaited: the latest progress, or the latest probe
-        self.check_at = math.inf  # when a frame that others overtook will count as lost
+        self.heard_at = 0.0  # when it last acknowledged anything, or began to be waited for
+        self.check_at = math.inf  # when a hole will count as lost
         self.invited = False  # whether it has shown that it knows the channel
         self.invite = True  # whether the invitation is to be sent
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
+        self.apart = False  # whether it is served on its own, by unicast, and holds up nobody
+        self.sent = 0  # when apart: every frame below was sent to it
+        self.skip = 0  # every frame below that it misses was given up
+        self.notice = False  # whether it is to be told so
+        self.crowded_since = math.inf  # since when it alone has held up the others
+        self.return_at = 0.0  # when apart: not to be taken back before
+        self.trials = 0  # how often it was taken off
 
     def missing(self, sent: int) -> bool:
         """Whether it has yet to acknowledge any frame below `sent`."""
         return self.next < sent
 
+    def under_way(self, sent: int) -> int:
+        """How many of the first `sent` frames may be on their way to it."""
+        return sent - self.next - self.ranges.size - len(self.lost)
+
     def attempts(self, sequence: int) -> int:
         """How often a frame was sent again."""
-        again = self.resent.get(sequence)
-        return again.attempt if again else 0
+        hole = self.holes.get(sequence)
+        return hole.attempt if hole else 0
 
     @property
     def unscathed(self) -> bool:
         """Whether nothing that is on its way to it was ever missed."""
-        return not (self.resent or self.lost or self.ranges)
+        return not (self.holes or self.ranges or self.lost)
 
     def answered(self, now: float) -> None:
         """It acknowledged something new: the wait for an answer begins anew."""
         self.backoff = self.regressions = self._regressed_at = 0
         self.waiting_since = now
 
-    def progress(self, now: float, upto: int, ranges: list[tuple[int, int]]) -> None:
-        """It has acknowledged something new."""
-        for start, stop in ranges:
-            self.ranges.add(start, stop)
-        self.next = max(self.next, upto)
-        self.ranges.drop_below(self.next)
-        if self.ranges and next(iter(self.ranges))[0] == self.next:
-            self.next = next(iter(self.ranges))[1]
+    def take(self, upto: int, ranges: list[tuple[int, int]]) -> int:
+        """It has everything below `upto`, and `ranges`; returns how many frames of that are news."""
+        before = self.next + self.ranges.size
+        # What a receiver has only grows. So of two acknowledgements the one that tells of more contains the other.
+        if upto >= self.next and (not self.ranges or (ranges and ranges[-1][1] >= self.ranges.stop)):
+            if upto + sum([stop - start for start, stop in ranges]) <= before:
+                return 0
+            self.next = upto
+            self.ranges.replace(ranges)
+        else:  # overtaken, or cut off at the most ranges it may have
+            for start, stop in ranges:
+                self.ranges.add(start, stop)
+            self.next = max(self.next, upto)
             self.ranges.drop_below(self.next)
-        self.answered(now)
-        if self.resent or self.lost:
-            had = [sequence for sequence in self.resent if sequence < self.next or sequence in self.ranges]
-            for sequence in had:
-                del self.resent[sequence]
-            self.lost = {s for s in self.lost if s >= self.next and s not in self.ranges}
+        if self.ranges and (first := next(iter(self.ranges)))[0] == self.next:
+            self.next = first[1]
+            self.ranges.drop_below(self.next)
+        return self.next + self.ranges.size - before
+
+    def skip_to(self, bound: int) -> int:
+        """Give up what it misses below `bound`; returns how many frames that is."""
+        missing = sum(stop - start for start, stop in self.ranges.gaps(self.next, bound))
+        self.ranges.drop_below(bound)
+        self.next = self.skip = bound
+        if self.ranges and (first := next(iter(self.ranges)))[0] == bound:
+            self.next = first[1]
+            self.ranges.drop_below(self.next)
+        self.holes = {sequence: hole for sequence, hole in self.holes.items() if sequence >= self.next}
+        self.lost = {sequence for sequence in self.lost if sequence >= self.next}
+        self.sent = max(self.sent, self.next)
+        self.notice = True
+        return missing
 
     def regressed(self) -> None:
         """It acknowledged less than before, or more than there is: counted once a probe, for answers may be stale."""
@@ -106,22 +159,59 @@ class Member:
             self._regressed_at = self.backoff
             self.regressions += 1
 
-    def overdue(self, now: float, number: int, sent_at: float) -> bool:
-        """Whether a frame that later ones overtook counts as lost; if not yet, note when it will."""
-        if self.latest - number >= REORDERING and now - sent_at >= 0.75 * self.round_trip.smoothed:
-            return True
-        at = sent_at + self.round_trip.loss_delay()
-        if at <= now:
-            return True
-        self.check_at = min(self.check_at, at)
-        return False
+    def has(self, sequence: int) -> bool:
+        """Whether it acknowledged a frame."""
+        return sequence < self.next or sequence in self.ranges
+
+    def fill(self, now: float) -> None:
+        """Forget the holes that are filled, and learn from them."""
+        had = [sequence for sequence in self.holes if self.has(sequence)]
+        for sequence in had:
+            hole = self.holes.pop(sequence)
+            self.lost.discard(sequence)
+            if not hole.attempt:
+                self._came_late(now - hole.sent_at)
+            elif self._explains(now, hole):
+                self.latest = max(self.latest, hole.number)
+                self.patience -= self.patience / FORGETTING
+                if self.patience < self.round_trip.loss_delay():
+                    self.patience = 0.0
+            else:
+                self.needless += 1
+                self._came_late(now - hole.before)
+        if self.lost and not self.holes:
+            self.lost = {sequence for sequence in self.lost if not self.has(sequence)}
+
+    def _explains(self, now: float, hole: Hole) -> bool:
+        """Whether an answer that comes now is to the latest attempt, and not to one before (as Eifel, RFC 3522)."""
+        round_trip = self.round_trip
+        least = max(round_trip.least, round_trip.smoothed / 2)
+        return now - hole.sent_at >= least or now - hole.before > round_trip.probe_timeout(0)
+
+    def _came_late(self, after: float) -> None:
+        if after <= max(LATEST * self.round_trip.smoothed, LATE):
+            self.patience = max(self.patience, MARGIN * after)
+
+    def overdue(self, now: float) -> Iterator[int]:
+        """The holes that count as lost from now on; `check_at` tells when others will."""
+        self.check_at = math.inf
+        patience, latest, lost = self.patience, self.latest, self.lost
+        delay = patience or self.round_trip.loss_delay()
+        for sequence, hole in self.holes.items():
+            if hole.number < latest and sequence not in lost:
+                if (not patience and latest - hole.number >= REORDERING) or hole.sent_at + delay <= now:
+                    yield sequence
+                elif hole.sent_at + delay < self.check_at:
+                    self.check_at = hole.sent_at + delay
 
     def repaired(self, now: float, sequences: range, number: int, attempt: int, first_sent_at: float) -> None:
         """These frames were sent to it again."""
         for offset, sequence in enumerate(sequences):
-            last = self.resent.get(sequence)
-            before = last.sent_at if last else first_sent_at
-            self.resent[sequence] = Resent(number + offset, now, attempt, before)
+            hole = self.holes.get(sequence)
+            if hole is None:
+                hole = self.holes[sequence] = Hole(0, first_sent_at)
+            hole.before, hole.sent_at = hole.sent_at, now
+            hole.number, hole.attempt = number + offset, attempt
             self.lost.discard(sequence)
 
     def probe_at(self) -> float:

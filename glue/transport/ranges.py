@@ -59,6 +59,12 @@ class RangeSet:
         self.size += sum(b - a for a, b in fresh)
         return fresh
 
+    def replace(self, ranges: list[tuple[int, int]]) -> None:
+        """Hold these instead: sorted, disjoint and not touching."""
+        self._starts = [start for start, _ in ranges]
+        self._stops = [stop for _, stop in ranges]
+        self.size = sum(self._stops) - sum(self._starts)
+
     def drop_below(self, bound: int) -> None:
         """Remove every member below `bound`."""
         keep = bisect_right(self._stops, bound)

@@ -29,9 +29,9 @@ class RoundTrip:
             return
         if elapsed > LONGEST:
             elapsed = LONGEST
-        if elapsed < self.least or not self.measured:
-            self.least = elapsed
-        adjusted = elapsed - held if elapsed - held >= self.least else elapsed
+        adjusted = elapsed - held if elapsed > held else 0.0
+        if adjusted < self.least or not self.measured:
+            self.least = adjusted
         self.latest = adjusted
         if not self.measured:
             self.smoothed, self.variation, self.measured = adjusted, adjusted / 2, True

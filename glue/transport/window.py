@@ -1,34 +1,172 @@
-"""How many frames may be on their way unacknowledged: the network is probed, not flooded.
+"""How many frames may be on their way to a receiver unacknowledged: the network is probed, not flooded.
 
-Slow start, then additive increase and multiplicative decrease (RFC 5681, with the gentler factor of RFC 9438).
+What limits the window is congestion, and what shows that is judged once a round trip:
+
+- *Delay*: the shortest round trip of the round is more than `QUEUE` above the least one known. Then the window
+  shrinks to what keeps the way full with hardly a queue, as in Vegas (Brakmo and Peterson 1995) and Copa (Arun and
+  Balakrishnan 2018). So slow links keep short queues, and flows that share one see, and yield at, the same moment.
+- *Loss beyond the usual*: a radio link loses the same share whatever is sent; a queue that overflows loses more,
+  the more is sent. So a clear excess of loss shrinks the window, and if the loss stays, it is the link's own and
+  from then on usual.
+
+Who comes late takes the queue that is there for a part of the way, and more than its due. So whoever has seen a
+queue lets its own run dry now and then, for two round trips (as BBR's ProbeRTT).
+
+Otherwise it opens: twofold a round trip at first, later by a few frames and, as long as nothing stands against it,
+by ever more. There is no pacing: acknowledgements set the pace, so that trains stay whole on a fast network.
+
 A policy object: hand another to `Transport` to replace it.
 """
 
 from __future__ import annotations
 
+import math
+
 INITIAL = 128  # frames: 3 trains, 164 kB; twice what a gigabit LAN holds in a round trip of 0.5 ms
-LEAST = 32  # frames: 41 kB a round trip, so that random loss alone never starves a stream
+LEAST = 8  # frames: 11 kB a round trip, 1 MB/s at 10 ms: no loss ever starves a stream
 MOST = 2048  # frames: 2.9 MB of datagrams, under the 4 MB of socket buffer that common systems grant
-DECREASE = 0.7
+QUEUE = 0.025  # seconds of queueing that are allowed: a fraction of what routers and radio links buffer
+SLACK = 0.005  # seconds of queueing left when it was too much: acknowledgements may come 2 ms late, turns take some
+FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
+OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
+SAMPLE = 100  # frames whose fates make a share of loss; the standard error of 10 % is then 3 %
+AVERAGED = 4  # samples that make up `Window.loss`
+MARGIN = 0.05  # share of loss beyond the usual that is tolerated, beside three standard errors
+INTOLERABLE = 0.6  # share of loss that no radio link has and still carries data
+UNCHANGED = 0.75  # of a share of loss: as much or more after the window shrank is not due to the window
+REMEMBERED = 10.0  # seconds for which the least round trip is remembered (as BBR's RTprop filter)
+DRAIN_FIRST, DRAIN = 0.5, 4.0  # seconds after which, where queues were seen, one's own is let run dry
 
 
 class Window:
-    """Congestion window of one channel, in frames."""
+    """Congestion window towards one receiver, in frames."""
 
-    __slots__ = ("_recovery_until", "frames", "threshold")
+    __slots__ = (
+        "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after", "_drain_at", "_drained",
+        "_draining", "_least", "_lost", "_mean", "_rotate_at", "_round_ends", "_samples", "_started", "_starting",
+        "_tried", "_usual", "frames", "loss",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.frames = float(INITIAL)
-        self.threshold = float(MOST)
-        self._recovery_until = 0.0
+        self._starting = True  # doubling each round trip
+        self._round_ends = 0  # the transmission whose arrival ends this round
+        self._started = 0.0  # when this round began
+        self._delivered = 0  # frames acknowledged in this round
+        self._best = math.inf  # shortest round trip of this round
+        self._least = [math.inf, math.inf]  # the shortest of this REMEMBERED seconds, and of those before
+        self._rotate_at = 0.0
+        self._drain_after = DRAIN_FIRST
+        self._drain_at = math.inf
+        self._draining = 0  # rounds until that is over
+        self._drained = 0.0  # the window to go back to
+        self._crowded = 0  # rounds in a row with too long a queue
+        self._clean = 0  # rounds since the window last shrank
+        self._arrived = self._lost = 0  # of this sample of fates
+        self._tried = 0.0  # share of loss that shrank the window; negative until what was under way is accounted for
+        self._mean = 0.0  # of the samples
+        self._samples = 0
+        self.loss = math.nan  # share of frames lost lately; not a number until there are a few samples
+        self._usual = 0.0  # share of loss that is taken to be the link's own
 
-    def acknowledged(self, count: int) -> None:
-        """`count` frames were acknowledged by the slowest member."""
-        grown = count if self.frames < self.threshold else 4 * count / self.frames
+    def lost(self, count: int) -> None:
+        """So many frames were found to be lost."""
+        self._lost += count
+
+    def acknowledged(self, now: float, count: int, round_trip: float, latest: int, sent: int) -> None:
+        """`count` frames were acknowledged, the newest after `round_trip` seconds (`inf` if that is not known).
+
+        `latest` is the latest transmission known to have arrived, `sent` how many there have been.
+        """
+        self._delivered += count
+        if round_trip < self._best:
+            self._best = round_trip
+        if latest >= self._round_ends:
+            self._end_round(now, sent)
+
+    def _end_round(self, now: float, sent: int) -> None:
+        """Judge what this round trip has shown."""
+        best, delivered, seconds = self._best, self._delivered, now - self._started
+        queue = self._queue(now, best)
+        self._arrived += delivered
+        self._round_ends, self._started, self._delivered, self._best = sent, now, 0, math.inf
+        if self._draining:
+            self._drain(now)
+            return
+        slow = delivered < FAST * seconds
+        self._crowded = self._crowded + 1 if queue > QUEUE and slow else 0
+        if queue > SLACK and slow and self._drain_at == math.inf:
+            self._drain_at = now + self._drain_after
+            self._drain_after = DRAIN
+        if self._crowded > (0 if self._starting else 1):
+            self._shrink((best - queue + SLACK) / best)
+        elif self._overloaded():
+            self._shrink(OVERLOAD)
+        elif now >= self._drain_at:
+            self._drain_at, self._drained, self._draining = math.inf, self.frames, 3
+            self._drain(now)
+        elif delivered * 2 >= self.frames and not self._crowded:  # it was used
+            self._open(delivered)
+
+    def _drain(self, now: float) -> None:
+        """Let the own part of the queue run dry, so that the least round trip shows, to everyone who shares it."""
+        self._draining -= 1
+        self.frames = LEAST if self._draining else self._drained
+
+    def _queue(self, now: float, best: float) -> float:
+        """How much of a round trip was spent in queues."""
+        if best == math.inf:
+            return 0.0
+        least = self._least
+        if now >= self._rotate_at:
+            self._rotate_at = now + REMEMBERED
+            least[1], least[0] = least[0], best
+        elif best < least[0]:
+            least[0] = best
+        return best - min(least)
+
+    def _open(self, delivered: int) -> None:
+        if self._starting:
+            grown = float(delivered)
+        else:
+            grown = min(4 + self._clean * self._clean / 4, self.frames / 4)
+        self._clean += 1
         self.frames = min(self.frames + grown, MOST)
 
-    def lost(self, now: float, round_trip: float) -> None:
-        """Frames were lost; at most one decrease a round trip."""
-        if now >= self._recovery_until:
-            self._recovery_until = now + round_trip
-            self.frames = self.threshold = max(self.frames * DECREASE, LEAST)
+    def _shrink(self, factor: float) -> None:
+        self.frames = max(self.frames * factor, LEAST)
+        self._starting = False
+        self._clean = self._crowded = 0
+
+    def _overloaded(self) -> bool:
+        """Whether the latest sample shows clearly more loss than usual; and learn what is usual.
+
+        If a smaller window does not lessen the loss, it was not the window's fault.
+        """
+        total = self._arrived + self._lost
+        if total < SAMPLE:
+            return False
+        share, before = self._lost / total, self._tried
+        self._arrived = self._lost = 0
+        self._average(share)
+        if share:
+            self._starting = False
+        if before < 0:  # these were under way when the window shrank
+            self._tried = -before
+            return False
+        self._tried = 0.0
+        if before and UNCHANGED * before < share < INTOLERABLE:
+            self._usual = max(self._usual, min(share, before))
+        elif share < self._usual:
+            self._usual += (share - self._usual) / 4
+        error = math.sqrt(share * (1 - share) / total)
+        if share > self._usual + MARGIN + 3 * error or share > INTOLERABLE:
+            self._tried = -share
+            return True
+        return False
+
+    def _average(self, share: float) -> None:
+        self._samples = min(self._samples + 1, AVERAGED)
+        self._mean += (share - self._mean) / self._samples
+        if self._samples == AVERAGED:
+            self.loss = self._mean

@@ -3,6 +3,7 @@
     ["data", attempt, age_ms, ack_channel, ack_next, ack_held_us, channel, sequence]    to one peer
     ["group", attempt, age_ms, 0, 0, 0, channel, sequence]                              to members of a channel
     ["open", channel]               body: JSON list of the endpoint ids that are members
+    ["skip", channel, sequence]     whatever is missing below the sequence was given up: go on from there
     ["ack", held_us, window, channel, next]      body: JSON list [start, stop, ...] of ranges had beyond `next`
     ["best", age_ms, sequence]      best effort: never acknowledged, never resent
 
@@ -29,7 +30,7 @@ MAX_ENTRY = 58
 run, are the 72 that transport may take of a header. Without one it takes 52 at most: numbers of 3, 8, 8 and 14 digits
 for attempt, age, channel and sequence."""
 _LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
-_LENGTHS = {"data": 8, "group": 8, "open": 2, "ack": 5, "best": 3}
+_LENGTHS = {"data": 8, "group": 8, "open": 2, "skip": 3, "ack": 5, "best": 3}
 
 
 def checked(entry: Any) -> str | None:

@@ -41,16 +41,15 @@ def test_a_steady_round_trip_is_learned() -> None:
 
 
 def test_the_time_that_an_answer_was_held_back_does_not_count() -> None:
-    measured = after(0.001)
+    measured = after(0.003)
     measured.sample(0.052, held=0.050)
-    assert measured.latest == pytest.approx(0.002)
+    assert measured.latest == measured.least == pytest.approx(0.002)
 
 
-def test_a_receiver_that_claims_to_have_held_back_too_much_is_not_believed() -> None:
+def test_a_receiver_that_claims_to_have_held_back_too_much_is_next_door() -> None:
     measured = after(0.010)
     measured.sample(0.012, held=5.0)
-    assert measured.latest == 0.012
-    assert measured.least == 0.010
+    assert measured.latest == measured.least == 0.0
 
 
 def test_a_clock_that_went_back_measures_nothing() -> None:

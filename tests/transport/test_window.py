@@ -1,46 +1,112 @@
-"""The window opens while all goes well, closes once a round trip when something is lost, and stays within bounds."""
+"""The window opens while all goes well, closes when a queue grows or more is lost than usual, and stays in bounds."""
 
 from __future__ import annotations
+
+import math
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.transport.window import DECREASE, INITIAL, LEAST, MOST, Window
+from glue.transport.window import INITIAL, LEAST, MOST, OVERLOAD, QUEUE, SAMPLE, Window
+
+
+class Path:
+    """Round trips of a window that is always used: each loses a share, and takes `least` and a queue."""
+
+    def __init__(self, least: float = 0.01) -> None:
+        self.window = Window()
+        self.least = least
+        self.now = 100.0
+        self.sent = 0
+
+    def round(self, loss: float = 0.0, queue: float = 0.0) -> None:
+        """One round trip."""
+        frames = int(self.window.frames)
+        lost = round(frames * loss)
+        self.sent += frames
+        self.now += self.least + queue
+        self.window.lost(lost)
+        self.window.acknowledged(self.now, frames - lost, self.least + queue, self.sent, self.sent)
 
 
 def test_it_doubles_each_round_trip_at_the_start() -> None:
+    path = Path()
+    path.round()
+    assert path.window.frames == 2 * INITIAL
+    path.round()
+    assert path.window.frames == 4 * INITIAL
+
+
+def test_a_window_that_is_not_used_does_not_grow() -> None:
     window = Window()
-    window.acknowledged(INITIAL)
-    assert window.frames == 2 * INITIAL
-    window.acknowledged(2 * INITIAL)
-    assert window.frames == 4 * INITIAL
+    for number in range(100):
+        window.acknowledged(number * 0.01, 1, 0.01, number, number + 1)
+    assert window.frames == INITIAL
 
 
-def test_after_a_loss_it_opens_by_a_few_frames_each_round_trip() -> None:
-    window = Window()
-    window.lost(0.0, 0.01)
-    before = window.frames
-    window.acknowledged(int(before))
-    assert before < window.frames < before + 8
+@pytest.mark.parametrize("loss", [0.01, 0.1, 0.2, 0.4])
+def test_loss_that_does_not_depend_on_the_window_does_not_keep_it_small(loss: float) -> None:
+    path, random = Path(), Random(1)
+    for _ in range(200):
+        lost = sum(random.random() < loss for _ in range(int(path.window.frames)))
+        path.round(loss=lost / path.window.frames)
+    assert path.window.frames > MOST / 2
+    assert path.window.loss == pytest.approx(loss, abs=0.1)
 
 
-def test_losses_within_a_round_trip_count_once() -> None:
-    window = Window()
-    for now in (0.0, 0.001, 0.009):
-        window.lost(now, 0.01)
-    assert window.frames == pytest.approx(INITIAL * DECREASE)
-    window.lost(0.011, 0.01)
-    assert window.frames == pytest.approx(INITIAL * DECREASE * DECREASE)
+def test_an_overflowing_queue_keeps_it_about_as_large_as_the_path_is() -> None:
+    path, capacity = Path(), 200
+    frames, excess = [], []
+    for _ in range(300):
+        excess.append(max(0.0, 1 - capacity / path.window.frames))
+        path.round(loss=excess[-1])
+        frames.append(path.window.frames)
+    settled = sorted(frames[50:])
+    assert capacity / 2 <= settled[0]
+    assert settled[-1] < 2 * capacity
+    assert sum(excess[50:]) / 250 < 0.15
 
 
-@given(st.lists(st.one_of(st.integers(1, 5000), st.floats(0.0, 1.0)), max_size=300))
-def test_it_stays_within_its_bounds(steps: list[int | float]) -> None:
-    window, now = Window(), 0.0
-    for step in steps:
-        if isinstance(step, int):
-            window.acknowledged(step)
-        else:
-            now += step
-            window.lost(now, 0.01)
-        assert LEAST <= window.frames <= MOST
+def test_a_slow_path_gets_no_longer_a_queue_than_is_allowed() -> None:
+    path, capacity = Path(least=0.005), 5000.0  # frames a second
+    queues = []
+    for _ in range(300):
+        queues.append(max(0.0, path.window.frames / capacity - path.least))
+        path.round(queue=queues[-1])
+    assert max(queues[10:]) < 2 * QUEUE
+    full = sum(queue > 0 for queue in queues[10:])
+    assert full > 0.9 * 290
+
+
+def test_on_a_fast_path_a_slow_turn_of_the_receiver_does_not_matter() -> None:
+    path = Path(least=0.0002)
+    for _ in range(10):
+        path.round()
+    assert path.window.frames == MOST
+    for number in range(100):
+        path.round(queue=0.03 if number % 3 == 0 else 0.0)
+    assert path.window.frames == MOST
+
+
+def test_as_much_loss_as_no_link_has_closes_it_as_far_as_it_goes() -> None:
+    path = Path()
+    for _ in range(1000):
+        path.round(loss=0.9)
+    assert path.window.frames == LEAST
+
+
+def test_one_loss_too_many_halves_it_once() -> None:
+    path = Path()
+    path.round(loss=0.5)
+    assert path.window.frames == INITIAL * OVERLOAD
+    assert SAMPLE <= INITIAL
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.one_of(st.floats(0, 1), st.just(math.inf))), max_size=300))
+def test_it_stays_within_its_bounds(steps: list[tuple[float, float]]) -> None:
+    path = Path()
+    for loss, queue in steps:
+        path.round(loss=loss, queue=queue)
+        assert LEAST <= path.window.frames <= MOST

@@ -1,0 +1,116 @@
+"""Members of a group that are served apart, so that they do not hold up the others.
+
+Taken off is who is silent for a while, who alone has no room for more, and who loses much more than the others do.
+From then on every frame goes to it by unicast, within a window of its own, and what all others have is kept for it
+up to a limit. What is beyond is given up from the oldest message on, and it is told to skip that: a gap that its
+application hears of. It returns when it has caught up and its losses are like those of the others.
+
+One member always stays: if nobody keeps up, it is the sender that is too fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, isnan
+from statistics import median
+from typing import TYPE_CHECKING
+
+from glue.contract import Outbound
+from glue.transport.member import Member
+from glue.transport.wire import KEY
+
+if TYPE_CHECKING:
+    from glue.transport.channel import Channel
+
+SILENCE = 0.2  # seconds without any answer, probes included: far more than a turn takes, a moment to the others
+CROWDING = 0.2  # seconds in which a member alone has no room for more
+LOSSY = 0.05  # share of loss from which on a member may be taken off
+WORSE = 3.0  # times the loss of the others that it must be
+KEPT = 16 << 20  # bytes kept for members served apart, on each channel: 4 times the default `queue_limit`
+TRIAL = 1.0  # seconds before the first return; doubled by each one that did not last
+LONGEST_TRIAL = 30.0
+
+
+def note_silence(channel: Channel, member: Member, now: float) -> None:
+    """A member did not answer in time: it may be stopped, or gone."""
+    if now - member.heard_at >= SILENCE:
+        _take_off(channel, member, now, "silent")
+
+
+def note_crowding(channel: Channel, now: float) -> None:
+    """The windows are full: see whether it is one member alone whose is."""
+    rooms = []
+    for member in channel.attached:
+        frames = member.window.frames
+        rooms.append(((frames - member.under_way(channel.next)) / frames, member))
+    rooms.sort(key=lambda pair: pair[0])
+    if len(rooms) < 2 or rooms[1][0] < 0.5:
+        for _, member in rooms:
+            member.crowded_since = now
+        return
+    for _, member in rooms[1:]:
+        member.crowded_since = now
+    tightest = rooms[0][1]
+    tightest.crowded_since = min(tightest.crowded_since, now)
+    if now - tightest.crowded_since >= CROWDING:
+        _take_off(channel, tightest, now, "slow")
+
+
+def note_loss(channel: Channel, member: Member, now: float) -> None:
+    """A member has lost something: see whether its link is bad, and those of the others are not."""
+    if member.window.loss > LOSSY and not member.apart:
+        others = [other.window.loss for other in channel.attached if other is not member]
+        if others and not any(map(isnan, others)) and member.window.loss > WORSE * median(others):
+            _take_off(channel, member, now, "lossy")
+
+
+def _take_off(channel: Channel, member: Member, now: float, why: str) -> None:
+    if member.apart or len(channel.attached) < 2:
+        return
+    channel.statistics[f"members served apart: {why}"] += 1
+    member.apart = True
+    member.sent = channel.next
+    member.return_at = now + min(TRIAL * 2**member.trials, LONGEST_TRIAL)
+    member.trials += 1
+    channel.regroup()
+
+
+def attach(member: Member) -> None:
+    """Serve a member with the others again."""
+    member.apart = False
+    member.crowded_since = inf
+
+
+def serve(channel: Channel, member: Member, now: float) -> Iterator[Outbound]:
+    """See to it that a member gets what the others got, or comes back to them."""
+    if member.notice:
+        member.notice = False
+        yield Outbound((member.peer,), [b""], {KEY: ["skip", channel.number, member.skip]})
+    if member.backoff and member.sent > member.next:
+        return  # it is silent
+    start = max(member.sent, member.next)
+    room = int(member.window.frames) - len(member.holes | dict.fromkeys(member.lost))
+    stop = min(channel.next, member.limit, start + room)
+    for first, end in member.ranges.gaps(start, stop):
+        member.lost.update(range(first, end))
+    member.sent = max(start, stop)
+    caught_up = member.sent >= channel.next and member.next >= channel.base
+    if caught_up and now >= member.return_at and _heals(channel, member):
+        attach(member)
+        channel.statistics["members returned"] += 1
+        channel.regroup()
+
+
+def _heals(channel: Channel, member: Member) -> bool:
+    others = [other.window.loss for other in channel.attached if not isnan(other.window.loss)]
+    return not member.window.loss > max(LOSSY, WORSE * median(others or [0.0]))
+
+
+def give_up(channel: Channel) -> None:
+    """Too much is kept: whoever is farthest behind gets no more of the oldest messages."""
+    bound = channel.flights.message_after(channel.flights.kept_size - KEPT // 2, channel.base)
+    for member in channel.members.values():
+        if member.apart and member.next < bound:
+            channel.given_up.append((member.peer, member.skip_to(bound)))
+            channel.statistics["frames given up for members served apart"] += channel.given_up[-1][1]
+    channel.regroup()
