@@ -62,8 +62,7 @@ class Inbound:
 
     `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
     integer counts up by one from frame to frame of the run, and everything else stays the same.
-    `age` is how long ago, as far as is known, the oldest of the bodies was handed to its sender's transport;
-    time spent waiting in this stack's layers is added by the layer in which they waited.
+    `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
     """
 
     __slots__ = ("address", "age", "bodies", "header", "incarnation", "peer")
@@ -89,9 +88,9 @@ class Delivery:
     """Messages of one topic from one publisher, for the application.
 
     `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
-    `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's
-    wall clock (Unix seconds) when the first was published. `retained` is True for a stored value given to a
-    late joiner, False for a live message. After `expires` (monotonic seconds) it is not to be handed over.
+    `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's wall
+    clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
+    `expires` (monotonic seconds) it is not to be handed over.
     """
 
     __slots__ = (
@@ -145,8 +144,7 @@ class PeerAdded:
 class PeerRemoved:
     """Discovery: a peer is gone. `reason`: "goodbye", "expired", "restarted" or "evicted".
 
-    All state kept for this life of the peer is to be dropped. A restart is told as PeerRemoved (reason
-    "restarted") followed by PeerAdded (restarted=True).
+    Drop all state kept for this life of it. After "restarted" follows PeerAdded (restarted=True).
     """
 
     __slots__ = ("incarnation", "name", "peer", "reason")
@@ -191,14 +189,8 @@ class Undelivered:
         self.cause = cause
 
 
-class Gap:
-    """Transport: a peer gave up `count` frames that were for this endpoint, for it was too slow; more follows."""
-
-    __slots__ = ("count", "peer")
-
-    def __init__(self, peer: str, count: int) -> None:
-        self.peer = peer
-        self.count = count
+class Gap(Undelivered):
+    """The same from the other side: a peer gave up `count` frames that were for this endpoint."""
 
 
 News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered | Gap
@@ -214,12 +206,10 @@ class Outbound:
     """Frames, or above fragmentation one whole message, on their way to peers.
 
     Set by topics: `peers` (the destinations, sorted, without this endpoint; never empty there), `bodies` (one
-    body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never)
-    and `after`: sets of peers that this item's topics went to before; the item must not overtake what was
-    sent to those sets earlier.
-    Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds).
-    Below transport `peers` is one peer, or () for all of them by multicast; discovery turns that into
-    `address` (None: the multicast group).
+    body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never) and
+    `after`: sets of peers that its topics went to before; it must not overtake what was sent to those earlier.
+    Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds). Below
+    transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (None: the group).
     """
 
     __slots__ = ("address", "after", "bodies", "expires", "header", "peers", "reliable")

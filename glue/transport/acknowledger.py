@@ -1,8 +1,9 @@
 """When to acknowledge: at once, after a short delay, or with data that goes the other way anyway.
 
 A gap, a duplicate or a resent frame is acknowledged in the same turn, and so is every so-many-th frame of a
-stream. Anything else may wait for `ACK_DELAY`, in the hope of data to the same peer that carries the
-acknowledgement for nothing. How many frames that is adapts to the sender: more as long as frames keep coming,
+stream. In a group, a gap is reported after a random time, as others are likely to miss the same, and one report may
+mend it for all (`spread`). Anything else may wait for `ACK_DELAY`, in the hope of data to the same peer that carries
+the acknowledgement for nothing. How many frames that is adapts to the sender: more as long as frames keep coming,
 since each acknowledgement costs both sides a turn; fewer when they stop short of it, as then the sender's
 window may be smaller than that, and it waits.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from heapq import heappop, heappush
+from random import Random
 
 import orjson
 
@@ -20,28 +23,39 @@ from glue.transport.round_trip import ACK_DELAY
 from glue.transport.wire import KEY, MAX_ENTRY, MAX_HELD_US, encode_ranges
 
 FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of the largest
+FEW = 3  # members of a group that may all report at once
+SPREAD = 0.00025  # seconds for each member of a group over which reports of the same loss are spread
+WIDEST = 0.0125  # seconds over which they are spread at most: many times what a report and its repair take on a LAN
 PAUSE = 24  # frames: an acknowledgement that was due by time for this many means that the sender may be waiting
 
 
 class Acknowledger:
     """Which channels owe an acknowledgement, and since when."""
 
-    __slots__ = ("_late", "_owing", "_prompt", "_statistics", "accepting")
+    __slots__ = ("_chance", "_late", "_owing", "_prompt", "_reports", "_statistics", "accepting")
 
-    def __init__(self, statistics: Counter[str]) -> None:
+    def __init__(self, statistics: Counter[str], chance: Random) -> None:
         self.accepting = True  # whether windows are opened further
         self._statistics = statistics
         self._late: deque[tuple[float, Incoming]] = deque()  # delayed acknowledgements by time due
         self._owing: dict[str, Incoming] = {}  # by peer: what data to that peer can carry
+        self._chance = chance
+        self._reports: list[tuple[float, int, Incoming]] = []  # of gaps in groups: a heap by time due
         self._prompt: dict[int, Incoming] = {}  # to be acknowledged in this turn
 
     @property
     def deadline(self) -> float:
         """When the first delayed acknowledgement is due."""
-        return self._late[0][0] if self._late else math.inf
+        at = self._late[0][0] if self._late else math.inf
+        return min(at, self._reports[0][0]) if self._reports else at
 
     def taken(self, now: float, incoming: Incoming, at_once: bool) -> None:
         """Frames came on a channel: acknowledge them at once, or soon."""
+        if at_once and incoming.members > FEW:
+            at_once = False
+            if incoming.ranges and not incoming.report_at:
+                incoming.report_at = now + spread(self._chance, incoming.members)
+                heappush(self._reports, (incoming.report_at, id(incoming), incoming))
         if at_once:
             self._prompt[id(incoming)] = incoming
         elif incoming.unacknowledged >= incoming.stride:
@@ -51,6 +65,10 @@ class Acknowledger:
             incoming.acknowledge_at = at = now + ACK_DELAY
             self._late.append((at, incoming))
             self._owing[incoming.peer] = incoming
+
+    def now(self, incoming: Incoming) -> None:
+        """Acknowledge in this turn, whatever the channel."""
+        self._prompt[id(incoming)] = incoming
 
     def forget(self, peer: str) -> None:
         """A peer is gone: owe it nothing."""
@@ -64,6 +82,12 @@ class Acknowledger:
             if incoming.acknowledge_at == at:
                 if incoming.unacknowledged >= PAUSE:
                     incoming.stride = max(incoming.stride // 2, FEWEST)
+                self._prompt[id(incoming)] = incoming
+        while self._reports and self._reports[0][0] <= now:
+            _, _, incoming = heappop(self._reports)
+            incoming.report_at = 0.0
+            if incoming.ranges:  # else it was mended before
+                self._statistics["gaps reported to groups"] += 1
                 self._prompt[id(incoming)] = incoming
         if not self._prompt:
             return []
@@ -98,3 +122,14 @@ class Acknowledger:
             entry[5] = self._held(now, incoming)
             item.header[KEY] = entry
             self._statistics["acknowledgements carried by data"] += 1
+
+
+def spread(chance: Random, members: int) -> float:
+    """After how many seconds one of so many members reports what all may have lost.
+
+    A truncated exponential: few draw a short time, most a long one, so that of any number a few come first
+    (Nonnenmacher and Biersack 1999, as in RFC 5401, section 4.2.3).
+    """
+    longest = min(SPREAD * members, WIDEST)
+    rate = math.log(members) + 1
+    return longest / rate * math.log(1 + chance.random() * (math.exp(rate) - 1))

@@ -1,9 +1,10 @@
 """Members of a group that are served apart, so that they do not hold up the others.
 
 Taken off is who is silent for a while, who alone has no room for more, and who loses much more than the others do.
-From then on every frame goes to it by unicast, within a window of its own, and what all others have is kept for it
-up to a limit. What is beyond is given up from the oldest message on, and it is told to skip that: a gap that its
-application hears of. It returns when it has caught up and its losses are like those of the others.
+From then on it has a pace of its own. As long as it keeps step within its own window, it goes on hearing what is sent
+to all, and what it misses goes to it by unicast; when it falls behind, everything does, until it has caught up. What
+all others have is kept for it up to a limit. What is beyond is given up from the oldest message on, and it is told to
+skip that: a gap that its application hears of. It returns when it keeps step and its losses are like those of others.
 
 One member always stays: if nobody keeps up, it is the sender that is too fast.
 """
@@ -89,8 +90,9 @@ def serve(channel: Channel, member: Member, now: float) -> Iterator[Outbound]:
     if member.backoff and member.sent > member.next:
         return  # it is silent
     start = max(member.sent, member.next)
-    room = int(member.window.frames) - len(member.holes | dict.fromkeys(member.lost))
-    stop = min(channel.next, member.limit, start + room)
+    overheard = channel.flights.sent_since(now - member.round_trip.loss_delay(), channel.next)
+    room = int(member.window.frames) - member.under_way(start)
+    stop = min(overheard, member.limit, start + room)
     for first, end in member.ranges.gaps(start, stop):
         member.lost.update(range(first, end))
     member.sent = max(start, stop)
@@ -104,6 +106,14 @@ def serve(channel: Channel, member: Member, now: float) -> Iterator[Outbound]:
 def _heals(channel: Channel, member: Member) -> bool:
     others = [other.window.loss for other in channel.attached if not isnan(other.window.loss)]
     return not member.window.loss > max(LOSSY, WORSE * median(others or [0.0]))
+
+
+def keep_step(channel: Channel, member: Member, count: int) -> None:
+    """So many frames are about to be sent to all: see whether that serves this member, too."""
+    if member.sent == channel.next:
+        room = min(member.limit - channel.next, member.window.frames - member.under_way(member.sent))
+        if room >= count:
+            member.sent += count
 
 
 def give_up(channel: Channel) -> None:

@@ -2,43 +2,53 @@
 
 A channel belongs to a set of peers: one (served by unicast) or several (served by multicast, each member
 acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
-all members, notices what each of them lost, and probes those that are silent.
+all members, notices what each of them lost, and probes those that are silent (see `recovery`).
 
 A member that would hold up the others is served apart (see `apart`): each frame goes to it by unicast, at its own pace.
-
-Loss detection follows RFC 8985 (RACK), probing RFC 9002 (section 6.2), per member; a resent frame keeps its
-sequence number and carries a higher attempt, so round trips are only taken from first attempts (Karn).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import orjson
 
 from glue.contract import Outbound, advanced
-from glue.transport import apart
-from glue.transport.flight import Flight, Flights, Pending, grouped
-from glue.transport.member import Hole, Member
+from glue.transport import apart, recovery
+from glue.transport.flight import Flight, Flights, Pending
+from glue.transport.member import Member
 from glue.transport.window import Window
-from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, MAX_HELD_US, MAX_RANGES, WINDOW
+from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
 
 SMALL = 32  # frames: a train smaller than this waits for the window to open, unless that is small itself
-PROBES = 2  # frames resent by a probe (RFC 9002, section 6.2.4)
 MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
-MAX_HELD = MAX_HELD_US / 1e6  # seconds; an answer held back that long, or longer, tells nothing about the way
-REPAIRS = 512  # frames resent per turn at most; the rest follow in the next turns
-CROWD = 12  # attached members from which on a repair goes to all: many will have lost the same frame
 
 
 class Channel:
     """The sending end of one channel."""
 
     __slots__ = (
-        "_destinations", "_limit", "_queue", "_queued", "_singly", "_transmissions", "attached", "base", "deadline",
-        "flights", "given_up", "kind", "members", "needed", "next", "number", "peers", "statistics", "submitted",
+        "_destinations",
+        "_limit",
+        "_queue",
+        "_queued",
+        "attached",
+        "base",
+        "deadline",
+        "flights",
+        "given_up",
+        "kind",
+        "members",
+        "needed",
+        "next",
+        "number",
+        "peers",
+        "singly",
+        "statistics",
+        "submitted",
+        "transmissions",
     )  # fmt: skip
 
     def __init__(
@@ -57,12 +67,12 @@ class Channel:
         self.deadline = math.inf  # when `due` must be called
         self.flights = Flights()
         self.given_up: list[tuple[str, int]] = []  # peers, and how many frames they will not get; to be told
-        self._singly = False  # whether each member is served by unicast, so that nobody else listens
+        self.singly = False  # whether each member is served by unicast, so that nobody else listens
         self._destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
         self._limit = WINDOW  # frames below this every attached member is ready to take
         self._queue: deque[Pending] = deque()
         self._queued = 0  # bytes
-        self._transmissions = 0
+        self.transmissions = 0
 
     @property
     def idle(self) -> bool:
@@ -87,7 +97,7 @@ class Channel:
         out = self._attend(now) if self.kind == "group" else []
         for member in self.members.values():
             if member.lost:
-                out += self._repairs(now)
+                out += recovery.repairs(self, now)
                 break
         queue = self._queue
         while queue:
@@ -109,7 +119,7 @@ class Channel:
             if room >= left:
                 queue.popleft()
         if out and (self.deadline == math.inf or len(self.members) > 1):  # else it stands earlier, or where it stood
-            self._arm()
+            self.arm()
         return out
 
     def _attend(self, now: float) -> list[Outbound]:
@@ -180,19 +190,21 @@ class Channel:
             item = Outbound(item.peers, item.bodies[offset : offset + count], header)
         pending.offset += count
         size = sum(map(len, item.bodies))
-        flight = Flight(self.next, item, self._transmissions, now, pending.since, size, not offset)
+        flight = Flight(self.next, item, self.transmissions, now, pending.since, size, not offset)
         for member in self.members.values():
             if member.next == self.next:
                 member.waiting_since = member.heard_at = now
+            if member.apart:
+                apart.keep_step(self, member, count)
         self.flights.append(flight)
         self._queued -= size
-        self._transmissions += count
+        self.transmissions += count
         self.next += count
         if len(self._destinations) == 1:
-            return [self._frames(now, flight, 0, count, 0, self._destinations[0])]
-        return [self._frames(now, flight, 0, count, 0, destination) for destination in self._destinations]
+            return [self.frames(now, flight, 0, count, 0, self._destinations[0])]
+        return [self.frames(now, flight, 0, count, 0, destination) for destination in self._destinations]
 
-    def _frames(
+    def frames(
         self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
     ) -> Outbound:
         """Some frames of a flight, ready to go to one peer, or (none given) to all by multicast."""
@@ -239,7 +251,7 @@ class Channel:
             if upto > member.next:
                 self._acknowledge_cleanly(now, member, upto, held)
             return True
-        self._acknowledge_ranges(now, member, upto, ranges, held)
+        recovery.acknowledge(self, now, member, upto, ranges, held)
         return True
 
     def _set_limit(self) -> None:
@@ -249,77 +261,29 @@ class Channel:
         """The common case, kept short: everything below `upto` is there, and nothing was lost before."""
         flight = self.flights.find(upto - 1)
         elapsed = now - flight.sent_at
-        if held < MAX_HELD:
+        if held < recovery.MAX_HELD:
             member.round_trip.sample(elapsed, held)
             elapsed = member.round_trip.latest
         member.latest = flight.number + upto - 1 - flight.first
         count = upto - member.next
         member.next = upto
         member.answered(now)
-        member.window.acknowledged(now, count, elapsed, member.latest, self._transmissions)
-        self._release()
-        self._arm()
-
-    def _acknowledge_ranges(
-        self, now: float, member: Member, upto: int, ranges: list[tuple[int, int]], held: float
-    ) -> None:
-        """Something is missing, or was: learn what arrived, and what seems lost."""
-        top = max(member.next, member.ranges.stop)
-        count = member.take(upto, ranges)
-        if count:
-            newest = max(member.next, member.ranges.stop)
-            whole = len(ranges) < MAX_RANGES  # else there are newer ones, which `held` is of
-            round_trip = math.inf
-            if newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent):
-                round_trip = self._arrived(now, member, newest - 1, held if whole else MAX_HELD)
-            member.fill(now)
-            self._dig(member, self.next if whole else newest)
-            member.answered(now)
-            member.window.acknowledged(now, count, round_trip, member.latest, self._transmissions)
-        if member.holes:
-            self._find_lost(now, member)
-        if count:
-            self._release()
-        self._arm()
-
-    def _arrived(self, now: float, member: Member, newest: int, held: float) -> float:
-        """Note that this frame is the newest that arrived; returns its round trip, if that is known."""
-        flight = self.flights.find(newest)
-        member.latest = max(member.latest, flight.number + newest - flight.first)
-        if held >= MAX_HELD:
-            return math.inf
-        member.round_trip.sample(now - flight.sent_at, held)
-        return member.round_trip.latest
-
-    def _dig(self, member: Member, end: int) -> None:
-        """Note which frames below `end` it misses of those sent before the latest that is known to have arrived."""
-        if member.apart:
-            end = min(end, member.sent)
-        at = max(member.dug, member.next)
-        while at < end:
-            flight = self.flights.find(at)
-            stop = min(flight.stop, flight.first + member.latest - flight.number, end)
-            if stop <= at:
-                break
-            for first, last in member.ranges.gaps(at, stop):
-                for sequence in range(first, last):
-                    if sequence not in member.holes:
-                        member.holes[sequence] = Hole(flight.number + sequence - flight.first, flight.sent_at)
-            at = stop
-        member.dug = at
+        member.window.acknowledged(now, count, elapsed, member.latest, self.transmissions)
+        self.release()
+        self.arm()
 
     def regroup(self) -> None:
         """Members have gone, were taken off, have returned, or were given up for."""
         self.attached = [member for member in self.members.values() if not member.apart]
-        if self._singly or len(self.attached) == 1:
+        if self.singly or len(self.attached) == 1:
             self._destinations = [(member.peer,) for member in self.attached]
         else:
             self._destinations = [()]
         self._set_limit()
-        self._release()
-        self._arm()
+        self.release()
+        self.arm()
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Let go of what every member has."""
         base = needed = self.next
         for member in self.members.values():
@@ -333,79 +297,16 @@ class Channel:
             if self.flights.kept_size > apart.KEPT:
                 apart.give_up(self)
 
-    # ----------------------------------------------------------------------------------------------- lost
-
-    def _find_lost(self, now: float, member: Member) -> None:
-        """Mark for repair what a member misses although it has what was sent later."""
-        found = [*member.overdue(now)]
-        if found:
-            member.lost.update(found)
-            member.window.lost(len(found))
-            self.statistics["frames lost"] += len(found)
-            if self.kind == "group":
-                apart.note_loss(self, member, now)
-
     def due(self, now: float) -> None:
         """Time has passed: look for what is overdue, and probe the members that are silent."""
         for member in self.members.values():
             if not member.missing(self.next):
                 continue
             if now >= member.check_at:
-                self._find_lost(now, member)
+                recovery.find_lost(self, now, member)
             if now >= member.probe_at():
-                self._probe(now, member)
-        self._arm()
-
-    def _probe(self, now: float, member: Member) -> None:
-        """No answer: send the first missing frames again (or the invitation, if that was never answered)."""
-        member.backoff += 1
-        member.waiting_since = now
-        self.statistics["probes"] += 1
-        if self.kind == "group":
-            if not member.invited or member.backoff % 4 == 0:
-                member.invite = True
-            apart.note_silence(self, member, now)
-        if member.next == member.skip:
-            member.notice = True
-        for start, stop in member.ranges.gaps(member.next, member.sent if member.apart else self.next):
-            member.lost.update(range(start, min(stop, start + PROBES)))
-            break
-
-    def _repairs(self, now: float) -> list[Outbound]:
-        """Frames to send again: by unicast where one member lost them, by multicast where several did."""
-        out: list[Outbound] = []
-        wanted: dict[int, list[Member]] = {}
-        for member in self.members.values():
-            if member.lost:
-                under_way = len(member.holes) - len(member.lost) if member.apart else member.under_way(self.next)
-                room = max(int(member.window.frames) - under_way, PROBES)
-                for sequence in sorted(member.lost)[: min(room, REPAIRS)]:
-                    wanted.setdefault(sequence, []).append(member)
-        for start, count, members in grouped(wanted):
-            out += self._resend(now, start, count, members)
-        return out
-
-    def _resend(self, now: float, start: int, count: int, members: list[Member]) -> Iterator[Outbound]:
-        """Send the frames [start, start + count) again to these members, flight by flight."""
-        stop = start + count
-        attempt = 1 + max(member.attempts(start) for member in members)
-        destinations: list[tuple[str, ...]] = [(member.peer,) for member in members]
-        if not self._singly and not any(member.apart for member in members):
-            if len(self.attached) >= CROWD:
-                members = [member for member in self.attached if not member.has(start)]
-            if len(members) > 1 or len(self.attached) >= CROWD:
-                destinations = [()]
-        while start < stop:
-            flight = self.flights.find(start)
-            end = min(stop, flight.stop)
-            for member in members:
-                first_sent_at = now if member.apart else flight.sent_at
-                member.repaired(now, range(start, end), self._transmissions, attempt, first_sent_at)
-            self._transmissions += end - start
-            self.statistics["frames resent"] += end - start
-            for destination in destinations:
-                yield self._frames(now, flight, start - flight.first, end - start, attempt, destination)
-            start = end
+                recovery.probe(self, now, member)
+        self.arm()
 
     # -------------------------------------------------------------------------------------------- members
 
@@ -426,13 +327,13 @@ class Channel:
             self._queued = 0
             self.flights.clear()
             self.base = self.needed = self.next
-        self._arm()
+        self.arm()
         return missing
 
     def avoid(self, peer: str) -> None:
         """A former member is back and must not overhear the rest, which is older than what it is sent from now on."""
         if peer in self.peers and peer not in self.members:
-            self._singly = True
+            self.singly = True
             self.regroup()
 
     def unfinished(self, peer: str) -> Iterable[Outbound]:
@@ -446,7 +347,7 @@ class Channel:
             item = pending.item
             yield Outbound((peer,), item.bodies[pending.offset :], advanced(item.header, pending.offset))
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
         """Set the deadline anew; after anything that may move a member's timers."""
         at = math.inf
         if self.flights:

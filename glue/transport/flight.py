@@ -63,6 +63,14 @@ class Flights:
         row = self._open if self._open and sequence >= self._open[0].first else self._kept
         return row[bisect_right(row, sequence, key=_first) - 1]
 
+    def sent_since(self, time: float, end: int) -> int:
+        """The first frame that was first sent after that time; `end` if there is none."""
+        for flight in reversed(self._open):
+            if flight.sent_at <= time:
+                break
+            end = flight.first
+        return end
+
     def release(self, base: int, needed: int) -> None:
         """All attached members have what is below `base`, and all members what is below `needed`."""
         row = self._open

@@ -28,8 +28,8 @@ class Incoming:
     """One channel of one peer, as received here."""
 
     __slots__ = (
-        "_budget", "_early", "acknowledge_at", "channel", "newest_at", "next", "outcome", "peer", "promised", "ranges",
-        "stride", "unacknowledged",
+        "_budget", "_early", "acknowledge_at", "channel", "members", "newest_at", "next", "outcome", "peer", "promised",
+        "ranges", "report_at", "stride", "unacknowledged",
     )  # fmt: skip
 
     def __init__(self, peer: str, channel: int, budget: Budget) -> None:
@@ -40,6 +40,8 @@ class Incoming:
         self.promised = WINDOW  # frames below this are taken; never lowered, as the sender may rely on it
         self.stride = STRIDE  # frames after which to acknowledge without delay
         self.unacknowledged = 0  # frames handed up since the last acknowledgement
+        self.members = 1  # of the channel, as far as is known
+        self.report_at = 0.0  # when a gap is to be reported to the sender of a group; 0: none is
         self.acknowledge_at = 0.0  # when a delayed acknowledgement is due; 0: none is
         self.newest_at = 0.0  # when the frame with the highest sequence came
         self.outcome = ""  # why the latest frames were not all taken, for the counters

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from glue.contract import Accept, Downward, Gap, Inbound, Outbound, PeerAdded, PeerRemoved, Undelivered, Upward
@@ -64,7 +65,7 @@ class Transport:
         self._sources: dict[str, Source] = {}
         self._absent: OrderedDict[str, Source] = OrderedDict()
         self._budget = Budget()
-        self._acknowledger = Acknowledger(self.statistics)
+        self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
         self._best_sequence = 0
         self._handlers: dict[str, Callable[[float, Inbound, list[Any], Source, list[Upward]], None]] = {
             "data": self._on_data,
@@ -177,7 +178,8 @@ class Transport:
             elif self._id in members:
                 channel = entry[1] + offset
                 incoming = source.use(channel) or self._open(source, run.peer, channel)
-                self._acknowledger.taken(now, incoming, True)
+                incoming.members = len(members)
+                self._acknowledger.now(incoming)
 
     def _on_skip(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         _, channel, sequence = entry
@@ -188,10 +190,10 @@ class Transport:
         given_up, ready = incoming.skip(now, sequence)
         if given_up:
             self.statistics["frames given up by their sender"] += given_up
-            up.append(Gap(run.peer, given_up))
+            up.append(Gap(run.peer, given_up, "given up by its sender"))
         up += ready
         self.statistics["frames received"] += sum(len(part.bodies) for part in ready)
-        self._acknowledger.taken(now, incoming, True)
+        self._acknowledger.now(incoming)
 
     def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         run.age = entry[1] / 1000
@@ -321,7 +323,7 @@ class Transport:
             for source in self._sources.values():
                 for incoming in source.channels.values():
                     if incoming.promised - incoming.next < WINDOW:
-                        self._acknowledger.taken(now, incoming, True)
+                        self._acknowledger.now(incoming)
 
     def _best_effort(self, item: Outbound) -> Outbound:
         item.header[KEY] = ["best", 0, self._best_sequence]

@@ -63,6 +63,7 @@ class Member:
         "round_trip",
         "sent",
         "skip",
+        "told",
         "trials",
         "waiting_since",
         "window",
@@ -76,6 +77,7 @@ class Member:
         self.limit = WINDOW  # frames below this it is ready to take
         self.latest = -1  # the latest transmission known to have arrived
         self.holes: dict[int, Hole] = {}  # by sequence; bounded by the window
+        self.told = 0  # below this it has told what it has
         self.dug = 0  # below this, whatever is missing is among the holes
         self.lost: set[int] = set()  # those of the frames that are to be sent again
         self.patience = 0.0  # seconds after which a hole is a loss; 0 as long as nothing ever came late
@@ -90,7 +92,7 @@ class Member:
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
         self.apart = False  # whether it is served on its own, by unicast, and holds up nobody
-        self.sent = 0  # when apart: every frame below was sent to it
+        self.sent = 0  # when apart: every frame below was sent to it, by whatever way
         self.skip = 0  # every frame below that it misses was given up
         self.notice = False  # whether it is to be told so
         self.crowded_since = math.inf  # since when it alone has held up the others
@@ -103,7 +105,7 @@ class Member:
 
     def under_way(self, sent: int) -> int:
         """How many of the first `sent` frames may be on their way to it."""
-        return sent - self.next - self.ranges.size - len(self.lost)
+        return max(sent - self.next - self.ranges.size - len(self.lost), 0)
 
     def attempts(self, sequence: int) -> int:
         """How often a frame was sent again."""
@@ -198,7 +200,7 @@ class Member:
         patience, latest, lost = self.patience, self.latest, self.lost
         delay = patience or self.round_trip.loss_delay()
         for sequence, hole in self.holes.items():
-            if hole.number < latest and sequence not in lost:
+            if hole.number < latest and sequence < self.told and sequence not in lost:
                 if (not patience and latest - hole.number >= REORDERING) or hole.sent_at + delay <= now:
                     yield sequence
                 elif hole.sent_at + delay < self.check_at:

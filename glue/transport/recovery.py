@@ -1,0 +1,142 @@
+"""What a channel does about loss: notice it, probe the silent, send again.
+
+Loss detection follows RFC 8985 (RACK), probing RFC 9002 (section 6.2), per member; a resent frame keeps its
+sequence number and carries a higher attempt, so round trips are only taken from first attempts (Karn).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from glue.contract import Outbound
+from glue.transport import apart
+from glue.transport.flight import grouped
+from glue.transport.member import Hole, Member
+from glue.transport.wire import MAX_HELD_US, MAX_RANGES
+
+if TYPE_CHECKING:
+    from glue.transport.channel import Channel
+
+PROBES = 2  # frames resent by a probe (RFC 9002, section 6.2.4)
+MAX_HELD = MAX_HELD_US / 1e6  # seconds; an answer held back that long, or longer, tells nothing about the way
+REPAIRS = 512  # frames resent per turn at most; the rest follow in the next turns
+CROWD = 12  # attached members from which on a repair goes to all: many will have lost the same frame
+
+
+def acknowledge(
+    channel: Channel, now: float, member: Member, upto: int, ranges: list[tuple[int, int]], held: float
+) -> None:
+    """Something is missing, or was: learn what arrived, and what seems lost."""
+    top = max(member.next, member.ranges.stop)
+    count = member.take(upto, ranges)
+    if count:
+        newest = max(member.next, member.ranges.stop)
+        whole = len(ranges) < MAX_RANGES  # else there are newer ones, which `held` is of
+        round_trip = math.inf
+        if newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent):
+            round_trip = arrived(channel, now, member, newest - 1, held if whole else MAX_HELD)
+        member.fill(now)
+        member.told = channel.next if whole else newest
+        dig(channel, member, member.told)
+        member.answered(now)
+        member.window.acknowledged(now, count, round_trip, member.latest, channel.transmissions)
+    if member.holes:
+        find_lost(channel, now, member)
+    if count:
+        channel.release()
+    channel.arm()
+
+
+def arrived(channel: Channel, now: float, member: Member, newest: int, held: float) -> float:
+    """Note that this frame is the newest that arrived; returns its round trip, if that is known."""
+    flight = channel.flights.find(newest)
+    member.latest = max(member.latest, flight.number + newest - flight.first)
+    if held >= MAX_HELD:
+        return math.inf
+    member.round_trip.sample(now - flight.sent_at, held)
+    return member.round_trip.latest
+
+
+def dig(channel: Channel, member: Member, end: int) -> None:
+    """Note which frames below `end` it misses of those sent before the latest that is known to have arrived."""
+    if member.apart:
+        end = min(end, member.sent)
+    at = max(member.dug, member.next)
+    while at < end:
+        flight = channel.flights.find(at)
+        stop = min(flight.stop, flight.first + member.latest - flight.number, end)
+        if stop <= at:
+            break
+        for first, last in member.ranges.gaps(at, stop):
+            for sequence in range(first, last):
+                if sequence not in member.holes:
+                    member.holes[sequence] = Hole(flight.number + sequence - flight.first, flight.sent_at)
+        at = stop
+    member.dug = at
+
+
+def find_lost(channel: Channel, now: float, member: Member) -> None:
+    """Mark for repair what a member misses although it has what was sent later."""
+    found = [*member.overdue(now)]
+    if found:
+        member.lost.update(found)
+        member.window.lost(len(found))
+        channel.statistics["frames lost"] += len(found)
+        if channel.kind == "group":
+            apart.note_loss(channel, member, now)
+
+
+def probe(channel: Channel, now: float, member: Member) -> None:
+    """No answer: send the first missing frames again (or the invitation, if that was never answered)."""
+    member.backoff += 1
+    member.waiting_since = now
+    channel.statistics["probes"] += 1
+    if channel.kind == "group":
+        if not member.invited or member.backoff % 4 == 0:
+            member.invite = True
+        apart.note_silence(channel, member, now)
+    if member.next == member.skip:
+        member.notice = True
+    for start, stop in member.ranges.gaps(member.next, member.sent if member.apart else channel.next):
+        member.lost.update(range(start, min(stop, start + PROBES)))
+        break
+
+
+def repairs(channel: Channel, now: float) -> list[Outbound]:
+    """Frames to send again: by unicast where one member lost them, by multicast where several did."""
+    out: list[Outbound] = []
+    wanted: dict[int, list[Member]] = {}
+    for member in channel.members.values():
+        if member.lost:
+            sent = member.sent if member.apart else channel.next
+            room = max(int(member.window.frames) - member.under_way(sent), PROBES)
+            for sequence in sorted(member.lost)[: min(room, REPAIRS)]:
+                wanted.setdefault(sequence, []).append(member)
+    for start, count, members in grouped(wanted):
+        out += resend(channel, now, start, count, members)
+    return out
+
+
+def resend(channel: Channel, now: float, start: int, count: int, members: list[Member]) -> Iterator[Outbound]:
+    """Send the frames [start, start + count) again to these members, flight by flight."""
+    stop = start + count
+    attempt = 1 + max(member.attempts(start) for member in members)
+    destinations: list[tuple[str, ...]] = [(member.peer,) for member in members]
+    if not channel.singly and not any(member.apart for member in members):
+        if len(channel.attached) >= CROWD:
+            members = [member for member in channel.attached if not member.has(start)]
+        if len(members) > 1 or len(channel.attached) >= CROWD:
+            destinations = [()]
+    while start < stop:
+        flight = channel.flights.find(start)
+        end = min(stop, flight.stop)
+        for member in members:
+            first_sent_at = now if member.apart else flight.sent_at
+            member.repaired(now, range(start, end), channel.transmissions, attempt, first_sent_at)
+        channel.transmissions += end - start
+        channel.statistics["frames resent"] += end - start
+        for destination in destinations:
+            yield channel.frames(now, flight, start - flight.first, end - start, attempt, destination)
+        start = end
