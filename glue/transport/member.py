@@ -19,16 +19,17 @@ from glue.transport.wire import WINDOW
 REORDERING = 3  # later frames that make a hole a loss at once, as long as none ever came late (RFC 8985, DupThresh)
 MARGIN = 1.25  # patience is so many times the latest arrival seen
 LATEST = 8  # smoothed round trips: what came later than that was not overtaken, but its acknowledgements were lost
-LATE = 0.02  # seconds for which that holds even on the fastest network
+LATE, TOO_LATE = 0.02, 0.2  # seconds within which that bound stays, however fast or slow the network seems
 FORGETTING = 64  # losses after which patience has mostly gone
 
 
 class Hole:
     """A frame that is missing, or was sent again: its latest transmission, and when the one `before` was sent."""
 
-    __slots__ = ("attempt", "before", "number", "sent_at")
+    __slots__ = ("attempt", "before", "number", "probed", "sent_at")
 
     def __init__(self, number: int, sent_at: float) -> None:
+        self.probed = False  # whether it was sent again for want of any answer
         self.number = number
         self.sent_at = sent_at
         self.attempt = 0
@@ -165,12 +166,20 @@ class Member:
         """Whether it acknowledged a frame."""
         return sequence < self.next or sequence in self.ranges
 
-    def fill(self, now: float) -> None:
-        """Forget the holes that are filled, and learn from them."""
-        had = [sequence for sequence in self.holes if self.has(sequence)]
+    def fill(self, now: float, flowing: bool) -> None:
+        """Forget the holes that are filled, and learn from them.
+
+        `flowing`: what was never sent again arrived, too. Then it was not the probes that were answered.
+        """
+        bound = self.next
+        had = [sequence for sequence in self.holes if sequence < bound]
+        if self.ranges:
+            had += self.ranges.common(self.holes)  # which are all beyond `next`
         for sequence in had:
             hole = self.holes.pop(sequence)
             self.lost.discard(sequence)
+            if hole.probed and flowing:
+                continue
             if not hole.attempt:
                 self._came_late(now - hole.sent_at)
             elif self._explains(now, hole):
@@ -187,11 +196,11 @@ class Member:
     def _explains(self, now: float, hole: Hole) -> bool:
         """Whether an answer that comes now is to the latest attempt, and not to one before (as Eifel, RFC 3522)."""
         round_trip = self.round_trip
-        least = max(round_trip.least, round_trip.smoothed / 2)
+        least = max(round_trip.least, min(round_trip.smoothed / 2, TOO_LATE / 2))
         return now - hole.sent_at >= least or now - hole.before > round_trip.probe_timeout(0)
 
     def _came_late(self, after: float) -> None:
-        if after <= max(LATEST * self.round_trip.smoothed, LATE):
+        if after <= min(max(LATEST * self.round_trip.smoothed, LATE), TOO_LATE):
             self.patience = max(self.patience, MARGIN * after)
 
     def overdue(self, now: float) -> Iterator[int]:
@@ -213,7 +222,7 @@ class Member:
             if hole is None:
                 hole = self.holes[sequence] = Hole(0, first_sent_at)
             hole.before, hole.sent_at = hole.sent_at, now
-            hole.number, hole.attempt = number + offset, attempt
+            hole.number, hole.attempt, hole.probed = number + offset, attempt, self.backoff > 0
             self.lost.discard(sequence)
 
     def probe_at(self) -> float:

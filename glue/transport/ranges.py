@@ -7,7 +7,7 @@ round trips), so a plain list with bisection beats anything cleverer.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 class RangeSet:
@@ -33,6 +33,11 @@ class RangeSet:
     def __contains__(self, value: int) -> bool:
         index = bisect_right(self._starts, value) - 1
         return index >= 0 and value < self._stops[index]
+
+    def common(self, values: Iterable[int]) -> list[int]:
+        """Which of these are in the set."""
+        starts, stops = self._starts, self._stops
+        return [value for value in values if (index := bisect_right(starts, value)) and value < stops[index - 1]]
 
     @property
     def stop(self) -> int:

@@ -34,10 +34,11 @@ def acknowledge(
     if count:
         newest = max(member.next, member.ranges.stop)
         whole = len(ranges) < MAX_RANGES  # else there are newer ones, which `held` is of
+        flowing = newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent)
         round_trip = math.inf
-        if newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent):
+        if flowing:
             round_trip = arrived(channel, now, member, newest - 1, held if whole else MAX_HELD)
-        member.fill(now)
+        member.fill(now, flowing)
         member.told = channel.next if whole else newest
         dig(channel, member, member.told)
         member.answered(now)
@@ -133,7 +134,7 @@ def resend(channel: Channel, now: float, start: int, count: int, members: list[M
         flight = channel.flights.find(start)
         end = min(stop, flight.stop)
         for member in members:
-            first_sent_at = now if member.apart else flight.sent_at
+            first_sent_at = -math.inf if member.apart else flight.sent_at  # it may be the first time
             member.repaired(now, range(start, end), channel.transmissions, attempt, first_sent_at)
         channel.transmissions += end - start
         channel.statistics["frames resent"] += end - start

@@ -30,7 +30,7 @@ SLACK = 0.005  # seconds of queueing left when it was too much: acknowledgements
 FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
 SAMPLE = 100  # frames whose fates make a share of loss; the standard error of 10 % is then 3 %
-AVERAGED = 4  # samples that make up `Window.loss`
+AVERAGED = 8  # samples that make up `Window.loss`
 MARGIN = 0.05  # share of loss beyond the usual that is tolerated, beside three standard errors
 INTOLERABLE = 0.6  # share of loss that no radio link has and still carries data
 UNCHANGED = 0.75  # of a share of loss: as much or more after the window shrank is not due to the window
@@ -157,8 +157,8 @@ class Window:
         self._tried = 0.0
         if before and UNCHANGED * before < share < INTOLERABLE:
             self._usual = max(self._usual, min(share, before))
-        elif share < self._usual:
-            self._usual += (share - self._usual) / 4
+        elif self._mean < self._usual:
+            self._usual = self._mean
         error = math.sqrt(share * (1 - share) / total)
         if share > self._usual + MARGIN + 3 * error or share > INTOLERABLE:
             self._tried = -share

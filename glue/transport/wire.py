@@ -15,6 +15,7 @@ take. Channels count from 1, sequences from 0.
 
 from __future__ import annotations
 
+from operator import lt
 from typing import Any
 
 import orjson
@@ -48,6 +49,8 @@ def checked(entry: Any) -> str | None:
 
 def encode_ranges(ranges: list[tuple[int, int]], origin: int) -> bytes:
     """Ranges as one flat list, relative to `origin`, the lowest ones first and no more than MAX_RANGES."""
+    if not ranges:
+        return b"[]"
     return orjson.dumps([value - origin for pair in ranges[:MAX_RANGES] for value in pair])
 
 
@@ -59,13 +62,10 @@ def decode_ranges(body: bytes, origin: int) -> list[tuple[int, int]] | None:
         flat = orjson.loads(body)
     except ValueError:
         return None
-    if flat.__class__ is not list or len(flat) % 2 or len(flat) > 2 * MAX_RANGES:
+    if flat.__class__ is not list or not flat or len(flat) % 2 or len(flat) > 2 * MAX_RANGES:
         return None
-    previous = 0
-    for value in flat:
-        if value.__class__ is not int or not previous < value < _LIMIT:
-            return None
-        previous = value
+    if set(map(type, flat)) != {int} or flat[0] <= 0 or flat[-1] >= _LIMIT or not all(map(lt, flat, flat[1:])):
+        return None
     return [(origin + start, origin + stop) for start, stop in zip(flat[::2], flat[1::2], strict=True)]
 
 
