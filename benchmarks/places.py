@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -74,6 +75,14 @@ class Node:
         if "error" in answer:
             raise NodeError(f"{self.name}: {answer['error']}")
         return answer
+
+    def stop(self) -> None:
+        """Stop the process (SIGSTOP), until `go_on`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let the process go on (SIGCONT)."""
+        self._process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         """Let the process end, by force if need be."""
@@ -149,10 +158,14 @@ def namespaces(hosts: int) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def lossy_cable(loss: float, delay: float) -> Iterator[Place]:
-    """Two hosts, joined by a cable that loses this share of the frames, each way, and delays the others (seconds)."""
+def lossy_cable(loss: float, delay: float, **faults: Any) -> Iterator[Place]:
+    """Two hosts, joined by a cable that loses this share of the frames, each way, and delays the others (seconds).
+
+    Other `faults` are those of `glue.simulation.Conditions`.
+    """
     device = "cable0"
-    with segment(2) as made, Cable(made[0].namespace, device, made[1].namespace, device, loss=loss, delay=delay):
+    faults = {"loss": loss, "delay": delay, **faults}
+    with segment(2) as made, Cable(made[0].namespace, device, made[1].namespace, device, **faults):
         for host in made:
             host.ip(f"addr add 10.78.0.{host.number}/24 dev {device}", f"link set {device} up")
         place = Place(device, lambda index, command: made[index].popen(command, **PIPES))

@@ -23,7 +23,7 @@ from glue.transport.wire import KEY
 if TYPE_CHECKING:
     from glue.transport.channel import Channel
 
-SILENCE = 0.2  # seconds without any answer, probes included: far more than a turn takes, a moment to the others
+SILENCE = 0.1  # seconds without any answer, probes included: more than a turn takes, a moment to the others
 CROWDING = 0.2  # seconds in which a member alone has no room for more
 LOSSY = 0.05  # share of loss from which on a member may be taken off
 WORSE = 3.0  # times the loss of the others that it must be
@@ -34,7 +34,7 @@ LONGEST_TRIAL = 30.0
 
 def note_silence(channel: Channel, member: Member, now: float) -> None:
     """A member did not answer in time: it may be stopped, or gone."""
-    if now - member.heard_at >= SILENCE:
+    if now >= member.heard_at + SILENCE:
         _take_off(channel, member, now, "silent")
 
 

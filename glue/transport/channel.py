@@ -306,6 +306,8 @@ class Channel:
                 recovery.find_lost(self, now, member)
             if now >= member.probe_at():
                 recovery.probe(self, now, member)
+            if len(self.attached) > 1:
+                apart.note_silence(self, member, now)
         self.arm()
 
     # -------------------------------------------------------------------------------------------- members
@@ -355,4 +357,6 @@ class Channel:
                 if member.next < self.next:
                     probe_at = member.waiting_since + member.round_trip.probe_timeout(member.backoff)
                     at = min(at, member.check_at, probe_at)
+                    if len(self.attached) > 1 and not member.apart:
+                        at = min(at, member.heard_at + apart.SILENCE)
         self.deadline = at

@@ -94,11 +94,9 @@ def probe(channel: Channel, now: float, member: Member) -> None:
     member.backoff += 1
     member.waiting_since = now
     channel.statistics["probes"] += 1
-    if channel.kind == "group":
-        if not member.invited or member.backoff % 4 == 0:
-            member.invite = True
-        apart.note_silence(channel, member, now)
-    if member.next == member.skip:
+    if channel.kind == "group" and (not member.invited or member.backoff % 4 == 0):
+        member.invite = True
+    if member.skip and member.next == member.skip:
         member.notice = True
     for start, stop in member.ranges.gaps(member.next, member.sent if member.apart else channel.next):
         member.lost.update(range(start, min(stop, start + PROBES)))
