@@ -1,0 +1,91 @@
+"""Members that are served apart: who is taken off, what is given up for them, and how the others fare."""
+
+from __future__ import annotations
+
+from glue.contract import Gap, Inbound, Undelivered
+from glue.transport.apart import KEPT, SILENCE
+from glue.transport.wire import KEY
+from tests.transport.network import Wire
+
+BODY = bytes(1000)
+
+
+def silence(wire: Wire, number: int) -> None:
+    """Nothing more reaches an endpoint, or comes from it."""
+    wire.cut |= {(id, wire.ids[number]) for id in wire.ids} | {(wire.ids[number], id) for id in wire.ids}
+
+
+def publish(wire: Wire, destinations: list[int], size: int) -> int:
+    """About so many bytes in messages of 100 frames, as fast as the windows let them; returns how many messages."""
+    count = size // (100 * len(BODY))
+    for _ in range(count):
+        wire.publish(0, destinations, BODY, frames=100)
+        wire.run(0.01)
+    return count
+
+
+def test_a_silent_member_holds_up_the_others_for_a_moment_only() -> None:
+    wire = Wire(4)
+    publish(wire, [1, 2, 3], 100_000)
+    silence(wire, 3)
+    wire.publish(0, [1, 2, 3], BODY, frames=10_000)
+    wire.run(SILENCE + 0.4)
+    assert len(wire.heard[wire.ids[1]]) == len(wire.heard[wire.ids[2]]) == 10_100
+    assert wire.backlog == 0
+
+
+def test_a_member_that_comes_back_in_time_gets_all_it_missed() -> None:
+    wire = Wire(4)
+    publish(wire, [1, 2, 3], 100_000)
+    silence(wire, 3)
+    messages = 1 + publish(wire, [1, 2, 3], 5_000_000)
+    wire.cut = set()
+    wire.run(5)
+    messages += publish(wire, [1, 2, 3], 200_000)
+    wire.run(1)
+    assert len(wire.heard[wire.ids[3]]) == 100 * messages
+    assert not any(isinstance(item, Gap) for item in wire.news[wire.ids[3]])
+    assert wire.transports[wire.ids[0]].statistics["members returned"] == 1
+
+
+def test_for_a_member_that_stays_away_some_is_kept_and_both_ends_are_told_how_much_was_given_up() -> None:
+    wire = Wire(4)
+    publish(wire, [1, 2, 3], 100_000)
+    silence(wire, 3)
+    messages = 1 + publish(wire, [1, 2, 3], 2 * KEPT)
+    wire.cut = set()
+    wire.run(5)
+    messages += publish(wire, [1, 2, 3], 200_000)
+    wire.run(1)
+    heard = len(wire.heard[wire.ids[3]])
+    gaps = [item for item in wire.news[wire.ids[3]] if isinstance(item, Gap)]
+    given_up = [item for item in wire.news[wire.ids[0]] if isinstance(item, Undelivered)]
+    assert heard + sum(gap.count for gap in gaps) == 100 * messages
+    assert sum(item.count for item in given_up) == sum(gap.count for gap in gaps)
+    assert heard % 100 == 0  # whole messages
+    assert KEPT // 2 <= (heard - 300) * len(BODY) <= KEPT + 200_000
+
+
+def test_a_publisher_all_of_whose_receivers_are_silent_waits_for_them() -> None:
+    wire = Wire(3)
+    publish(wire, [1, 2], 100_000)
+    silence(wire, 1)
+    silence(wire, 2)
+    publish(wire, [1, 2], 4 * KEPT // 3)
+    assert wire.backlog > KEPT
+    wire.cut = set()
+    wire.run(20)
+    assert wire.backlog == 0
+    assert wire.transports[wire.ids[0]].statistics["frames given up for members served apart"] == 0
+
+
+def test_a_skip_of_an_unknown_channel_or_back_in_time_changes_nothing() -> None:
+    wire = Wire(2)
+    wire.publish(0, [1], b"first")
+    wire.run(1)
+    for channel, sequence in ((99, 5), (1, 0), (1, 1), (1, 1 << 50)):
+        wire.tell(wire.ids[1], Inbound(wire.ids[0], 1, None, {KEY: ["skip", channel, sequence]}, [b""]))
+    wire.publish(0, [1], b"second")
+    wire.run(1)
+    assert [body for _, body in wire.heard[wire.ids[1]]] == [b"first", b"second"]
+    assert wire.news[wire.ids[1]][1:] == []
