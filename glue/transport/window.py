@@ -28,6 +28,7 @@ MOST = 2048  # frames: 2.9 MB of datagrams, under the 4 MB of socket buffer that
 QUEUE = 0.025  # seconds of queueing that are allowed: a fraction of what routers and radio links buffer
 SLACK = 0.005  # seconds of queueing left when it was too much: acknowledgements may come 2 ms late, turns take some
 FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
+SLOW = 12_000  # frames a second (17 MB/s): a path where queues last long enough to mistake them for a part of the way
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
 SAMPLE = 100  # frames whose fates make a share of loss; the standard error of 10 % is then 3 %
 AVERAGED = 8  # samples that make up `Window.loss`
@@ -63,7 +64,7 @@ class Window:
         self._crowded = 0  # rounds in a row with too long a queue
         self._clean = 0  # rounds since the window last shrank
         self._arrived = self._lost = 0  # of this sample of fates
-        self._tried = 0.0  # share of loss that shrank the window; negative until what was under way is accounted for
+        self._tried = 0.0  # mean loss when it shrank the window; negative until what was under way is accounted for
         self._mean = 0.0  # of the samples
         self._samples = 0
         self.loss = math.nan  # share of frames lost lately; not a number until there are a few samples
@@ -95,7 +96,7 @@ class Window:
             return
         slow = delivered < FAST * seconds
         self._crowded = self._crowded + 1 if queue > QUEUE and slow else 0
-        if queue > SLACK and slow and self._drain_at == math.inf:
+        if queue > SLACK and delivered < SLOW * seconds and self._drain_at == math.inf:
             self._drain_at = now + self._drain_after
             self._drain_after = DRAIN
         if self._crowded > (0 if self._starting else 1):
@@ -105,7 +106,7 @@ class Window:
         elif now >= self._drain_at:
             self._drain_at, self._drained, self._draining = math.inf, self.frames, 3
             self._drain(now)
-        elif delivered * 2 >= self.frames and not self._crowded:  # it was used
+        elif delivered * 2 >= self.frames and not self._crowded and not self._tried:  # it was used, and is not on trial
             self._open(delivered)
 
     def _drain(self, now: float) -> None:
@@ -161,7 +162,7 @@ class Window:
             self._usual = self._mean
         error = math.sqrt(share * (1 - share) / total)
         if share > self._usual + MARGIN + 3 * error or share > INTOLERABLE:
-            self._tried = -share
+            self._tried = -self._mean  # and not this share, which is an extreme
             return True
         return False
 
