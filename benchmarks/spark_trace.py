@@ -35,27 +35,28 @@ NAMES = (
 PERCENTILES = (0.5, 0.9, 0.99)
 
 QUERY = """
-WITH data AS (
-    SELECT sender, channel, sequence, source,
-           count(CASE WHEN capture_point = 'left' THEN 1 END) AS sent,
-           count(CASE WHEN capture_point = 'right' THEN 1 END) AS arrived,
-           bit_or(CASE WHEN capture_point = 'right' THEN CAST(1 AS BIGINT) << CAST(attempt AS INT) END) AS attempts,
-           min(CASE WHEN capture_point = 'left' THEN time_ns END) AS sent_ns
-    FROM frames WHERE kind = 'data' GROUP BY sender, channel, sequence, source
-), acks AS (
-    SELECT destination, ack_channel, ack_next - 1 AS sequence, min(time_ns - ack_held_us * 1000) AS acked_ns
-    FROM frames WHERE kind = 'ack' AND capture_point = 'left' GROUP BY destination, ack_channel, ack_next
+WITH told AS (
+    SELECT *, kind = 'data' AS is_data, capture_point = 'left' AS is_left FROM frames WHERE kind IN ('data', 'ack')
+), messages AS (
+    SELECT CASE WHEN is_data THEN source ELSE destination END AS host,
+           CASE WHEN is_data THEN channel ELSE ack_channel END AS stream,
+           CASE WHEN is_data THEN sequence ELSE ack_next - 1 END AS place,
+           max(CASE WHEN is_data THEN sender END) AS sender,
+           count(CASE WHEN is_data AND is_left THEN 1 END) AS sent,
+           count(CASE WHEN is_data AND NOT is_left THEN 1 END) AS arrived,
+           bit_or(CASE WHEN is_data AND NOT is_left THEN CAST(1 AS BIGINT) << CAST(attempt AS INT) END) AS attempts,
+           min(CASE WHEN is_data AND is_left THEN time_ns END) AS sent_ns,
+           min(CASE WHEN NOT is_data AND is_left THEN time_ns - ack_held_us * 1000 END) AS acked_ns
+    FROM told GROUP BY 1, 2, 3
 )
-SELECT sender, data.channel, count(*) AS messages, sum(sent) - count(*) AS resends,
+SELECT sender, stream, count(*) AS messages, sum(sent) - count(*) AS resends,
        sum(sent - coalesce(bit_count(attempts), 0)) AS lost,
        sum(arrived - coalesce(bit_count(attempts), 0)) AS duplicates,
        {percentiles}
-FROM data LEFT JOIN acks
-  ON destination = source AND ack_channel = data.channel AND acks.sequence = data.sequence AND sent = 1
-GROUP BY sender, data.channel
+FROM messages WHERE sent > 0 GROUP BY sender, stream
 """
-"""Attempts are told apart: one lost and another doubled are not nothing. The same in Spark and in DuckDB, but for the
-names of the sketches."""
+"""One pass: what an ACK tells is grouped with the frame it answers. Attempts are told apart: one lost and another
+doubled are not nothing. The same in Spark and in DuckDB, but for the names of the sketches."""
 
 Row = tuple[Any, ...]
 Way = Callable[[], list[Row]]
@@ -64,7 +65,10 @@ Way = Callable[[], list[Row]]
 def query(percentile: str) -> str:
     """The query for an engine whose approximate percentile is called so."""
     return QUERY.format(
-        percentiles=", ".join(f"{percentile}(acked_ns - sent_ns, {p}) AS rtt_{int(p * 100)}" for p in PERCENTILES)
+        percentiles=", ".join(
+            f"{percentile}(CASE WHEN sent = 1 THEN acked_ns - sent_ns END, {p}) AS rtt_{int(p * 100)}"
+            for p in PERCENTILES
+        )
     )
 
 
