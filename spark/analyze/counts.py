@@ -54,30 +54,37 @@ def streams(rows: DataFrame) -> DataFrame:
 def frames_repaired(rows: DataFrame) -> DataFrame:
     """Frames of streams that were sent more than once to a receiver, one row for each.
 
-    `needed` tells whether the resends were: no copy had arrived of the attempts before the last one that arrived; null
-    if that was not observed. `repair_ns` is the time from the first transmission to the first arrival (in the
-    sender's clock, as the one-way delay) if the first attempt did not arrive, null if unknown. `interval` is that of
-    the first transmission.
+    `resends` counts the attempts after the first and `spare` those of them that came although another had arrived;
+    null if that was not observed. `repair_ns` is the time from the first transmission to the first arrival (in the
+    sender's clock, as the one-way delay) if the first attempt did not arrive, null if unknown. Where nobody captured
+    at the sender's, `missed` tells how many attempts before the ones seen must have been lost on the way (of a group's
+    frames at most one, as resends may have been meant for others). `interval` is that of the first transmission seen.
     """
     arrival = sql.min(sql.when(sql.col("under_way_ns").isNotNull(), sql.col("sent_ns") + sql.col("under_way_ns")))
+    missed = sql.when(sql.col("group"), (sql.col("first_attempt") > 0).cast("bigint")).otherwise(
+        sql.greatest(sql.col("attempts") + 1 - sql.col("transmissions"), sql.lit(0))
+    )
     return (
-        rows.where(sql.col("kind").isin(*DATA_KINDS) & sql.col("sent_ns").isNotNull())
+        rows.where(sql.col("kind").isin(*DATA_KINDS))
         .groupBy(*FRAME, "receiver")
         .agg(
             sql.count("*").alias("transmissions"),
             sql.max("attempt").alias("attempts"),
+            sql.min("attempt").alias("first_attempt"),
+            sql.bool_or(sql.col("kind") == "group").alias("group"),
             sql.min("sent_ns").alias("first_ns"),
             sql.count_if(sql.col("copies") > 0).alias("arrivals"),
-            sql.count_if("lost").alias("losses"),
             sql.min(sql.when(sql.col("copies") > 0, sql.col("attempt"))).alias("arrived_attempt"),
             arrival.alias("arrival_ns"),
             sql.min("interval").alias("interval"),
         )
-        .where("transmissions > 1 and attempts > 0")
+        .where("attempts > 0 and (transmissions > 1 or first_ns is null)")
         .select(
-            *FRAME, "receiver", "transmissions", "arrivals", "interval",
-            (sql.col("transmissions") - 1).alias("resends"),
+            *FRAME, "receiver", "arrivals", "interval",
+            sql.when(sql.col("first_ns").isNull(), sql.col("attempts"))
+            .otherwise(sql.col("transmissions") - 1).alias("resends"),
             sql.when(sql.col("receiver").isNotNull(), sql.greatest(sql.col("arrivals") - 1, sql.lit(0))).alias("spare"),
+            sql.when(sql.col("first_ns").isNull(), missed).otherwise(0).alias("missed"),
             sql.when(sql.col("arrived_attempt") > 0, sql.col("arrival_ns") - sql.col("first_ns")).alias("repair_ns"),
         )
     )  # fmt: skip
@@ -87,12 +94,13 @@ def repairs(frames: DataFrame) -> DataFrame:
     """Per sender, receiver and interval: frames sent again, their resends, how many of them were not needed.
 
     `spare` counts resends of what had arrived already: the acknowledgement was lost or late; `unrepaired` frames of
-    which no attempt arrived in the trace.
+    which no attempt arrived in the trace. `missed` is for receivers that alone were captured (see `frames_repaired`).
     """
     return frames.groupBy("sender", "incarnation", "receiver", "interval").agg(
         sql.count("*").alias("frames"),
         sql.sum("resends").alias("resends"),
         sql.sum("spare").alias("spare"),
+        sql.sum("missed").alias("missed"),
         sql.count_if(sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0)).alias("unrepaired"),
     )
 

@@ -113,7 +113,8 @@ def _interval_ns(length: int, interval: float | None) -> int:
 def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answers: DataFrame) -> None:
     """Find out where the lives are at home."""
     coverage = seen.groupBy("sender", "incarnation").agg(
-        *[sql.count(f"time_{number}").alias(f"seen_{number}") for number in range(len(points))]
+        (sql.max("counter") - sql.min("counter") + 1).alias("span"),
+        *[sql.count(f"time_{number}").alias(f"seen_{number}") for number in range(len(points))],
     )
     least = answers.groupBy("owner", "acker", "point").agg(sql.min("round_trip_ns").alias("least"))
     told = {(row["owner"], row["acker"], row["point"]): float(row["least"]) for row in least.collect()}
@@ -122,8 +123,11 @@ def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answe
 
 def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
     """At which point each life's own doings are best seen: its home, else the first point that saw it."""
-    rows = [(*life.key, life.home or next(point for point in points if point in life.seen)) for life in lives]
-    return spark.createDataFrame(rows, "sender string, incarnation bigint, point string")
+    rows = [
+        (*life.key, life.home or next(point for point in points if point in life.seen), life.home is not None)
+        for life in lives
+    ]
+    return spark.createDataFrame(rows, "sender string, incarnation bigint, point string, is_home boolean")
 
 
 def _intermediate(
@@ -168,15 +172,23 @@ def _samples(
     points: Sequence[str],
     interval_ns: int,
 ) -> DataFrame:
-    """All measured times: (measure, sender, receiver, interval, value_ns); receivers are points or endpoints."""
+    """All measured times: (measure, sender, receiver, interval, value_ns); receivers are points or endpoints.
+
+    A round trip is one from the sender's home; elsewhere only the way from the point on is seen, the "answer".
+    """
     names = sql.array(*map(sql.lit, points))
     at_home = trips.join(
-        sql.broadcast(vantage.toDF("owner", "owner_incarnation", "point")), ["owner", "owner_incarnation", "point"]
+        sql.broadcast(vantage.toDF("owner", "owner_incarnation", "point", "is_home")),
+        ["owner", "owner_incarnation", "point"],
     )
     trip_columns = ["owner as sender", "acker as receiver", "round_trip_ns as value_ns"]
     interval = interval_of(sql.col("sent_ns"), interval_ns).alias("interval")
     found = [
-        at_home.select(sql.lit("round trip").alias("measure"), *map(sql.expr, trip_columns), interval),
+        at_home.select(
+            sql.when(sql.col("is_home"), "round trip").otherwise("answer").alias("measure"),
+            *map(sql.expr, trip_columns),
+            interval,
+        ),
         _timed(rows, "one way", "under_way_ns", names),
         _timed(repaired, "repair", "repair_ns", names),
         _timed(whole, "reassembly", "reassembly_ns", names),

@@ -4,7 +4,7 @@ A capture point at an endpoint's own host sees all that the endpoint sends, at t
 endpoint's *home*. Losses and delays are measured from the sender's home to the receiver's. Where the recorder
 noted directions, they tell it. Otherwise home is where most of an endpoint's datagrams were seen; of points that saw
 (almost) the same, the one where answers to its data take the longest, as that is the full round trip, and where its
-own answers take the shortest, as they leave there.
+own answers take the shortest, as they leave there. A single point is the home of those whose counters have no gaps.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from pyspark.sql import functions as sql
 NEARLY_ALL = 0.98
 """Share of the most datagrams that any point saw of an endpoint, from which a point may be its home: a capture may
 drop some, and a network that loses less does not tell the points apart."""
+
+WITHOUT_GAPS = 0.999
+"""Share of a life's counters that the only point must have seen to be its home; elsewhere it misses what others got."""
 
 EVER = 1 << 62  # nanoseconds since 1970: the year 2116
 
@@ -71,7 +74,8 @@ def find_homes(
 ) -> None:
     """Set the home of each life.
 
-    `coverage` has for each life the datagrams that point number i saw as `seen_i`; `answers` the least time from data
+    `coverage` has for each life the datagrams that point number i saw as `seen_i`, and as `span` how many there are
+    from its first counter to the last; `answers` the least time from data
     to its acknowledgement by (sender, who acknowledged, point), without the time the receiver held it.
     """
     seen = {(row["sender"], row["incarnation"]): row for row in coverage}
@@ -81,7 +85,7 @@ def find_homes(
         if leaving:
             life.home = max(leaving, key=lambda point: (leaving[point], point))
             continue
-        if len(points) == 1 and not _is_at(life.sender, points[0], answers):
+        if len(points) == 1 and counts[points[0]] < WITHOUT_GAPS * seen[life.key]["span"]:
             continue
         likely = [point for point in points if counts[point] >= NEARLY_ALL * max(counts.values())]
         life.home = max(likely, key=lambda point: (_nearness(life.sender, point, answers), counts[point]))
@@ -92,16 +96,6 @@ def _nearness(sender: str, point: str, answers: dict[tuple[str, str, str], float
     to_it = [time for (owner, _, at), time in answers.items() if owner == sender and at == point]
     by_it = [time for (_, acker, at), time in answers.items() if acker == sender and at == point]
     return (min(to_it) if to_it else 0.0) - (min(by_it) if by_it else 0.0)
-
-
-def _is_at(sender: str, point: str, answers: dict[tuple[str, str, str], float]) -> bool:
-    """Whether an endpoint seems to live at the only point: its answers take no time there."""
-    by_it = [time for (_, acker, at), time in answers.items() if acker == sender and at == point]
-    to_it = [time for (owner, _, at), time in answers.items() if owner == sender and at == point]
-    others = [time for (_, acker, at), time in answers.items() if acker != sender and at == point]
-    if by_it and others:
-        return min(by_it) < min(others)
-    return bool(to_it) and not by_it
 
 
 def lives_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:

@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 def verdict(result: Result) -> list[Finding]:
     """The findings of an analysis, the worst first; never empty."""
-    kinds = _losses(result), _expiries(result), _restarts(result), _clocks(result)
+    kinds = _losses(result), _missed(result), _expiries(result), _restarts(result), _clocks(result)
     found = [finding for kind in kinds for finding in _shortened(list(kind))]
     if not any(finding.level != GOOD for finding in found):
         found.insert(0, Finding(GOOD, "Nothing of note was lost, and nobody was given up."))
@@ -73,6 +73,14 @@ def _losses(result: Result) -> Iterator[Finding]:
         if (sender, receiver) in times:
             text += f", p99 {duration(times[sender, receiver]['p99_ns'])}"
         yield Finding(BAD if rate >= BAD_LOSS or fixed["unrepaired"] else NOTE, text + ".")
+
+
+def _missed(result: Result) -> Iterator[Finding]:
+    """Losses on the way to a point whose senders nobody captured: what the numbers of attempts tell."""
+    for (sender, receiver), counter in _sums(result["repairs"], ("missed", "frames")).items():
+        if counter["missed"]:
+            text = f"At least {counter['missed']:,} of {sender}'s transmissions did not reach {receiver}: "
+            yield Finding(NOTE, text + f"{counter['frames']:,} frames came with a resend's number.")
 
 
 def _rate(counter: Counter[str]) -> float:

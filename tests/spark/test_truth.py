@@ -179,7 +179,7 @@ def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
     again = {frame: fates for frame, fates in sent.items() if len(fates) > 1}
     told: Counter[str] = Counter()
     for row in found.tables["repairs"]:
-        told.update({name: row[name] for name in ("frames", "resends", "spare", "unrepaired")})
+        told.update({name: row[name] or 0 for name in ("frames", "resends", "spare", "unrepaired")})
     arrivals = [sum(bool(fate.arrived_at) for fate in fates) for fates in again.values()]
     assert told == +Counter(
         frames=len(again),

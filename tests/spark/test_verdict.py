@@ -1,0 +1,53 @@
+"""The verdict in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark.analyze.verdict import BAD, GOOD, clock, duration, percent, verdict
+
+SECOND = 10**9
+TABLES = ("pairs", "repairs", "latencies", "silences", "endpoints", "clocks")
+
+
+def result(**tables: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"trace": {"interval_ns": SECOND}, **{name: tables.get(name, []) for name in TABLES}}
+
+
+def pair(sent: int, lost: int, interval: int) -> dict[str, Any]:
+    counts = {"sent": sent, "arrived": sent - lost, "lost": lost, "duplicates": 0, "resends": 0}
+    return {"sender": "A", "receiver": "B", "interval": interval * SECOND, **counts}
+
+
+def test_a_sound_network_is_called_so() -> None:
+    assert verdict(result(pairs=[pair(1000, 0, 0)]))[0] == (GOOD, "Nothing of note was lost, and nobody was given up.")
+
+
+def test_a_loss_is_told_with_its_time_and_its_repair() -> None:
+    repairs = [{"sender": "A", "receiver": "B", "frames": 31, "unrepaired": 0, "missed": 0}]
+    latencies = [{"measure": "repair", "sender": "A", "receiver": "B", "p99_ns": 41e6}]
+    pairs = [pair(500, 0, 36120), pair(400, 25, 36121), pair(100, 6, 36240), pair(0, 0, 36300)]
+    (finding,) = verdict(result(pairs=pairs, repairs=repairs, latencies=latencies))
+    assert finding.text == (
+        "B lost 3.1 % of what A sent (31 of 1,000) between 10:02:01 and 10:04:01 UTC, all data repaired, p99 41 ms."
+    )
+
+
+def test_who_was_given_up_at_another_place_is_bad_and_ones_own_silence_is_not() -> None:
+    silence = {"sender": "A", "incarnation": 1, "from_ns": 0, "to_ns": 7 * SECOND, "expired": True}
+    endpoints = [{"endpoint": "A", "id": "a", "incarnation": 1, "home": "here"}]
+    silences = [{**silence, "point": "here"}, {**silence, "point": "there"}]
+    assert [finding.level for finding in verdict(result(silences=silences, endpoints=endpoints))] == [BAD]
+
+
+def test_many_findings_of_a_kind_are_counted() -> None:
+    endpoints = [{"endpoint": f"e{n // 2}", "id": f"{n}", "incarnation": n, "home": None} for n in range(20)]
+    texts = [finding.text for finding in verdict(result(endpoints=endpoints))]
+    assert texts[0] == "e0 was started 2 times."
+    assert texts[5] == "… and 5 more like these."
+
+
+def test_numbers_are_told_with_the_digits_that_matter() -> None:
+    assert [duration(value) for value in (12, 1234, 41e6, 2.5e9)] == ["12 ns", "1.23 µs", "41 ms", "2.5 s"]
+    assert [percent(share) for share in (0.00123, 0.031, 0.5, 1.0)] == ["0.12 %", "3.1 %", "50 %", "100 %"]
+    assert clock(0) == "00:00:00"
