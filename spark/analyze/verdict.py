@@ -146,7 +146,7 @@ def percent(share: float) -> str:
 def duration(nanoseconds: float) -> str:
     """A duration for humans: three digits."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(nanoseconds) >= size:
+        if abs(nanoseconds) >= 0.9995 * size:  # what rounds to 1,000 of the smaller unit is 1 of this one
             return f"{nanoseconds / size:.3g} {unit}"
     return f"{nanoseconds:.0f} ns"
 

@@ -48,6 +48,12 @@ def test_many_findings_of_a_kind_are_counted() -> None:
 
 
 def test_numbers_are_told_with_the_digits_that_matter() -> None:
-    assert [duration(value) for value in (12, 1234, 41e6, 2.5e9)] == ["12 ns", "1.23 µs", "41 ms", "2.5 s"]
+    assert [duration(value) for value in (12, 1234, 999_900, 41e6, 2.5e9)] == [
+        "12 ns",
+        "1.23 µs",
+        "1 ms",
+        "41 ms",
+        "2.5 s",
+    ]
     assert [percent(share) for share in (0.00123, 0.031, 0.5, 1.0)] == ["0.12 %", "3.1 %", "50 %", "100 %"]
     assert clock(0) == "00:00:00"
