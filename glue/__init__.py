@@ -14,10 +14,11 @@ from glue.errors import (
     MissingExtraError,
     PayloadError,
     PortInUseError,
+    SlowReaderError,
     TopicError,
     WouldBlockError,
 )
-from glue.messages import Message, Peer
+from glue.messages import Gap, Message, Peer
 from glue.subscription import Subscription
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "ClosedError",
     "ConfigurationError",
     "Endpoint",
+    "Gap",
     "GlueError",
     "InterfaceError",
     "Message",
@@ -34,6 +36,7 @@ __all__ = [
     "PayloadError",
     "Peer",
     "PortInUseError",
+    "SlowReaderError",
     "Subscription",
     "TopicError",
     "WouldBlockError",

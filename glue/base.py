@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved
+from glue.contract import Delivery, Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.core import Core
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.errors import ConfigurationError
-from glue.messages import Peer
+from glue.messages import Gap, Peer
 from glue.network import MulticastNetwork
 from glue.settings import Settings, effective
 from glue.stack import LAYERS
+from glue.waiting import Buffer, Clock, Kept, waiting_room
 
 LINGER = 1.0  # seconds that close waits for published messages to be acknowledged
 
@@ -62,6 +63,10 @@ class BaseEndpoint:
         """Called with each `Peer` that is gone; its `reason` says why."""
         self.on_name_clash: PeerHandler | None = None
         """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
+        self.on_gap: Callable[[Gap], Any] | None = None
+        """Called with each `Gap` in what a subscription hears: before the message that follows, by its reader."""
+        self.on_lost: Callable[[str, int], Any] | None = None
+        """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
 
     def _new_core(self) -> Core:
         """What drives one life of this endpoint."""
@@ -119,9 +124,21 @@ class BaseEndpoint:
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
         return "\n".join(lines)
 
-    def expired(self, count: int) -> None:
-        """For subscriptions: so many messages were too old when their turn came."""
-        self._core.expired(count)
+    def settled(self, fate: str, count: int) -> None:
+        """For subscriptions: so many messages came to this end."""
+        if count:
+            self._core.settled(fate, count)
+
+    def _waiting_room(self, policy: str, limit: int | None, clock: Clock = time.monotonic) -> Kept | Buffer:
+        return waiting_room(policy, limit, self.settings.receive_limit, self, clock)
+
+    def keep(self, delivery: Delivery) -> None:
+        """For subscriptions: a delivery waits to be read."""
+        self._core.keep(delivery)
+
+    def handled(self, delivery: Delivery) -> None:
+        """For subscriptions: a delivery was read."""
+        raise NotImplementedError
 
     def _read_statistics(self) -> dict[str, Counter[str]]:
         network = Counter() if self._network is None else self._network.statistics
@@ -131,6 +148,8 @@ class BaseEndpoint:
     def _tell(self, event: Event) -> Any:
         """Call the handler of a piece of news and return its result; may raise what the handler raises."""
         handler: PeerHandler | None = None
+        if event.__class__ is Undelivered:
+            return None if self.on_lost is None else self.on_lost(event.cause, event.count)
         if isinstance(event, PeerAdded):
             handler = self.on_peer_added
             peer = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)

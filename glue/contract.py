@@ -8,7 +8,7 @@ Items travel in lists, never one by one, and a whole *run* of frames is one item
 per batch rather than per datagram:
 
     direction   below serialization   up to fragmentation   topics and above
-    up          Train                 Inbound, news         Inbound, news; then Delivery, news
+    up          Train                 Inbound, news         Inbound, news; then Delivery, Missed, news
     down        Train                 Outbound, orders      Publication, Subscribe, ...; then Outbound, orders
 
 *News* (a peer came or went, an interest changed, something was lost) travels up between the data, *orders*
@@ -23,6 +23,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, TypeVar
+
+from glue.events import Delivery as Delivery
+from glue.events import Missed as Missed
 
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
@@ -82,47 +85,6 @@ class Inbound:
         self.header = header
         self.bodies = bodies
         self.age = age
-
-
-class Delivery:
-    """Messages of one topic from one publisher, for the application.
-
-    `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
-    `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's wall
-    clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
-    `expires` (monotonic seconds) it is not to be handed over.
-    """
-
-    __slots__ = (
-        "expires", "incarnation", "payloads", "published_at", "publisher", "publisher_id", "retained", "sequence",
-        "tokens", "topic", "type",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        topic: str,
-        payloads: Sequence[Any],
-        type: str | None,
-        publisher: str,
-        publisher_id: str,
-        incarnation: int,
-        sequence: int,
-        published_at: float,
-        retained: bool,
-        tokens: Sequence[Hashable],
-        expires: float = float("inf"),
-    ) -> None:
-        self.expires = expires
-        self.topic = topic
-        self.payloads = payloads
-        self.type = type
-        self.publisher = publisher
-        self.publisher_id = publisher_id
-        self.incarnation = incarnation
-        self.sequence = sequence
-        self.published_at = published_at
-        self.retained = retained
-        self.tokens = tokens
 
 
 # ------------------------------------------------------------------------------------------ news going up
@@ -195,7 +157,7 @@ class Gap(Undelivered):
 
 News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered | Gap
 Upward = Inbound | News
-Event = Delivery | News
+Event = Delivery | Missed | News
 """What a stack hands to the application."""
 
 

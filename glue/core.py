@@ -28,7 +28,7 @@ from glue.contract import (
     Train,
 )
 from glue.errors import ConfigurationError, MessageTooLargeError
-from glue.messages import Peer
+from glue.messages import JSON_COST, MESSAGE_COST, Peer
 from glue.payloads import encoded
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity, Stack
@@ -37,10 +37,18 @@ from glue.topics.names import check_type
 
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
-JSON_COST = 512  # bytes that a decoded JSON payload is taken to weigh while it waits for its handler
 CHUNK = 32 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
 CHUNK_COUNT = 256  # payloads, likewise
-MESSAGE_COST = 64  # bytes of bookkeeping that any waiting message is taken to weigh
+
+FATES = {
+    "handled": "messages handled",
+    "expired": "messages expired unhandled",
+    "overwritten": "messages overwritten",
+    "refused": "messages refused",
+    "disconnected": "messages refused at disconnection",
+    "unread": "messages unread at the end",
+}
+"""What becomes of a message that arrived, for each subscription; and what it is called in the statistics."""
 
 RELIABILITIES = {"reliable": True, "best-effort": False}
 
@@ -193,6 +201,7 @@ class Core:
         for event in events:
             if event.__class__ is Delivery:
                 self._wait(event, weight(event) * len(event.tokens))
+                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
             else:
                 self._note(event)
         return events, out
@@ -218,10 +227,10 @@ class Core:
         """One subscription is done with a delivery. May be called from any thread; may leave an order to send."""
         self._wait(delivery, -weight(delivery))
 
-    def expired(self, count: int) -> None:
-        """So many messages outlived their lifespan while they waited to be handled. From any thread."""
+    def settled(self, fate: str, count: int) -> None:
+        """So many messages of a subscription came to this end, one of `FATES`. May be called from any thread."""
         with self._counting:
-            self.statistics["messages expired unhandled"] += count
+            self.statistics[FATES[fate]] += count
 
     @property
     def overfed(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -12,10 +13,13 @@ from typing import Any
 from glue.base import LINGER, BaseEndpoint
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.core import chunk_count
-from glue.drivers.thread import ThreadDriver
+from glue.drivers.thread import FAREWELL, ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
+from glue.messages import Gap
 from glue.subscription import Handler, Subscription, check_payload_only, is_coroutine_function
 from glue.topics import check_pattern
+
+logger = logging.getLogger("glue")
 
 GATHER = 0.001  # seconds that publish_many may take to gather; from a slow source it takes payloads one by one
 
@@ -62,8 +66,11 @@ class Endpoint(BaseEndpoint):
         if self._driver is None or self._driver.closed:
             return
         self._driver.close(timeout)
-        for subscription in self._subscriptions.copy():
+        subscriptions = self._subscriptions.copy()
+        for subscription in subscriptions:
             subscription.close()
+        for subscription in subscriptions:
+            subscription.join(FAREWELL)
 
     def __enter__(self) -> Endpoint:
         return self.start()
@@ -122,21 +129,36 @@ class Endpoint(BaseEndpoint):
             count = max(1, min(in_time, chunk_count(count, publications)))
             began = time.monotonic()
 
-    def subscribe(self, pattern: str, handler: Handler | None = None, *, payload_only: bool = False) -> Subscription:
+    def subscribe(
+        self,
+        pattern: str,
+        handler: Handler | None = None,
+        *,
+        payload_only: bool = False,
+        policy: str = "block",
+        limit: int | None = None,
+    ) -> Subscription:
         """Hear the topics that match a pattern: `+` is any one level, a last `#` all the rest.
 
         With a handler, it is called with each `Message` from a background thread; without, iterate over what
         is returned. Several subscriptions to one pattern each get every message. `payload_only` calls the handler
         with the payload alone, which is faster for streams of small messages.
 
-        Raises TopicError, and ConfigurationError for a handler that would have to be awaited.
+        `policy` says what happens when the handler, or whoever iterates, is slow. "block": nothing is dropped; once
+        `receive_limit` bytes wait, publishers have to. Otherwise they never wait for this subscription: at most
+        `limit` messages (1,024 unless given; and `receive_limit` bytes) wait for it, its handler has a thread of its
+        own, and of what is more "drop_oldest" drops the oldest that waits, "drop_newest" what comes, and
+        "disconnect" ends the subscription: its reader gets SlowReaderError. `on_gap` is told what was dropped.
+
+        Raises TopicError, and ConfigurationError for a wrong policy or limit, or a handler to be awaited.
         """
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
         if is_coroutine_function(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
-        subscription = Subscription(pattern, handler, self, payload_only)
+        waiting = self._waiting_room(policy, limit)
+        subscription = Subscription(pattern, handler, self, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(Subscribe(subscription, pattern))
         return subscription
@@ -149,14 +171,18 @@ class Endpoint(BaseEndpoint):
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
 
-    def keep(self, delivery: Delivery) -> None:
-        """For subscriptions: a delivery waits to be read."""
-        self._core.keep(delivery)
-
     def handled(self, delivery: Delivery) -> None:
         """For subscriptions: a delivery was read."""
         if self._driver is not None:
             self._driver.handled(delivery)
+
+    def tell_gap(self, gap: Gap) -> None:
+        """For subscriptions: messages are missing here."""
+        if self.on_gap is not None:
+            try:
+                self.on_gap(gap)
+            except BaseException:  # the handler's own affair, as that of messages
+                logger.exception("on_gap failed on %r", gap)
 
     # --------------------------------------------------------------------------------- peers and progress
 

@@ -39,5 +39,9 @@ class ClosedError(GlueError, RuntimeError):
     """The endpoint is closed, or was never started."""
 
 
+class SlowReaderError(GlueError, RuntimeError):
+    """More waited for a subscription than its limit, and its policy is to be disconnected then."""
+
+
 class MissingExtraError(GlueError, ImportError):
     """A feature needs an optional package; the message gives the pip command."""

@@ -1,4 +1,8 @@
-"""A subscription of a threaded endpoint: a handler that is called, or an iterator that waits."""
+"""A subscription of a threaded endpoint: a handler that is called, or an iterator that waits.
+
+With the policy "block" handlers are called by the driver. With any other, each has a thread of its own, which reads
+what waits as an iterator does (see `waiting.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from glue.contract import Delivery, Event
-from glue.errors import ClosedError, ConfigurationError
-from glue.messages import Message, messages
+from glue.contract import Delivery, Event, Missed
+from glue.errors import ClosedError, ConfigurationError, SlowReaderError
+from glue.messages import Gap, Message
+from glue.waiting import Buffer, Kept
 
 Handler = Callable[[Message], Any] | Callable[[Any], Any]
 """Called with each message, or with its payload alone if the subscription says so."""
@@ -46,8 +51,11 @@ class Owner(Protocol):
     def handled(self, delivery: Delivery) -> None:
         """The delivery was read, or will never be."""
 
-    def expired(self, count: int) -> None:
-        """Messages were too old when their turn came."""
+    def settled(self, fate: str, count: int) -> None:
+        """So many messages came to this end; see `glue.core.FATES`."""
+
+    def tell_gap(self, gap: Gap) -> None:
+        """Messages are missing here."""
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """The subscription was closed."""
@@ -60,7 +68,14 @@ class Subscription:
     for the next message, and the iteration ends when the subscription or its endpoint is closed.
     """
 
-    def __init__(self, pattern: str, handler: Handler | None, owner: Owner, payload_only: bool = False) -> None:
+    def __init__(
+        self,
+        pattern: str,
+        handler: Handler | None,
+        owner: Owner,
+        waiting: Kept | Buffer,
+        payload_only: bool = False,
+    ) -> None:
         self.pattern = pattern
         self._closed = False
         self._payload_only = payload_only
@@ -69,73 +84,118 @@ class Subscription:
         self._handler = handler
         self._owner = owner
         self._arrived = threading.Condition()
-        self._waiting: deque[Delivery] = deque()
-        self._current: Iterator[Message] = iter(())
-        self._delivery: Delivery | None = None
+        self._waiting = waiting
+        self._overrun = False
+        self._is_called = handler is not None and isinstance(waiting, Kept)  # by the driver
+        self._thread: threading.Thread | None = None
+        if handler is not None and not self._is_called:
+            self._thread = threading.Thread(target=self._work, args=(handler,), name=f"glue {pattern}", daemon=True)
+            self._thread.start()
 
     @property
     def closed(self) -> bool:
         """Whether it was closed, or its endpoint was."""
         return self._closed
 
-    def deliver(self, event: Event) -> None:
-        """Take a delivery from the driver; a handler is called, an iterator will find it waiting."""
-        assert isinstance(event, Delivery)
-        if self._handler is not None:
-            self._call(self._handler, event)
-            return
-        with self._arrived:
-            if not self._closed:
-                self._owner.keep(event)
-                self._waiting.append(event)
-                self._arrived.notify(len(event.payloads))
+    # --------------------------------------------------------------------------------------- by the driver
 
-    def _call(self, handler: Handler, delivery: Delivery) -> None:
+    def deliver(self, event: Event) -> None:
+        """Take a delivery, or news of a gap, from the driver: call the handler, or let it wait."""
+        assert isinstance(event, Delivery | Missed)
+        if isinstance(event, Delivery):
+            if self._is_called:
+                self._call(event)
+            else:
+                self._put(event)
+        elif self._is_called:
+            self._owner.tell_gap(Gap.of(event, self.pattern))
+        else:
+            with self._arrived:
+                if not self._closed:
+                    self._waiting.put_gap(event)
+
+    def _call(self, delivery: Delivery) -> None:
         """Call the handler for each message of a delivery. What is done here is done for each message: kept flat."""
-        payload_only, expires = self._payload_only, delivery.expires < math.inf
+        handler = self._handler
+        assert handler is not None
+        payload_only, expires, expired = self._payload_only, delivery.expires < math.inf, 0
+        stop = delivery.sequence + len(delivery.payloads)
         for sequence, payload in enumerate(delivery.payloads, delivery.sequence):
             if self._closed:
-                return
+                self._owner.settled("unread", stop - sequence)
+                stop = sequence
+                break
             if expires and delivery.expires < time.monotonic():
-                self._owner.expired(1)
+                expired += 1
                 continue
             try:
                 handler(payload if payload_only else Message(payload, sequence, delivery))
             except BaseException:  # the handler's own affair, sys.exit too; the next message may be better
                 logger.exception("the handler of %r failed on %r", self.pattern, Message(payload, sequence, delivery))
+        self._owner.settled("handled", stop - delivery.sequence - expired)
+        if expired:
+            self._owner.settled("expired", expired)
+
+    def _put(self, delivery: Delivery) -> None:
+        """Let it wait; whatever the policy makes of that."""
+        count = len(delivery.payloads)
+        with self._arrived:
+            if self._closed:
+                self._owner.settled("unread", count)
+                return
+            if isinstance(self._waiting, Kept):
+                self._owner.keep(delivery)
+            dropped = self._waiting.put(delivery)
+            self._arrived.notify(count)
+            self._overrun = dropped > 0 and self._waiting.cause == "disconnected"
+        if self._overrun:
+            logger.error("%r is disconnected: more messages wait than its limit", self)
+            self.close()
+
+    def _work(self, handler: Handler) -> None:
+        """Call the handler for what is in the buffer; the life of a thread of its own."""
+        while True:
+            try:
+                message = self._next(None)
+            except (ClosedError, SlowReaderError):
+                return
+            if self._closed:
+                continue  # of what waits only the gaps still matter
+            try:
+                handler(message.payload if self._payload_only else message)
+            except BaseException:  # the handler's own affair, sys.exit too; the next message may be better
+                logger.exception("the handler of %r failed on %r", self.pattern, message)
+
+    # --------------------------------------------------------------------------------------- by the reader
 
     def get(self, timeout: float | None = None) -> Message:
         """The next message; raises TimeoutError after `timeout` seconds (None: waits for ever).
 
-        Raises ClosedError once closed and empty, and TypeError if there is a handler.
+        Raises ClosedError once closed and empty, SlowReaderError instead if it was disconnected, and TypeError if
+        there is a handler.
         """
         if self._handler is not None:
             raise TypeError(f"the subscription to {self.pattern!r} has a handler; iterate over one without")
-        with self._arrived:
-            found = self._take() or self._arrived.wait_for(lambda: self._take() or self._closed, timeout)
-        if isinstance(found, Message):
-            return found
-        if found:
-            raise ClosedError(f"the subscription to {self.pattern!r} is closed, and all was read")
-        raise TimeoutError(f"no message on {self.pattern!r} in {timeout} s")
+        return self._next(timeout)
 
-    def _take(self) -> Message | None:
-        """The next message, if there is one. A delivery that was open when closing has been settled then."""
+    def _next(self, timeout: float | None) -> Message:
+        until = None if timeout is None else time.monotonic() + timeout
         while True:
-            delivery = self._delivery
-            if delivery is None:
-                if not self._waiting:
-                    return None
-                delivery = self._delivery = self._waiting.popleft()
-                self._current = messages(delivery)
-            message = next(self._current)
-            if message.sequence + 1 == delivery.sequence + len(delivery.payloads):  # it is the last
-                self._delivery = None
-                if not self._closed:
-                    self._owner.handled(delivery)
-            if delivery.expires == math.inf or not message.expired(time.monotonic()):
-                return message
-            self._owner.expired(1)
+            with self._arrived:
+                left = None if until is None else until - time.monotonic()
+                found = self._waiting.take() or self._arrived.wait_for(
+                    lambda: self._waiting.take() or self._closed, left
+                )
+            if isinstance(found, Message):
+                return found
+            if isinstance(found, Missed):
+                self._owner.tell_gap(Gap.of(found, self.pattern))
+            elif not found:
+                raise TimeoutError(f"no message on {self.pattern!r} in {timeout} s")
+            elif self._overrun:
+                raise SlowReaderError(f"the subscription to {self.pattern!r} was disconnected: its reader is too slow")
+            else:
+                raise ClosedError(f"the subscription to {self.pattern!r} is closed, and all was read")
 
     def __iter__(self) -> Iterator[Message]:
         return self
@@ -152,11 +212,15 @@ class Subscription:
             if self._closed:
                 return
             self._closed = True
-            unread = [*self._waiting] if self._delivery is None else [self._delivery, *self._waiting]
             self._arrived.notify_all()
         self._owner.unsubscribe(self)
-        for delivery in unread:  # it may never be read; no sender shall wait for that
-            self._owner.handled(delivery)
+        with self._arrived:
+            self._waiting.close()
+
+    def join(self, timeout: float) -> None:
+        """Once closed: wait for the thread of the handler, if there is one, `timeout` seconds at most."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
 
     def __enter__(self) -> Subscription:
         return self

@@ -16,9 +16,10 @@ from typing import Any, cast
 
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint
-from glue.contract import Delivery, Event, Leave, Publication, Subscribe, Unsubscribe
+from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Unsubscribe
 from glue.core import chunk_count
 from glue.errors import ClosedError, WouldBlockError
+from glue.messages import Gap
 from glue.subscription import check_payload_only
 from glue.topics import check_pattern
 
@@ -139,7 +140,7 @@ class Endpoint(BaseEndpoint):
         if out:
             self._network.send(out)
         for event in events:
-            if isinstance(event, Delivery):
+            if isinstance(event, Delivery | Missed):
                 for token in event.tokens:
                     cast(Subscription, token).deliver(event)
             else:
@@ -172,8 +173,16 @@ class Endpoint(BaseEndpoint):
                 waiter.set_result(None)
 
     def _announce(self, event: Event) -> None:
+        self._run(self._tell, event)
+
+    def tell_gap(self, gap: Gap) -> None:
+        """For subscriptions: messages are missing here."""
+        if self.on_gap is not None:
+            self._run(self.on_gap, gap)
+
+    def _run(self, handler: Callable[[Any], Any], event: Any) -> None:
         try:
-            result = self._tell(event)
+            result = handler(event)
         except Exception:  # the handler's own affair
             logger.exception("a handler failed on %r", event)
             return
@@ -255,12 +264,21 @@ class Endpoint(BaseEndpoint):
         else:
             self._turn_soon()
 
-    def subscribe(self, pattern: str, handler: Handler | None = None, *, payload_only: bool = False) -> Subscription:
-        """As `glue.Endpoint.subscribe`; the handler may be a coroutine function, awaited message by message."""
+    def subscribe(
+        self,
+        pattern: str,
+        handler: Handler | None = None,
+        *,
+        payload_only: bool = False,
+        policy: str = "block",
+        limit: int | None = None,
+    ) -> Subscription:
+        """As `glue.Endpoint.subscribe`; what the handler returns may be awaitable, and is awaited before the next."""
         self._running()
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
-        subscription = Subscription(pattern, handler, self, payload_only)
+        waiting = self._waiting_room(policy, limit)
+        subscription = Subscription(pattern, handler, self, waiting, payload_only)
         self._subscriptions.add(subscription)
         self._core.outbox.order(Subscribe(subscription, pattern))
         self._turn_soon()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-import time
-from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from glue.contract import Delivery
-from glue.errors import ClosedError
-from glue.messages import Message, messages
+from glue.contract import Delivery, Missed
+from glue.errors import ClosedError, SlowReaderError
+from glue.messages import Gap, Message, messages, rest
 from glue.subscription import is_coroutine_function
+from glue.waiting import Buffer, Kept
 
-Handler = Callable[[Message], Any | Coroutine[Any, Any, Any]] | Callable[[Any], Any | Coroutine[Any, Any, Any]]
+Handler = Callable[[Message], Any] | Callable[[Any], Any]
+"""Called with each message, or its payload alone; what it returns is awaited if it can be."""
 
 logger = logging.getLogger("glue")
 
@@ -22,11 +23,17 @@ logger = logging.getLogger("glue")
 class Owner(Protocol):
     """What a subscription asks of its endpoint."""
 
+    def keep(self, delivery: Delivery) -> None:
+        """The delivery waits."""
+
     def handled(self, delivery: Delivery) -> None:
         """The delivery was read, or will never be."""
 
-    def expired(self, count: int) -> None:
-        """Messages were too old when their turn came."""
+    def settled(self, fate: str, count: int) -> None:
+        """So many messages came to this end; see `glue.core.FATES`."""
+
+    def tell_gap(self, gap: Gap) -> None:
+        """Messages are missing here."""
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """The subscription was closed."""
@@ -35,64 +42,125 @@ class Owner(Protocol):
 class Subscription:
     """Messages on the topics that match one pattern; also an asynchronous context manager.
 
-    With a handler, it is called, or awaited if it is a coroutine function, for each message, one at a time and in
-    order. Without, iterate: `async for` waits for the next message, and ends when the subscription or its endpoint
-    is closed.
+    With a handler, it is called for each message, one at a time and in order; if it returns something to await, that
+    is awaited before the next. Without, iterate: `async for` waits for the next message, and ends when the subscription
+    or its endpoint is closed.
     """
 
-    def __init__(self, pattern: str, handler: Handler | None, owner: Owner, payload_only: bool = False) -> None:
+    def __init__(
+        self,
+        pattern: str,
+        handler: Handler | None,
+        owner: Owner,
+        waiting: Kept | Buffer,
+        payload_only: bool = False,
+    ) -> None:
         self.pattern = pattern
         self.closed = False
         self._payload_only = payload_only
         self._handler = handler
-        self._awaits = is_coroutine_function(handler)
+        self._awaits = is_coroutine_function(handler)  # or turned out to return something to await
         self._owner = owner
-        self._waiting: deque[tuple[Message, Delivery | None]] = deque()  # with the delivery that a message ends
+        self._waiting = waiting
+        self._overrun = False
         self._arrived = asyncio.Event()
-        self.worker: asyncio.Task[None] | None = None  # awaits a coroutine handler
+        self.worker: asyncio.Task[None] | None = None  # awaits what the handler returns
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Take a delivery from the driver; plain handlers are called at once, the others take their turn."""
-        if self._handler is not None and not self._awaits:
-            for message in messages(delivery):
-                if not self.closed:
-                    self._call(self._handler, message)
-            self._owner.handled(delivery)
-        elif self.closed:
-            self._owner.handled(delivery)
-        else:
-            *waiting, last = messages(delivery)
-            self._waiting.extend((message, None) for message in waiting)
-            self._waiting.append((last, delivery))
+    # --------------------------------------------------------------------------------------- by the driver
+
+    def deliver(self, event: Delivery | Missed) -> None:
+        """Take a delivery, or news of a gap: plain handlers are called at once, the others take their turn."""
+        if isinstance(event, Delivery):
+            if self._handler is not None and not self._awaits:
+                self._call(self._handler, event)
+            else:
+                self._put(event)
+        elif self._handler is not None and not self._awaits:
+            self._owner.tell_gap(Gap.of(event, self.pattern))
+        elif not self.closed:
+            self._waiting.put_gap(event)
             self._arrived.set()
-            if self._awaits and self.worker is None:
-                self.worker = asyncio.create_task(self._work(), name=f"glue {self.pattern}")
 
-    def _call(self, handler: Handler, message: Message) -> None:
+    def _call(self, handler: Handler, delivery: Delivery) -> None:
+        """Call a plain handler for each message; should it want to be awaited, the rest takes its turn."""
+        stop = delivery.sequence + len(delivery.payloads)
+        for message in messages(delivery):
+            if self.closed:
+                stop = message.sequence
+                self._owner.settled("unread", delivery.sequence + len(delivery.payloads) - stop)
+                break
+            try:
+                result = handler(message.payload if self._payload_only else message)
+            except Exception:  # the handler's own affair; the next message may be better
+                logger.exception("the handler of %r failed on %r", self.pattern, message)
+                continue
+            if result is not None and inspect.isawaitable(result):
+                stop = message.sequence + 1
+                self._awaits = True
+                self._start(handler, (result, message))
+                if stop < delivery.sequence + len(delivery.payloads):
+                    self._owner.keep(rest(delivery, stop))
+                    self._put(rest(delivery, stop))
+                break
+        self._owner.settled("handled", stop - delivery.sequence)
+        self._owner.handled(delivery)
+
+    def _put(self, delivery: Delivery) -> None:
+        """Let it wait; whatever the policy makes of that."""
+        if self.closed:
+            self._owner.settled("unread", len(delivery.payloads))
+            self._owner.handled(delivery)
+            return
+        if isinstance(self._waiting, Buffer):
+            self._owner.handled(delivery)
+        dropped = self._waiting.put(delivery)
+        self._arrived.set()
+        if self._handler is not None and self.worker is None:
+            self._start(self._handler)
+        if dropped and self._waiting.cause == "disconnected":
+            self._overrun = True
+            logger.error("%r is disconnected: more messages wait than its limit", self)
+            self.close()
+
+    def _start(self, handler: Handler, first: tuple[Awaitable[Any], Message] | None = None) -> None:
+        self.worker = asyncio.create_task(self._work(handler, first), name=f"glue {self.pattern}")
+
+    async def _work(self, handler: Handler, first: tuple[Awaitable[Any], Message] | None) -> None:
+        """Await what the handler returns, one message at a time; `first` is the first that it was called with."""
+        if first is not None:
+            await self._await(*first)
+        while True:
+            try:
+                message = await self._next()
+            except (ClosedError, SlowReaderError):
+                return
+            if self.closed:
+                continue  # of what waits only the gaps still matter
+            try:
+                result = handler(message.payload if self._payload_only else message)
+            except Exception:  # as above
+                logger.exception("the handler of %r failed on %r", self.pattern, message)
+                continue
+            if inspect.isawaitable(result):
+                await self._await(result, message)
+
+    async def _await(self, result: Awaitable[Any], message: Message) -> None:
+        me = asyncio.current_task()
+        assert me is not None
         try:
-            handler(message.payload if self._payload_only else message)
-        except Exception:  # the handler's own affair; the next message may be better
+            await result
+        except (Exception, asyncio.CancelledError):
+            if me.cancelling():
+                raise
             logger.exception("the handler of %r failed on %r", self.pattern, message)
 
-    async def _work(self) -> None:
-        """Await a coroutine handler, one message at a time."""
-        handler, me = self._handler, asyncio.current_task()
-        assert handler is not None
-        assert me is not None
-        async for message in self:
-            if self.closed:
-                return
-            try:
-                await handler(message.payload if self._payload_only else message)
-            except (Exception, asyncio.CancelledError):
-                if me.cancelling():
-                    raise
-                logger.exception("the handler of %r failed on %r", self.pattern, message)
+    # --------------------------------------------------------------------------------------- by the reader
 
     async def get(self, timeout: float | None = None) -> Message:
         """The next message; raises TimeoutError after `timeout` seconds (None: waits for ever).
 
-        Raises ClosedError once closed and empty, and TypeError if there is a handler.
+        Raises ClosedError once closed and empty, SlowReaderError instead if it was disconnected, and TypeError if
+        there is a handler.
         """
         if self._handler is not None:
             raise TypeError(f"the subscription to {self.pattern!r} has a handler; iterate over one without")
@@ -103,23 +171,19 @@ class Subscription:
             raise TimeoutError(f"no message on {self.pattern!r} in {timeout} s") from None
 
     async def _next(self) -> Message:
-        while (message := self._take()) is None:
-            if self.closed:
+        while True:
+            found = self._waiting.take()
+            if isinstance(found, Message):
+                return found
+            if found is not None:
+                self._owner.tell_gap(Gap.of(found, self.pattern))
+            elif self._overrun:
+                raise SlowReaderError(f"the subscription to {self.pattern!r} was disconnected: its reader is too slow")
+            elif self.closed:
                 raise ClosedError(f"the subscription to {self.pattern!r} is closed, and all was read")
-            self._arrived.clear()
-            await self._arrived.wait()
-        return message
-
-    def _take(self) -> Message | None:
-        """The first that waits and is not too old. A delivery that was open when closing has been settled then."""
-        while self._waiting:
-            message, finished = self._waiting.popleft()
-            if finished is not None and not self.closed:
-                self._owner.handled(finished)
-            if not message.expired(time.monotonic()):
-                return message
-            self._owner.expired(1)
-        return None
+            else:
+                self._arrived.clear()
+                await self._arrived.wait()
 
     def __aiter__(self) -> Subscription:
         return self
@@ -137,9 +201,7 @@ class Subscription:
         self.closed = True
         self._arrived.set()
         self._owner.unsubscribe(self)
-        for _, finished in self._waiting:  # it may never be read; no sender shall wait for that
-            if finished is not None:
-                self._owner.handled(finished)
+        self._waiting.close()
 
     async def __aenter__(self) -> Subscription:
         return self

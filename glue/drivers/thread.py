@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
-from glue.contract import Delivery, Event, Leave, Network, Publication, Request
+from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Request
 from glue.core import Core
 from glue.errors import ClosedError, WouldBlockError
 
@@ -252,7 +252,7 @@ class ThreadDriver:
             self._network.send(out)
             self._sent_at = time.monotonic()
         for event in events:
-            if event.__class__ is Delivery:
+            if event.__class__ is Delivery or event.__class__ is Missed:
                 for token in event.tokens:
                     self._events.append((cast(Receiver, token), event))
             else:

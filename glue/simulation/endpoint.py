@@ -7,19 +7,20 @@ and close, and what they raise comes out of `run`, so that an assertion in a han
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from glue.base import LINGER, BaseEndpoint, multicast_network
-from glue.contract import Address, Delivery, Event, Leave, Publication, Request, Subscribe, Train, Unsubscribe
+from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.core import Core
 from glue.errors import ClosedError, ConfigurationError, WouldBlockError
-from glue.messages import Message, messages
+from glue.messages import Gap, Message
 from glue.simulation.host import EPOCH
 from glue.subscription import Handler
 from glue.topics import check_pattern
+from glue.waiting import Buffer, Kept
 
 if TYPE_CHECKING:
     from glue.simulation.world import World
@@ -31,60 +32,72 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 class SimulatedSubscription:
     """Messages on the topics that match one pattern; `received` lists them if there is no handler."""
 
-    def __init__(self, pattern: str, handler: Handler | None, handling_time: float, owner: SimulatedEndpoint) -> None:
+    def __init__(
+        self,
+        pattern: str,
+        handler: Handler | None,
+        handling_time: float,
+        owner: SimulatedEndpoint,
+        waiting: Kept | Buffer,
+    ) -> None:
         self.pattern = pattern
         self.received: list[Message] = []
         self.closed = False
         self._handler = self.received.append if handler is None else handler
         self._handling_time = handling_time
         self._owner = owner
-        self._waiting: deque[tuple[Message, Delivery | None]] = deque()  # with the delivery that a message ends
+        self._waiting = waiting
+        self._is_busy = False
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Take a delivery; its messages are handled in order, one at a time."""
+    def deliver(self, event: Delivery | Missed) -> None:
+        """Take a delivery, or news of a gap; messages are handled in order, one at a time."""
         if self.closed:
-            self._owner.handled(delivery)
+            if isinstance(event, Delivery):
+                self._owner.settled("unread", len(event.payloads))
+                self._owner.handled(event)
             return
-        is_idle = not self._waiting
-        *others, last = messages(delivery)
-        self._waiting.extend((message, None) for message in others)
-        self._waiting.append((last, delivery))
+        if isinstance(event, Missed):
+            self._waiting.put_gap(event)
+        else:
+            if isinstance(self._waiting, Buffer):
+                self._owner.handled(event)
+            if self._waiting.put(event) and self._waiting.cause == "disconnected":
+                self.close()
         if not self._handling_time:
-            while self._waiting:
-                self._handle()
-        elif is_idle:
+            while self._handle():
+                pass
+        elif not self._is_busy:
             self._begin()
 
     def _begin(self) -> None:
+        self._is_busy = True
         self._owner.world.after(self._handling_time, self._finish)
 
     def _finish(self) -> None:
         """The handler has taken its time for the first message that waits; if it was not paused meanwhile."""
         try:
-            if self._waiting and not self._owner.host.is_paused:
+            if not self._owner.host.is_paused:
                 self._handle()
         finally:
-            if self._waiting:
+            self._is_busy = False
+            if self._waiting and not self.closed:
                 self._begin()
 
-    def _handle(self) -> None:
-        message, finished = self._waiting.popleft()
-        if finished is not None:
-            self._owner.handled(finished)
-        if message.expired(self._owner.host.now):
-            self._owner.expired(1)
-        else:
-            self._handler(message)
+    def _handle(self) -> bool:
+        """Handle the next message, if there is one."""
+        while not self.closed and (found := self._waiting.take()) is not None:
+            if isinstance(found, Message):
+                self._handler(found)
+                return True
+            self._owner.tell_gap(Gap.of(found, self.pattern))
+        return False
 
     def close(self) -> None:
         """End the subscription; what waits for the handler is dropped. A second time does nothing."""
         if self.closed:
             return
         self.closed = True
-        for _, finished in self._waiting:
-            if finished is not None:
-                self._owner.handled(finished)
-        self._waiting.clear()
+        self._waiting.close()
         self._owner.unsubscribe(self)
 
     def __repr__(self) -> str:
@@ -217,7 +230,7 @@ class SimulatedEndpoint(BaseEndpoint):
         for event in events:
             if self._core is not core or self._state is None:
                 return
-            if isinstance(event, Delivery):
+            if isinstance(event, Delivery | Missed):
                 for token in event.tokens:
                     cast(SimulatedSubscription, token).deliver(event)
             else:
@@ -259,7 +272,13 @@ class SimulatedEndpoint(BaseEndpoint):
         self._wake()
 
     def subscribe(
-        self, pattern: str, handler: Handler | None = None, *, handling_time: float = 0.0
+        self,
+        pattern: str,
+        handler: Handler | None = None,
+        *,
+        handling_time: float = 0.0,
+        policy: str = "block",
+        limit: int | None = None,
     ) -> SimulatedSubscription:
         """As `glue.Endpoint.subscribe`; without a handler, the subscription's `received` lists the messages.
 
@@ -267,7 +286,8 @@ class SimulatedEndpoint(BaseEndpoint):
         """
         check_pattern(pattern)
         core = self._running()
-        subscription = SimulatedSubscription(pattern, handler, handling_time, self)
+        waiting = self._waiting_room(policy, limit, lambda: self.host.now)
+        subscription = SimulatedSubscription(pattern, handler, handling_time, self, waiting)
         self._subscriptions[subscription] = None
         core.outbox.order(Subscribe(subscription, pattern))
         self._wake()
@@ -286,6 +306,11 @@ class SimulatedEndpoint(BaseEndpoint):
         self._core.handled(delivery)
         if self._core.outbox.requests:
             self._wake()
+
+    def tell_gap(self, gap: Gap) -> None:
+        """For subscriptions: messages are missing here."""
+        if self.on_gap is not None:
+            self.on_gap(gap)
 
     def _wake(self) -> None:
         """See to it that the outbox is emptied at this instant, unless this life is over."""

@@ -1,0 +1,63 @@
+"""What the topics layer tells the application; part of the contract (`glue.contract`), which gives it on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+
+class Delivery:
+    """Messages of one topic from one publisher, for the application.
+
+    `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
+    `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's wall
+    clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
+    `expires` (monotonic seconds) it is not to be handed over.
+    """
+
+    __slots__ = (
+        "expires", "incarnation", "payloads", "published_at", "publisher", "publisher_id", "retained", "sequence",
+        "tokens", "topic", "type",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        payloads: Sequence[Any],
+        type: str | None,
+        publisher: str,
+        publisher_id: str,
+        incarnation: int,
+        sequence: int,
+        published_at: float,
+        retained: bool,
+        tokens: Sequence[Hashable],
+        expires: float = float("inf"),
+    ) -> None:
+        self.expires = expires
+        self.topic = topic
+        self.payloads = payloads
+        self.type = type
+        self.publisher = publisher
+        self.publisher_id = publisher_id
+        self.incarnation = incarnation
+        self.sequence = sequence
+        self.published_at = published_at
+        self.retained = retained
+        self.tokens = tokens
+
+
+class Missed:
+    """Topics: `count` messages of a publisher on a topic will not come to these subscriptions, for this cause."""
+
+    __slots__ = ("cause", "count", "publisher", "publisher_id", "tokens", "topic")
+
+    def __init__(
+        self, topic: str, publisher: str, publisher_id: str, count: int, cause: str, tokens: Sequence[Hashable]
+    ) -> None:
+        self.topic = topic
+        self.publisher = publisher
+        self.publisher_id = publisher_id
+        self.count = count
+        self.cause = cause
+        self.tokens = tokens
