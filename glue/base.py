@@ -8,12 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypedDict
 
 from glue.contract import Delivery, Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.core import Core
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.errors import ConfigurationError
+from glue.ledger import Ledger, ledger
 from glue.messages import Gap, Peer
 from glue.network import MulticastNetwork
 from glue.settings import Settings, effective
@@ -26,6 +27,16 @@ NetworkFactory = Callable[[Settings], Network]
 PeerHandler = Callable[[Peer], Any]
 
 logger = logging.getLogger("glue")
+
+
+class PublishOptions(TypedDict, total=False):
+    """The options of `publish` but for `receipt`, for the type checker."""
+
+    type: str | None
+    retain: bool
+    lifespan: float | None
+    reliability: str
+    block: bool
 
 
 def multicast_network(settings: Settings) -> MulticastNetwork:
@@ -113,6 +124,16 @@ class BaseEndpoint:
     def peers(self) -> list[Peer]:
         """The endpoints now known, by name."""
         return sorted(self._core.peers.copy().values(), key=lambda peer: peer.name)
+
+    @property
+    def statistics(self) -> dict[str, Counter[str]]:
+        """A copy of all counters by layer; "endpoint" holds those of no layer. What never happened counts 0."""
+        return self._read_statistics()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What became of all that was published and all that came, up to now; the sums of both ends."""
+        return ledger(self.statistics)
 
     def describe(self) -> str:
         """The effective configuration, one line a setting, with where each value came from.

@@ -24,8 +24,10 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from glue.events import Addressed as Addressed
 from glue.events import Delivery as Delivery
 from glue.events import Missed as Missed
+from glue.events import Receipted as Receipted
 
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
@@ -66,9 +68,10 @@ class Inbound:
     `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
     integer counts up by one from frame to frame of the run, and everything else stays the same.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
+    `reliable`: whether they come in order, and none is missing unless `Gap` says so.
     """
 
-    __slots__ = ("address", "age", "bodies", "header", "incarnation", "peer")
+    __slots__ = ("address", "age", "bodies", "header", "incarnation", "peer", "reliable")
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class Inbound:
         header: Header,
         bodies: Sequence[bytes],
         age: float = 0.0,
+        reliable: bool = True,
     ) -> None:
         self.peer = peer
         self.incarnation = incarnation
@@ -85,6 +89,7 @@ class Inbound:
         self.header = header
         self.bodies = bodies
         self.age = age
+        self.reliable = reliable
 
 
 # ------------------------------------------------------------------------------------------ news going up
@@ -141,7 +146,7 @@ class NameClash:
 
 
 class Undelivered:
-    """Transport: `count` frames to a peer were given up, for this cause ("peer removed", "expired", ...)."""
+    """Transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
 
     __slots__ = ("cause", "count", "peer")
 
@@ -151,11 +156,17 @@ class Undelivered:
         self.cause = cause
 
 
-class Gap(Undelivered):
-    """The same from the other side: a peer gave up `count` frames that were for this endpoint."""
+class Gap:
+    """Transport or fragmentation: some of what a peer sent to this endpoint will not come, for this cause."""
+
+    __slots__ = ("cause", "peer")
+
+    def __init__(self, peer: str, cause: str) -> None:
+        self.peer = peer
+        self.cause = cause
 
 
-News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered | Gap
+News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered | Gap | Addressed | Receipted
 Upward = Inbound | News
 Event = Delivery | Missed | News
 """What a stack hands to the application."""
@@ -170,11 +181,12 @@ class Outbound:
     Set by topics: `peers` (the destinations, sorted, without this endpoint; never empty there), `bodies` (one
     body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never) and
     `after`: sets of peers that its topics went to before; it must not overtake what was sent to those earlier.
+    `messages` is how many it holds, for the ledger; `receipts` those that are to hear of it (see `Receipted`).
     Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds). Below
     transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (None: the group).
     """
 
-    __slots__ = ("address", "after", "bodies", "expires", "header", "peers", "reliable")
+    __slots__ = ("address", "after", "bodies", "expires", "header", "messages", "peers", "receipts", "reliable")
 
     def __init__(
         self,
@@ -185,7 +197,11 @@ class Outbound:
         expires: float = float("inf"),
         after: tuple[tuple[str, ...], ...] = (),
         address: Address | None = None,
+        messages: int = 1,
+        receipts: Sequence[Hashable] = (),
     ) -> None:
+        self.messages = messages
+        self.receipts = receipts
         self.peers = peers
         self.bodies = bodies
         self.header = {} if header is None else header
@@ -199,10 +215,11 @@ class Publication:
     """Messages of one topic from the application, alike but for their payloads.
 
     `payloads` are bytes (`json` False) or encoded JSON documents (`json` True). `lifespan` in seconds, None
-    for ever. `published_at` is the wall clock (Unix seconds) of the first of them.
+    for ever. `published_at` is the wall clock (Unix seconds) of the first of them. `receipt`, if any, hears who has
+    the last of them.
     """
 
-    __slots__ = ("json", "lifespan", "payloads", "published_at", "reliable", "retain", "topic", "type")
+    __slots__ = ("json", "lifespan", "payloads", "published_at", "receipt", "reliable", "retain", "topic", "type")
 
     def __init__(
         self,
@@ -214,9 +231,11 @@ class Publication:
         retain: bool = False,
         lifespan: float | None = None,
         reliable: bool = True,
+        receipt: Hashable | None = None,
     ) -> None:
         self.topic = topic
         self.payloads = payloads
+        self.receipt = receipt
         self.published_at = published_at
         self.json = json
         self.type = type

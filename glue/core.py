@@ -17,19 +17,24 @@ from typing import Any, cast
 
 from glue.contract import (
     Accept,
+    Addressed,
     Delivery,
     Event,
+    Missed,
     NameClash,
     PeerAdded,
     PeerRemoved,
     Publication,
+    Receipted,
     Request,
     Topics,
     Train,
 )
 from glue.errors import ConfigurationError, MessageTooLargeError
+from glue.ledger import FATES, MISSED
 from glue.messages import JSON_COST, MESSAGE_COST, Peer
 from glue.payloads import encoded
+from glue.receipt import Receipt
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity, Stack
 from glue.topics import check_topic
@@ -39,16 +44,6 @@ KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 1
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 CHUNK = 32 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
 CHUNK_COUNT = 256  # payloads, likewise
-
-FATES = {
-    "handled": "messages handled",
-    "expired": "messages expired unhandled",
-    "overwritten": "messages overwritten",
-    "refused": "messages refused",
-    "disconnected": "messages refused at disconnection",
-    "unread": "messages unread at the end",
-}
-"""What becomes of a message that arrived, for each subscription; and what it is called in the statistics."""
 
 RELIABILITIES = {"reliable": True, "best-effort": False}
 
@@ -97,6 +92,7 @@ def _alike(one: Publication, other: Publication) -> bool:
         and one.retain == other.retain
         and one.lifespan == other.lifespan
         and one.reliable == other.reliable
+        and one.receipt is other.receipt
     )
 
 
@@ -141,6 +137,7 @@ class Core:
         retain: bool = False,
         lifespan: float | None = None,
         reliability: str = "reliable",
+        receipt: Receipt | None = None,
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
@@ -163,7 +160,9 @@ class Core:
             raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
         if type is not None:
             check_type(type)
-        return Publication(topic, [body], now, json, type, retain, lifespan, reliable)
+        if receipt is not None and not reliable:
+            raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
+        return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt)
 
     def publications(self, topic: str, payloads: Iterable[Any], now: float) -> list[Publication]:
         """As `publication`, for many payloads with default options: as few publications as possible."""
@@ -228,7 +227,7 @@ class Core:
         self._wait(delivery, -weight(delivery))
 
     def settled(self, fate: str, count: int) -> None:
-        """So many messages of a subscription came to this end, one of `FATES`. May be called from any thread."""
+        """So many messages came to this end, one of `glue.ledger.FATES`. May be called from any thread."""
         with self._counting:
             self.statistics[FATES[fate]] += count
 
@@ -238,7 +237,11 @@ class Core:
         return self._own_waiting > self.settings.receive_limit
 
     def _note(self, event: Event) -> None:
-        if isinstance(event, PeerAdded):
+        if isinstance(event, Missed):
+            self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
+        elif isinstance(event, Addressed | Receipted):
+            cast(Receipt, event.receipt).note(event, self.peers)
+        elif isinstance(event, PeerAdded):
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerRemoved):
             self.peers.pop(event.peer, None)

@@ -8,14 +8,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
-from glue.base import LINGER, BaseEndpoint
+from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.core import chunk_count
 from glue.drivers.thread import FAREWELL, ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
 from glue.messages import Gap
+from glue.receipt import WaitingReceipt
 from glue.subscription import Handler, Subscription, check_payload_only, is_coroutine_function
 from glue.topics import check_pattern
 
@@ -87,6 +88,16 @@ class Endpoint(BaseEndpoint):
 
     # ------------------------------------------------------------------------------ publish and subscribe
 
+    @overload
+    def publish(
+        self, topic: str, payload: Any, *, receipt: Literal[True], **options: Unpack[PublishOptions]
+    ) -> WaitingReceipt: ...
+
+    @overload
+    def publish(
+        self, topic: str, payload: Any, *, receipt: Literal[False] = False, **options: Unpack[PublishOptions]
+    ) -> None: ...
+
     def publish(
         self,
         topic: str,
@@ -97,20 +108,24 @@ class Endpoint(BaseEndpoint):
         lifespan: float | None = None,
         reliability: str = "reliable",
         block: bool = True,
-    ) -> None:
+        receipt: bool = False,
+    ) -> WaitingReceipt | None:
         """Send a payload to all who subscribe to the topic.
 
         `payload` is bytes-like (arrives as bytes) or any JSON value (arrives equal). `retain` keeps it as the
         topic's last value for late joiners; an empty payload clears it (b"", or "", which then arrives as b"").
         Once older than `lifespan` seconds it is no longer handed to a handler or an iterator. `reliability` is
         "reliable" (in order, once, resent until acknowledged) or "best-effort". While more than `queue_limit`
-        bytes wait to be acknowledged, blocks; with `block` false, raises WouldBlockError at once.
+        bytes wait to be acknowledged, blocks; with `block` false, raises WouldBlockError at once. With `receipt`,
+        returns one that tells who has the message and who has not, and can be waited for.
 
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
         driver = self._running()
-        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability)
+        ticket = WaitingReceipt(driver.wait_until) if receipt else None
+        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability, ticket)
         driver.publish((publication,), block)
+        return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
         """Publish a stream of payloads on one topic, as `publish` with its defaults would; faster.

@@ -1,4 +1,4 @@
-"""What the topics layer tells the application; part of the contract (`glue.contract`), which gives it on."""
+"""What layers tell the application of messages; part of the contract (`glue.contract`), which gives it on."""
 
 from __future__ import annotations
 
@@ -61,3 +61,24 @@ class Missed:
         self.count = count
         self.cause = cause
         self.tokens = tokens
+
+
+class Addressed:
+    """Topics: a publication with a receipt went to these peers, each of which will be heard of."""
+
+    __slots__ = ("peers", "receipt")
+
+    def __init__(self, receipt: Hashable, peers: Sequence[str]) -> None:
+        self.receipt = receipt
+        self.peers = peers
+
+
+class Receipted:
+    """Transport: a peer has acknowledged a publication with a receipt; or, if there is a cause, never will."""
+
+    __slots__ = ("cause", "peer", "receipt")
+
+    def __init__(self, receipt: Hashable, peer: str, cause: str = "") -> None:
+        self.receipt = receipt
+        self.peer = peer
+        self.cause = cause

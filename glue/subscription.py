@@ -52,7 +52,7 @@ class Owner(Protocol):
         """The delivery was read, or will never be."""
 
     def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end; see `glue.core.FATES`."""
+        """So many messages came to this end; see `glue.ledger.FATES`."""
 
     def tell_gap(self, gap: Gap) -> None:
         """Messages are missing here."""

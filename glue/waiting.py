@@ -6,7 +6,7 @@ has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it an
 
 What is missing is told in its place, before the message that follows it. Where no message is between two gaps, they
 are merged by cause, so that they are bounded, too. Each message that was put here comes to one end, which the owner
-is told (`glue.core.FATES`). Guarded by its owner: used by one thread at a time.
+is told (`glue.ledger.FATES`). Guarded by its owner: used by one thread at a time.
 """
 
 from __future__ import annotations

@@ -9,17 +9,17 @@ import asyncio
 import inspect
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Literal, Unpack, cast, overload
 
 from glue.aio.subscription import Handler, Subscription
-from glue.base import LINGER, BaseEndpoint
+from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Unsubscribe
 from glue.core import chunk_count
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
+from glue.receipt import AwaitableReceipt
 from glue.subscription import check_payload_only
 from glue.topics import check_pattern
 
@@ -207,6 +207,16 @@ class Endpoint(BaseEndpoint):
 
     # ------------------------------------------------------------------------------ publish and subscribe
 
+    @overload
+    async def publish(
+        self, topic: str, payload: Any, *, receipt: Literal[True], **options: Unpack[PublishOptions]
+    ) -> AwaitableReceipt: ...
+
+    @overload
+    async def publish(
+        self, topic: str, payload: Any, *, receipt: Literal[False] = False, **options: Unpack[PublishOptions]
+    ) -> None: ...
+
     async def publish(
         self,
         topic: str,
@@ -217,10 +227,15 @@ class Endpoint(BaseEndpoint):
         lifespan: float | None = None,
         reliability: str = "reliable",
         block: bool = True,
-    ) -> None:
-        """As `glue.Endpoint.publish`; where that blocks, this awaits. If cancelled, nothing was published."""
+        receipt: bool = False,
+    ) -> AwaitableReceipt | None:
+        """As `glue.Endpoint.publish`; where that blocks, this awaits. If cancelled, nothing was published.
+
+        The receipt is to be awaited: `receipt = await publish(…, receipt=True)`, then `await receipt`.
+        """
         self._running()
-        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability)
+        ticket = AwaitableReceipt(self._until) if receipt else None
+        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability, ticket)
         if block:
             await self._room()
         elif self._is_full():
@@ -229,6 +244,7 @@ class Endpoint(BaseEndpoint):
                 f"{self._core.waiting} to be handled here, with receive_limit={self.settings.receive_limit}"
             )
         self._add(publication)
+        return ticket
 
     async def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
         """Publish a stream of payloads on one topic, as `publish` with its defaults would; faster."""
@@ -314,8 +330,3 @@ class Endpoint(BaseEndpoint):
     async def flush(self, timeout: float | None = None) -> bool:
         """Wait until every subscriber has acknowledged every reliable message; whether all did in time."""
         return await self._until(lambda: not self._core.backlog, timeout)
-
-    @property
-    def statistics(self) -> dict[str, Counter[str]]:
-        """A copy of all counters by layer; "endpoint" holds those of no layer. What never happened counts 0."""
-        return self._read_statistics()

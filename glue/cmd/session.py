@@ -47,7 +47,8 @@ def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -
     """Publish, waiting for room as `block=True` would; but while it waits the command can end."""
     while True:
         try:
-            return endpoint.publish(topic, payload, block=False, **options)
+            endpoint.publish(topic, payload, block=False, **options)
+            return
         except glue.WouldBlockError:
             common.pause(RETRY_INTERVAL)
 

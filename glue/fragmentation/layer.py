@@ -143,7 +143,7 @@ class Fragmentation:
                 self._check_at = math.inf
             body, age = assembly.message(now)
             self.statistics["messages reassembled"] += 1
-            up.append(Inbound(run.peer, run.incarnation, run.address, run.header, [body], age))
+            up.append(Inbound(run.peer, run.incarnation, run.address, run.header, [body], age, run.reliable))
         while shelf.held > PEER_FACTOR * self._limit:
             self._give_up(shelf)
         while self._held > TOTAL_FACTOR * self._limit:

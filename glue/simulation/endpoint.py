@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
-from glue.base import LINGER, BaseEndpoint, multicast_network
+from glue.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.core import Core
 from glue.errors import ClosedError, ConfigurationError, WouldBlockError
 from glue.messages import Gap, Message
+from glue.receipt import Receipt
 from glue.simulation.host import EPOCH
 from glue.subscription import Handler
 from glue.topics import check_pattern
@@ -238,6 +239,16 @@ class SimulatedEndpoint(BaseEndpoint):
 
     # ------------------------------------------------------------------------------ publish and subscribe
 
+    @overload
+    def publish(
+        self, topic: str, payload: Any, *, receipt: Literal[True], **options: Unpack[PublishOptions]
+    ) -> Receipt: ...
+
+    @overload
+    def publish(
+        self, topic: str, payload: Any, *, receipt: Literal[False] = False, **options: Unpack[PublishOptions]
+    ) -> None: ...
+
     def publish(
         self,
         topic: str,
@@ -248,14 +259,17 @@ class SimulatedEndpoint(BaseEndpoint):
         lifespan: float | None = None,
         reliability: str = "reliable",
         block: bool = False,
-    ) -> None:
+        receipt: bool = False,
+    ) -> Receipt | None:
         """As `glue.Endpoint.publish`, but as no time passes in a call, `block` makes no difference.
 
         It raises WouldBlockError while `queue_limit` is exceeded.
         """
         core = self._running()
         now = self.host.unix_time
-        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability)])
+        ticket = Receipt() if receipt else None
+        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket)])
+        return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
         """Publish these payloads on one topic at this instant, all of them or, if it raises, none."""

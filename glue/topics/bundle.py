@@ -68,10 +68,11 @@ class MalformedBundleError(ValueError):
 class Group:
     """Messages of one topic, alike but for their payloads. `length` is None when their lengths differ.
 
-    `at` is in microseconds since 1970, `lifespan_ms` None for messages that are never too old.
+    `at` is in microseconds since 1970, `lifespan_ms` None for messages that are never too old. `position` numbers
+    the first among the messages of its reliability on the topic; it is the sequence number unless both are used.
     """
 
-    __slots__ = ("at", "json", "length", "lifespan_ms", "payloads", "retain", "sequence", "topic", "type")
+    __slots__ = ("at", "json", "length", "lifespan_ms", "payloads", "position", "retain", "sequence", "topic", "type")
 
     def __init__(
         self,
@@ -84,7 +85,10 @@ class Group:
         json: bool = False,
         retain: int = LIVE,
         lifespan_ms: int | None = None,
+        position: int = 0,
     ) -> None:
+        """`position` 0 stands for that of the sequence number."""
+        self.position = position or sequence
         self.topic = topic
         self.sequence = sequence
         self.at = at
@@ -113,6 +117,7 @@ class Group:
             self.json,
             self.retain,
             self.lifespan_ms,
+            self.position + start,
         )
 
     def is_continued_by(self, other: Group) -> bool:
@@ -120,6 +125,7 @@ class Group:
         return (
             other.topic == self.topic
             and other.sequence == self.sequence + len(self.payloads)
+            and other.position - self.position == other.sequence - self.sequence
             and other.type == self.type
             and other.json == self.json
             and other.retain == self.retain
@@ -149,6 +155,8 @@ class Group:
             entry["retain"] = self.retain
         if self.lifespan_ms is not None:
             entry["lifespan"] = self.lifespan_ms
+        if self.position != self.sequence:
+            entry["position"] = self.position
         return entry
 
 
@@ -259,4 +267,8 @@ def _take_options(group: Group, entry: dict[str, Any]) -> None:
         raise MalformedBundleError("malformed retain")
     if lifespan is not None and (type(lifespan) is not int or not 0 <= lifespan <= INTEGER_LIMIT):
         raise MalformedBundleError("malformed lifespan")
+    position = entry.get("position", group.sequence)
+    if type(position) is not int or not 1 <= position <= group.sequence:
+        raise MalformedBundleError("malformed position")
+    group.position = position
     group.type, group.json, group.retain, group.lifespan_ms = tag, json == 1, retain, lifespan

@@ -19,10 +19,13 @@ from typing import Any
 import orjson
 
 from glue.contract import (
+    Addressed,
     Delivery,
     Downward,
     Event,
+    Gap,
     Inbound,
+    Missed,
     News,
     PeerAdded,
     PeerInterest,
@@ -50,6 +53,7 @@ from glue.topics.outbox import Outbox
 from glue.topics.peers import Peers
 from glue.topics.published import PublishedTopics
 from glue.topics.retained import RetainedValue, RetainedValues
+from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
 
 
@@ -70,13 +74,15 @@ class Topics:
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0
+        self._news: list[Event] = []  # of receipts; at most one a publication
+        self._streams = Streams()
 
     # ---------------------------------------------------------------------------------------------- the layer
 
     @property
     def deadline(self) -> float:
-        """At once while there is something for oneself; this layer arms no timers."""
-        return -inf if self._local else inf
+        """At once while there is something for oneself, or news; else when a gap is certain."""
+        return -inf if self._local or self._news else self._streams.deadline
 
     @property
     def backlog(self) -> int:
@@ -99,12 +105,18 @@ class Topics:
         down: list[Downward] = []
         if self._local:
             self._take_local(now, up)
+        if self._news:
+            up += self._news
+            self._news.clear()
         for item in items:
             if isinstance(item, Inbound):
                 self._take(now, item, up)
             else:
                 self._note(now, item, down)
                 up.append(item)
+        if self._streams.deadline <= now:
+            for peer, topic, jump in self._streams.overdue(now):
+                self._miss(topic, peer, jump, up)
         return up, down
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
@@ -146,9 +158,10 @@ class Topics:
             return
         self.statistics["messages published"] += count
         topic = self._published.topic(item.topic)
+        sequence, position = topic.number(count, item.reliable)
         group = Group(
             item.topic,
-            topic.sequence + 1,
+            sequence,
             int(item.published_at * 1e6),
             item.payloads[:],
             len(item.payloads[0]) if count == 1 else common_length(item.payloads),
@@ -156,8 +169,8 @@ class Topics:
             item.json,
             KEEP if item.retain else LIVE,
             None if item.lifespan is None else milliseconds(item.lifespan),
+            position,
         )
-        topic.sequence += count
         expires = inf if item.lifespan is None else now + item.lifespan
         if item.retain:
             self._retain(group, expires)
@@ -168,8 +181,13 @@ class Topics:
         if route:
             after = self._published.follow(topic, route) if item.reliable else ()
             self._outbox.add(route, item.reliable, group, expires, after)
+            self.statistics["messages owed"] += count * len(route)
         elif not tokens:
             self.statistics["messages to nobody"] += count
+        if item.receipt is not None:
+            self._news.append(Addressed(item.receipt, route))
+            if route:
+                self._outbox.receipt(route, item.receipt)
 
     def _retain(self, group: Group, expires: float) -> None:
         """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
@@ -233,25 +251,39 @@ class Topics:
                 self.statistics[f"malformed bundle: {error}"] += 1
                 continue
             for group in groups:
-                tokens = self._wanted(now, item, name, group)
+                tokens = self._wanted(now, item, name, group, up)
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
                     lifespan = inf if group.lifespan_ms is None else group.lifespan_ms / 1000
                     expires = now + lifespan - item.age
                     up += self._deliveries(group, name, item.peer, item.incarnation, tokens, expires)
 
-    def _wanted(self, now: float, item: Inbound, name: str, group: Group) -> tuple[Hashable, ...]:
-        """The subscriptions that a group is for; none if it is too old, or a replay already seen."""
+    def _wanted(self, now: float, item: Inbound, name: str, group: Group, up: list[Event]) -> tuple[Hashable, ...]:
+        """The subscriptions that a group is for; none if it is too old, or a replay already seen.
+
+        Those that miss what should have come before are told.
+        """
         tokens = self._subscriptions.index.match(group.topic)
         if not tokens:
             self.statistics["messages not subscribed to"] += len(group.payloads)
-        elif group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
+            return ()
+        if group.retain != KEPT:
+            mark = self._subscriptions.mark
+            jump = self._streams.heard(now, item.peer, item.incarnation, group, item.reliable, mark)
+            if jump is not None:
+                self._miss(group.topic, item.peer, jump, up)
+        if group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
             self.statistics["messages expired"] += len(group.payloads)
             return ()
         elif group.retain and not self._remember(now, item, name, group):
             self.statistics["retained values seen before"] += 1
             return ()
         return tokens
+
+    def _miss(self, topic: str, peer: str, jump: Jump, up: list[Event]) -> None:
+        tokens = self._subscriptions.since(jump.mark, topic)
+        if tokens:
+            up.append(Missed(topic, self._peers.name(peer), peer, jump.count, jump.cause, tokens))
 
     def _remember(self, now: float, item: Inbound, name: str, group: Group) -> bool:
         """Keep a peer's retained value for later subscriptions; False if nothing is left that was not had before."""
@@ -307,6 +339,9 @@ class Topics:
             self._peers.add(news)
         elif isinstance(news, PeerRemoved):
             self._peers.remove(news)
+            self._streams.forget(news.peer)
+        elif isinstance(news, Gap):
+            self._streams.give_up(now, news.peer, news.cause)
 
     def _replay(self, now: float, peer: str, patterns: list[str]) -> None:
         """Send a peer the values kept for what it is now interested in."""
@@ -317,6 +352,7 @@ class Topics:
                 group.lifespan_ms = milliseconds(value.expires - now)
             after = self._published.follow(self._published.topic(value.topic), route)
             self._outbox.add(route, True, group, value.expires, after)
+            self.statistics["messages owed"] += 1
             self.statistics["retained values replayed"] += 1
 
 

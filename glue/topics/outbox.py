@@ -8,6 +8,7 @@ of them in one turn.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Hashable
 from itertools import accumulate
 
 import orjson
@@ -22,7 +23,7 @@ Route = tuple[str, ...]
 class Bundle:
     """An open bundle. `size` is at least what it will have when encoded."""
 
-    __slots__ = ("after", "count", "expires", "groups", "peers", "reliable", "size")
+    __slots__ = ("after", "count", "expires", "groups", "peers", "receipts", "reliable", "size")
 
     def __init__(self, peers: Route, reliable: bool) -> None:
         self.peers = peers
@@ -32,6 +33,7 @@ class Bundle:
         self.count = 0
         self.expires = 0.0
         self.after: tuple[Route, ...] = ()
+        self.receipts: tuple[Hashable, ...] = ()
 
     def take(self, group: Group, limit: int, expires: float, after: tuple[Route, ...]) -> bool:
         """Take a group and its payloads, for good, if it fits; an empty bundle takes any single message.
@@ -59,7 +61,15 @@ class Bundle:
     def outbound(self) -> Outbound:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
         body = encode(self.groups)
-        return Outbound(self.peers, [body], reliable=self.reliable, expires=self.expires, after=self.after)
+        return Outbound(
+            self.peers,
+            [body],
+            reliable=self.reliable,
+            expires=self.expires,
+            after=self.after,
+            messages=self.count,
+            receipts=self.receipts,
+        )
 
 
 class Outbox:
@@ -91,6 +101,10 @@ class Outbox:
                 start += len(part.payloads)
             else:
                 self._closed.append(self._open.pop((peers, reliable)))
+
+    def receipt(self, peers: Route, receipt: Hashable) -> None:
+        """Whoever this is shall hear of the reliable message that was added last for these peers."""
+        self._open[peers, True].receipts += (receipt,)
 
     def flush(self) -> list[Outbound]:
         """Close everything; returns what was closed since the last flush, in order for each set of peers."""

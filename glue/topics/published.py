@@ -22,13 +22,24 @@ FORGOTTEN_ROUTES = 256
 
 
 class PublishedTopic:
-    """`sequence` is the last number given; `sent` the sets of peers it went to, the newest last."""
+    """`sequence` is the last number given; `sent` the sets of peers it went to, the newest last.
 
-    __slots__ = ("sent", "sequence")
+    `counts` are how many messages went out with best effort, and reliably.
+    """
+
+    __slots__ = ("counts", "sent", "sequence")
 
     def __init__(self, sequence: int, sent: tuple[Route, ...]) -> None:
         self.sequence = sequence
         self.sent = sent
+        self.counts = [0, 0]
+
+    def number(self, count: int, is_reliable: bool) -> tuple[int, int]:
+        """Numbers for so many messages: the first one's sequence number, and its position among its kind."""
+        first, position = self.sequence + 1, self.counts[is_reliable] + 1
+        self.sequence += count
+        self.counts[is_reliable] += count
+        return first, position
 
 
 class PublishedTopics:

@@ -16,12 +16,12 @@ from glue.topics.index import Index
 class Subscriptions:
     """Tokens and their patterns; `index` answers which tokens a topic goes to, in the order of subscribing."""
 
-    __slots__ = ("_announced", "_changed", "_number", "_numbers", "_patterns", "_users", "index")
+    __slots__ = ("_announced", "_changed", "_numbers", "_patterns", "_users", "index", "mark")
 
     def __init__(self) -> None:
         self._patterns: dict[Hashable, str] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._number = 0
+        self.mark = 0  # how many subscriptions there have been
         self._users: dict[str, int] = {}
         self._changed: dict[str, None] = {}
         self._announced: set[str] = set()
@@ -30,8 +30,8 @@ class Subscriptions:
     def add(self, token: Hashable, pattern: str) -> None:
         """Begin a subscription; a token in use moves to the new pattern."""
         self.remove(token)
-        self._number += 1
-        self._numbers[token] = self._number
+        self.mark += 1
+        self._numbers[token] = self.mark
         self._patterns[token] = pattern
         self._users[pattern] = self._users.get(pattern, 0) + 1
         self._changed[pattern] = None
@@ -48,6 +48,10 @@ class Subscriptions:
         if not self._users[pattern]:
             del self._users[pattern]
         self._changed[pattern] = None
+
+    def since(self, mark: int, topic: str) -> tuple[Hashable, ...]:
+        """The tokens that a topic goes to, of those subscriptions that there were at this mark."""
+        return tuple(token for token in self.index.match(topic) if self._numbers[token] <= mark)
 
     def interest(self) -> Interest | None:
         """What to announce since it was last asked for."""

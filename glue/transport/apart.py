@@ -121,6 +121,7 @@ def give_up(channel: Channel) -> None:
     bound = channel.flights.message_after(channel.flights.kept_size - KEPT // 2, channel.base)
     for member in channel.members.values():
         if member.apart and member.next < bound:
-            channel.given_up.append((member.peer, member.skip_to(bound)))
-            channel.statistics["frames given up for members served apart"] += channel.given_up[-1][1]
+            before = member.next
+            channel.statistics["frames given up for members served apart"] += member.skip_to(bound)
+            channel.fates.given_up(channel, member, before, "receiver too slow")
     channel.regroup()

@@ -17,6 +17,7 @@ import orjson
 
 from glue.contract import Outbound, advanced
 from glue.transport import apart, recovery
+from glue.transport.fates import Awaited, Fates
 from glue.transport.flight import Flight, Flights, Pending
 from glue.transport.member import Member
 from glue.transport.window import Window
@@ -35,10 +36,11 @@ class Channel:
         "_queue",
         "_queued",
         "attached",
+        "awaited",
         "base",
         "deadline",
+        "fates",
         "flights",
-        "given_up",
         "kind",
         "members",
         "needed",
@@ -52,7 +54,12 @@ class Channel:
     )  # fmt: skip
 
     def __init__(
-        self, number: int, peers: tuple[str, ...], make_window: Callable[[], Window], statistics: Counter[str]
+        self,
+        number: int,
+        peers: tuple[str, ...],
+        make_window: Callable[[], Window],
+        statistics: Counter[str],
+        fates: Fates,
     ) -> None:
         self.number = number
         self.peers = peers
@@ -66,7 +73,8 @@ class Channel:
         self.submitted = 0  # frames handed to this channel so far, sent or not
         self.deadline = math.inf  # when `due` must be called
         self.flights = Flights()
-        self.given_up: list[tuple[str, int]] = []  # peers, and how many frames they will not get; to be told
+        self.fates = fates
+        self.awaited: list[Awaited] = []  # by receipts
         self.singly = False  # whether each member is served by unicast, so that nobody else listens
         self._destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
         self._limit = WINDOW  # frames below this every attached member is ready to take
@@ -83,6 +91,12 @@ class Channel:
     def backlog(self) -> int:
         """Bytes queued, or sent and not yet acknowledged by every attached member."""
         return self._queued + self.flights.open_size
+
+    @property
+    def unsettled(self) -> int:
+        """Messages queued or on their way, once for each member."""
+        items = [flight.item for flight in self.flights] + self.unsent()
+        return len(self.members) * sum([item.messages for item in items])
 
     def submit(self, now: float, item: Outbound, barriers: list[tuple[Channel, int]]) -> None:
         """Queue a message for sending."""
@@ -147,6 +161,7 @@ class Channel:
         self.submitted -= count
         self._queued -= sum(map(len, pending.item.bodies))
         self.statistics["frames expired unsent"] += count
+        self.fates.expired(self, pending.item)
 
     def _waits(self, pending: Pending) -> bool:
         """Whether the message must wait for other channels, so as not to overtake."""
@@ -160,6 +175,10 @@ class Channel:
     def settled(self, submitted: int) -> bool:
         """Whether the first `submitted` frames handed to this channel are done with."""
         return self.submitted - (self.next - self.needed + self._unsent()) >= submitted
+
+    def unsent(self) -> list[Outbound]:
+        """The messages that are not yet sent, or not wholly."""
+        return [pending.item for pending in self._queue]
 
     def _unsent(self) -> int:
         return sum(len(pending.item.bodies) - pending.offset for pending in self._queue)
@@ -187,7 +206,10 @@ class Channel:
         item, offset = pending.item, pending.offset
         if offset or count < len(item.bodies):
             header = advanced(item.header, offset) if offset else item.header
-            item = Outbound(item.peers, item.bodies[offset : offset + count], header)
+            is_last = offset + count == len(item.bodies)  # and what is said of the whole message is said of that
+            messages, receipts = (item.messages, item.receipts) if is_last else (0, ())
+            bodies = item.bodies[offset : offset + count]
+            item = Outbound(item.peers, bodies, header, messages=messages, receipts=receipts)
         pending.offset += count
         size = sum(map(len, item.bodies))
         flight = Flight(self.next, item, self.transmissions, now, pending.since, size, not offset)
@@ -200,6 +222,8 @@ class Channel:
         self._queued -= size
         self.transmissions += count
         self.next += count
+        if item.receipts:
+            self.awaited.append(Awaited(self.next, item.receipts, self.members))
         if len(self._destinations) == 1:
             return [self.frames(now, flight, 0, count, 0, self._destinations[0])]
         return [self.frames(now, flight, 0, count, 0, destination) for destination in self._destinations]
@@ -293,8 +317,12 @@ class Channel:
                 base = member.next
         if base > self.base or needed > self.needed:
             self.base, self.needed = base, needed
-            self.flights.release(base, needed)
-            if self.flights.kept_size > apart.KEPT:
+            flights = self.flights
+            flights.release(base, needed, self.members)
+            if flights.messages:
+                self.fates.delivered(flights.messages * len(self.members), flights.repairs)
+                flights.messages = flights.repairs = 0
+            if flights.kept_size > apart.KEPT:
                 apart.give_up(self)
 
     def due(self, now: float) -> None:
@@ -312,11 +340,15 @@ class Channel:
 
     # -------------------------------------------------------------------------------------------- members
 
-    def remove(self, peer: str) -> int:
-        """A member is gone; returns how many of the frames handed to this channel it did not acknowledge."""
-        member = self.members.pop(peer, None)
-        if member is None:
+    def remove(self, peer: str, cause: str | None) -> int:
+        """A member is gone; returns how many of the frames handed to this channel it did not acknowledge.
+
+        They are lost for this cause; if there is none, they take another way.
+        """
+        if peer not in self.members:
             return 0
+        self.fates.removed(self, self.members[peer], cause)
+        member = self.members.pop(peer)
         missing = self._unsent() + self.next - member.next - member.ranges.size
         if self.members:
             if all(other.apart for other in self.members.values()):
@@ -344,10 +376,9 @@ class Channel:
         for flight in self.flights:
             skip = max(0, member.next - flight.first)
             if skip < len(flight.item.bodies):
-                yield Outbound((peer,), flight.item.bodies[skip:], advanced(flight.item.header, skip))
+                yield _rest(peer, flight.item, skip)
         for pending in self._queue:
-            item = pending.item
-            yield Outbound((peer,), item.bodies[pending.offset :], advanced(item.header, pending.offset))
+            yield _rest(peer, pending.item, pending.offset)
 
     def arm(self) -> None:
         """Set the deadline anew; after anything that may move a member's timers."""
@@ -360,3 +391,9 @@ class Channel:
                     if len(self.attached) > 1 and not member.apart:
                         at = min(at, member.heard_at + apart.SILENCE)
         self.deadline = at
+
+
+def _rest(peer: str, item: Outbound, skip: int) -> Outbound:
+    """What follows the first frames of an item, for one peer."""
+    header = advanced(item.header, skip)
+    return Outbound((peer,), item.bodies[skip:], header, messages=item.messages, receipts=item.receipts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 from glue.contract import Outbound
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Flight:
     """A run of frames of one message that was sent and is not yet acknowledged by all members."""
 
-    __slots__ = ("begins", "first", "item", "number", "sent_at", "since", "size", "stop")
+    __slots__ = ("begins", "first", "item", "mended", "number", "sent_at", "since", "size", "stop")
 
     def __init__(
         self, first: int, item: Outbound, number: int, sent_at: float, since: float, size: int, begins: bool
@@ -30,6 +30,7 @@ class Flight:
         self.since = since  # when the message was handed to transport
         self.size = size  # bytes
         self.begins = begins  # whether it is the beginning of its message
+        self.mended: dict[str, None] = {}  # the members that any of this, or of its message before this, was resent to
 
 
 class Flights:
@@ -38,13 +39,15 @@ class Flights:
     What all attached members have holds nobody up any more; it is kept for members that are served apart.
     """
 
-    __slots__ = ("_kept", "_open", "kept_size", "open_size")
+    __slots__ = ("_kept", "_open", "kept_size", "messages", "open_size", "repairs")
 
     def __init__(self) -> None:
         self._open: deque[Flight] = deque()
         self._kept: deque[Flight] = deque()
         self.open_size = 0  # bytes
         self.kept_size = 0
+        self.messages = 0  # that all members had when they were let go of
+        self.repairs = 0  # of those, how many took repairs, for each member
 
     def __bool__(self) -> bool:
         return bool(self._open or self._kept)
@@ -71,7 +74,7 @@ class Flights:
             end = flight.first
         return end
 
-    def release(self, base: int, needed: int) -> None:
+    def release(self, base: int, needed: int, members: Container[str]) -> None:
         """All attached members have what is below `base`, and all members what is below `needed`."""
         row = self._open
         while row and row[0].stop <= base:
@@ -80,9 +83,22 @@ class Flights:
             if flight.stop > needed:
                 self._kept.append(flight)
                 self.kept_size += flight.size
+            else:
+                self._finish(flight, members)
         row = self._kept
         while row and row[0].stop <= needed:
-            self.kept_size -= row.popleft().size
+            self.kept_size -= row[0].size
+            self._finish(row.popleft(), members)
+
+    def _finish(self, flight: Flight, members: Container[str]) -> None:
+        self.messages += flight.item.messages
+        if flight.mended:
+            if flight.item.messages:
+                self.repairs += flight.item.messages * sum([peer in members for peer in flight.mended])
+            else:  # its message goes on
+                following = self._kept[0] if self._kept else self._open[0] if self._open else None
+                if following is not None:
+                    following.mended.update(flight.mended)
 
     def clear(self) -> None:
         """Nobody needs any of it."""

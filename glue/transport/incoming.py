@@ -6,6 +6,8 @@ order is one number (`next`); what waits beyond it is a set of ranges.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from glue.contract import Inbound, advanced
 from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
@@ -175,3 +177,21 @@ class Recent:
         fresh = bit and not self._bits & bit
         self._bits |= bit
         return bool(fresh)
+
+
+class Source:
+    """What is kept of a peer as a sender: the channels it uses towards this endpoint."""
+
+    __slots__ = ("best", "channels", "incarnation")
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.channels: OrderedDict[int, Incoming] = OrderedDict()  # the least recently used first
+        self.best = Recent()
+
+    def use(self, channel: int) -> Incoming | None:
+        """A channel that is about to be used; None if it is not known."""
+        incoming = self.channels.get(channel)
+        if incoming is not None:
+            self.channels.move_to_end(channel)
+        return incoming

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import Accept, Downward, Gap, Inbound, Outbound, PeerAdded, PeerRemoved, Undelivered, Upward
+from glue.contract import Accept, Downward, Gap, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.channel import Channel
-from glue.transport.incoming import BUDGET, Budget, Incoming, Recent
+from glue.transport.fates import Fates
+from glue.transport.incoming import BUDGET, Budget, Incoming, Source
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ranges
 
@@ -29,24 +31,6 @@ INCOMING = 256  # channels remembered per peer: more than a peer has alive (GROU
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
 FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
-
-
-class Source:
-    """What is kept of a peer as a sender: the channels it uses towards this endpoint."""
-
-    __slots__ = ("best", "channels", "incarnation")
-
-    def __init__(self, incarnation: int) -> None:
-        self.incarnation = incarnation
-        self.channels: OrderedDict[int, Incoming] = OrderedDict()  # the least recently used first
-        self.best = Recent()
-
-    def use(self, channel: int) -> Incoming | None:
-        """A channel that is about to be used; None if it is not known."""
-        incoming = self.channels.get(channel)
-        if incoming is not None:
-            self.channels.move_to_end(channel)
-        return incoming
 
 
 class Transport:
@@ -66,6 +50,7 @@ class Transport:
         self._absent: OrderedDict[str, Source] = OrderedDict()
         self._budget = Budget()
         self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
+        self._fates = Fates(self.statistics)
         self._best_sequence = 0
         self._handlers: dict[str, Callable[[float, Inbound, list[Any], Source, list[Upward]], None]] = {
             "data": self._on_data,
@@ -86,8 +71,15 @@ class Transport:
         return sum(channel.backlog for channel in self._busy.values())
 
     @property
+    def unsettled(self) -> int:
+        """Reliable messages that are on their way, once for each receiver."""
+        return sum(channel.unsettled for channel in self._by_number.values())
+
+    @property
     def deadline(self) -> float:
-        """The earliest of: an acknowledgement due, a frame overdue, a probe."""
+        """At once if there is news; else the earliest of: an acknowledgement due, a frame overdue, a probe."""
+        if self._fates.news:
+            return -inf
         at = self._acknowledger.deadline
         for channel in self._busy.values():
             if channel.deadline < at:
@@ -107,17 +99,15 @@ class Transport:
         for channel in self._busy.values():
             if channel.deadline <= now:
                 channel.due(now)
-            if channel.given_up:
-                self._tell_of(channel.given_up, up)
+            if channel.awaited:
+                self._fates.acknowledged(channel)
         down: list[Downward] = [*self._acknowledger.due(now)]
         if self._busy:
             down += self._pump(now)
+        if self._fates.news:
+            up += self._fates.news
+            self._fates.news.clear()
         return up, down
-
-    @staticmethod
-    def _tell_of(given_up: list[tuple[str, int]], up: list[Upward]) -> None:
-        up += [Undelivered(peer, count, "receiver too slow") for peer, count in given_up]
-        given_up.clear()
 
     def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
         if KEY not in run.header:
@@ -190,7 +180,7 @@ class Transport:
         given_up, ready = incoming.skip(now, sequence)
         if given_up:
             self.statistics["frames given up by their sender"] += given_up
-            up.append(Gap(run.peer, given_up, "given up by its sender"))
+            up.append(Gap(run.peer, "given up"))
         up += ready
         self.statistics["frames received"] += sum(len(part.bodies) for part in ready)
         self._acknowledger.now(incoming)
@@ -201,6 +191,8 @@ class Transport:
         had = sum(len(part.bodies) for part in fresh)
         self.statistics["best-effort frames received"] += had
         self.statistics["duplicate frames"] += len(run.bodies) - had
+        for part in fresh:
+            part.reliable = False
         up += fresh
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
@@ -229,7 +221,7 @@ class Transport:
         """A receiver's state of a channel is not ours: send it the rest on a new one, from sequence 0."""
         self.statistics["channels restarted"] += 1
         rest = list(channel.unfinished(peer))
-        channel.remove(peer)
+        channel.remove(peer, None)
         self._retire(channel)
         fresh = self._new_channel((peer,))
         for item in rest:
@@ -249,11 +241,11 @@ class Transport:
             up.append(item)
         elif isinstance(item, PeerRemoved):
             up.append(item)
-            self._remove(item, up)
+            self._remove(item)
         else:
             up.append(item)
 
-    def _remove(self, item: PeerRemoved, up: list[Upward]) -> None:
+    def _remove(self, item: PeerRemoved) -> None:
         """A peer is gone: give up what it did not acknowledge; remember what it sent, should it come back."""
         source = self._sources.pop(item.peer, None)
         if source is not None and item.reason == "expired":
@@ -266,11 +258,10 @@ class Transport:
         given_up = 0
         for channel in list(self._by_number.values()):
             if item.peer in channel.members:
-                given_up += channel.remove(item.peer)
+                given_up += channel.remove(item.peer, "peer removed")
                 self._retire(channel)
         if given_up:
             self.statistics["frames undelivered"] += given_up
-            up.append(Undelivered(item.peer, given_up, "peer removed"))
 
     @staticmethod
     def _forget(source: Source) -> None:
@@ -329,6 +320,7 @@ class Transport:
         item.header[KEY] = ["best", 0, self._best_sequence]
         self._best_sequence += len(item.bodies)
         self.statistics["best-effort frames sent"] += len(item.bodies)
+        self.statistics["messages unconfirmed"] += item.messages * len(item.peers)
         if len(item.peers) > 1:
             item.peers = ()
         return item
@@ -341,6 +333,7 @@ class Transport:
                 self.statistics["messages sent by unicast for want of a group"] += 1
                 for peer in item.peers:
                     copy = Outbound((peer,), item.bodies, dict(item.header), expires=item.expires)
+                    copy.messages, copy.receipts = item.messages, item.receipts
                     self._channel((peer,)).submit(now, copy, list(barriers))
                 return
             barriers += [(old, old.submitted) for old in self._replaced.get(item.peers, [])]
@@ -361,7 +354,7 @@ class Transport:
 
     def _new_channel(self, peers: tuple[str, ...]) -> Channel:
         self._numbers += 1
-        channel = Channel(self._numbers, peers, self._make_window, self.statistics)
+        channel = Channel(self._numbers, peers, self._make_window, self.statistics, self._fates)
         self._channels[peers] = self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 

@@ -8,10 +8,10 @@ must be what was published, and nothing reliable may come twice or out of order.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
-from glue import Message
+from glue import Gap, Message
 
 Life = tuple[str, int]
 """Endpoint id and incarnation."""
@@ -86,11 +86,16 @@ class Ledger:
 
 
 class Listener:
-    """Checks what one subscription hears."""
+    """Checks what one subscription hears, and what it is told that it misses."""
 
     def __init__(self, ledger: Ledger, receiver: Life) -> None:
         self._ledger = ledger
         self._receiver = receiver
+        self._told: Counter[tuple[str, str]] = Counter()  # by publisher's id and topic: missing before what comes next
+        self._told_of_best_effort: Counter[tuple[str, str]] = Counter()
+        self._first_best_effort: dict[Stream, int] = {}
+        self._best_effort: set[tuple[Stream, int]] = set()  # heard live
+        self._last_reliable: dict[Stream, int] = {}  # of those that were heard live
         self._had: set[tuple[Stream, int]] = set()
         self._last: defaultdict[Stream, int] = defaultdict(int)
         self._last_kept: defaultdict[Stream, int] = defaultdict(int)
@@ -102,7 +107,12 @@ class Listener:
         self._had.add((stream, message.sequence))
         assert entry.is_retained or not message.retained, f"{message} was not to be kept"
         if not entry.is_reliable:
+            if not message.retained:
+                self._first_best_effort.setdefault(stream, message.sequence)
+                self._best_effort.add((stream, message.sequence))
             return
+        if not message.retained:
+            self._check_gap(stream, message)
         if message.retained:
             assert message.sequence > self._last_kept[stream], f"{message} was told after #{self._last_kept[stream]}"
         elif self._receiver in entry.takers:  # else for a former life, whose end the publisher had yet to notice
@@ -110,6 +120,32 @@ class Listener:
         self._last[stream] = max(self._last[stream], message.sequence)
         if entry.is_retained:
             self._last_kept[stream] = max(self._last_kept[stream], message.sequence)
+
+    def miss(self, gap: Gap) -> None:
+        """This subscription was told that it misses something."""
+        told = self._told_of_best_effort if gap.cause == "best effort" else self._told
+        told[gap.publisher_id, gap.topic] += gap.count
+
+    def _check_gap(self, stream: Stream, message: Message) -> None:
+        """What was told is exactly what is missing between two reliable messages."""
+        last = self._last_reliable.get(stream)
+        entries = self._ledger.entries[stream]
+        between = entries[last : message.sequence - 1] if last is not None else []
+        missing = sum(entry.is_reliable for entry in between)
+        told = self._told.pop((message.publisher_id, message.topic), 0)
+        assert told == missing, f"{missing} are missing between #{last} and {message}, told were {told}"
+        self._last_reliable[stream] = message.sequence
+
+    def check_best_effort(self) -> None:
+        """At the end: no more is said to be missing of best effort than is."""
+        missing: Counter[tuple[str, str]] = Counter()
+        for stream, first in self._first_best_effort.items():
+            entries = enumerate(self._ledger.entries[stream], 1)
+            numbers = [number for number, entry in entries if not entry.is_reliable and number > first]
+            (publisher, _), topic = stream
+            missing[publisher, topic] += sum((stream, number) not in self._best_effort for number in numbers)
+        for key, told in self._told_of_best_effort.items():
+            assert told <= missing[key], f"told of {told} missing of best effort, {missing[key]} are: {key}"
 
 
 def content(publisher: Life, topic: str, sequence: int, size: int) -> bytes:

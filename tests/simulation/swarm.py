@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from math import inf
 from random import Random
 from typing import Any
 
-from glue import Peer, WouldBlockError
+from glue import Gap, Peer, WouldBlockError
 from glue.simulation import Burst, Conditions, SimulatedEndpoint, SimulatedSubscription, World
 from glue.stack import Identity
 from glue.transport import Transport
@@ -57,8 +58,27 @@ class Party:
 
     def begin(self) -> None:
         self.life = self.endpoint.id, self.endpoint.incarnation
+        self.listeners: dict[str, Listener] = {}
+        self.endpoint.on_gap = self.miss
         for pattern in self.interests:
-            self.endpoint.subscribe(pattern, Listener(self.ledger, self.life))
+            self.listen(pattern)
+
+    def listen(self, pattern: str) -> SimulatedSubscription:
+        self.listeners[pattern] = Listener(self.ledger, self.life)
+        return self.endpoint.subscribe(pattern, self.listeners[pattern])
+
+    def miss(self, gap: Gap) -> None:
+        self.swarm.gaps[gap.cause] += gap.count
+        self.listeners[gap.pattern].miss(gap)
+
+    def check_ledger(self, is_over: bool = False) -> None:
+        """What became of all messages adds up, at both ends; once all is over, nothing is on its way."""
+        book = self.endpoint.ledger
+        assert book.sending == self.transports[-1].unsettled, f"{self.name}: {book}"
+        assert not is_over or book.sending == 0, f"{self.name}: {book}"
+        assert book.waiting == 0, f"{self.name}: {book}"
+        for listener in self.listeners.values():
+            listener.check_best_effort()
 
     def lost(self, peer: Peer) -> None:
         self.ledger.part(self.life, (peer.id, peer.incarnation))
@@ -88,7 +108,7 @@ class Party:
     def change_interest(self) -> None:
         """Subscribe to everything, or no longer."""
         if self.fading is None or self.fading.closed:
-            self.fading = self.endpoint.subscribe("#", Listener(self.ledger, self.life))
+            self.fading = self.listen("#")
         else:
             self.fading.close()
             self.ledger.remit_topics(self.life, lambda topic: not self.wants(topic))
@@ -117,6 +137,7 @@ class Swarm:
         random = self.random
         settings = {"announce_interval": random.choice((0.2, 1.0)), "lease_intervals": random.choice((3.0, 5.0))}
         self.is_over = False
+        self.gaps: Counter[str] = Counter()  # messages that subscriptions were told to miss
         self.world.network.set_conditions(self.weather())
         self.parties = [Party(self, number, **settings) for number in range(random.choice((2, 2, 3, 4, 5)))]
         self.volume = 10 ** random.uniform(1.5, 4.5)  # bytes of a large message
@@ -237,6 +258,8 @@ class Swarm:
             self.world.after(self.random.uniform(0, 1), partial(self.burst, party))
         self.world.after(self.random.uniform(0, 2), self.misfortune)
         self.world.run(self.random.uniform(*SAFETY))
+        for party in self.parties:
+            party.check_ledger()
         self.make_peace()
         self.demand("all know each other", self.is_complete)
         self.demand("all that is owed arrives", lambda: not self.ledger.open)
@@ -245,6 +268,8 @@ class Swarm:
                 party.publish(topic, 100)
         self.demand("what is published now arrives", lambda: not self.ledger.open)
         self.demand("nothing is left to do", self.is_idle)
+        for party in self.parties:
+            party.check_ledger(is_over=True)
         return self.world.trace_hash
 
     def make_peace(self) -> None:

@@ -1,0 +1,67 @@
+"""The ledger of an endpoint: what became of each message that it published, and of each that came to it.
+
+It is read off the counters of the layers, which keep it anyway. Each message stands in it once for each receiver: when
+published, for each peer whose interest was known; when it came, for each subscription that it matched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FATES = {
+    "handled": "messages handled",
+    "expired": "messages expired unhandled",
+    "overwritten": "messages overwritten",
+    "refused": "messages refused",
+    "disconnected": "messages refused at disconnection",
+    "unread": "messages unread at the end",
+}
+"""What becomes of a message that came to a subscription, and the counter of it."""
+
+LOST = "messages lost: "
+MISSED = "messages missed: "
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The sums of one endpoint's life so far. What stands in no fate is still on its way, or waits."""
+
+    owed: int
+    """Messages published, each counted once for each peer that it was for."""
+    sent: Counter[str]
+    """What became of those: "delivered", "repaired" (delivered, but only after a resend), "unconfirmed" (best effort),
+    "lost: …" with the cause."""
+    arrived: int
+    """Messages that came, own ones too, each counted once for each subscription that it matched."""
+    received: Counter[str]
+    """What became of those: see `FATES`."""
+    missed: Counter[str]
+    """By cause: messages that subscriptions should have had, and that never came."""
+
+    @property
+    def sending(self) -> int:
+        """How many of `owed` are on their way."""
+        return self.owed - self.sent.total()
+
+    @property
+    def waiting(self) -> int:
+        """How many of `arrived` wait to be handled or read."""
+        return self.arrived - self.received.total()
+
+
+def ledger(statistics: Mapping[str, Counter[str]]) -> Ledger:
+    """The ledger of an endpoint with these counters by layer."""
+    topics, transport, endpoint = (statistics.get(name, Counter[str]()) for name in ("topics", "transport", "endpoint"))
+    sent = {fate: transport[f"messages {fate}"] for fate in ("delivered", "repaired", "unconfirmed")}
+    lost = {name.removeprefix("messages "): count for name, count in transport.items() if name.startswith(LOST)}
+    return Ledger(
+        owed=topics["messages owed"],
+        sent=+Counter({**sent, **lost}),
+        arrived=endpoint["messages arrived"],
+        received=+Counter({fate: endpoint[name] for fate, name in FATES.items()}),
+        missed=Counter(
+            {name.removeprefix(MISSED): count for name, count in endpoint.items() if name.startswith(MISSED)}
+        ),
+    )

@@ -1,0 +1,96 @@
+"""What becomes of messages, for each receiver: counted, and told to those who wait to hear it.
+
+Every message handed to transport for a peer ends there as delivered, repaired (delivered after a part of it was sent
+again), or lost for a cause; a best-effort one as unconfirmed. Delivered means that the peer's transport has
+acknowledged all of it, in order. Nothing is done for each message: flights carry how many end with them, and are
+counted when they are let go of, once for all members. Receipts cost where they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from math import inf
+from typing import TYPE_CHECKING
+
+from glue.contract import Outbound, Receipted, Undelivered, Upward
+
+if TYPE_CHECKING:
+    from glue.transport.channel import Channel
+    from glue.transport.member import Member
+
+
+class Fates:
+    """The book of one endpoint's transport; `news` is what is to be told at the next occasion."""
+
+    __slots__ = ("_statistics", "news")
+
+    def __init__(self, statistics: Counter[str]) -> None:
+        self._statistics = statistics
+        self.news: list[Upward] = []
+
+    def delivered(self, count: int, repaired: int) -> None:
+        """So many messages reached their receivers, some of them only after repairs."""
+        self._statistics["messages delivered"] += count - repaired
+        if repaired:
+            self._statistics["messages repaired"] += repaired
+
+    def lost(self, peer: str, count: int, cause: str, receipts: Iterable[Hashable] = ()) -> None:
+        """A peer will not get so many messages, those of these receipts among them."""
+        if count:
+            self._statistics[f"messages lost: {cause}"] += count
+            self.news.append(Undelivered(peer, count, cause))
+        self.news += [Receipted(receipt, peer, cause) for receipt in receipts]
+
+    def given_up(self, channel: Channel, member: Member, before: int, cause: str) -> None:
+        """A member that stood at frame `before` was told to skip what it missed, to where it stands now."""
+        count = sum([flight.item.messages for flight in channel.flights if before < flight.stop <= member.next])
+        self._statistics["messages delivered"] -= count  # as their flights will be let go of like all others
+        self.lost(member.peer, count, cause, _forgotten(channel, member.peer, member.next))
+
+    def expired(self, channel: Channel, item: Outbound) -> None:
+        """A message was too old to be sent at all."""
+        for peer in channel.members:
+            self.lost(peer, item.messages, "expired", item.receipts)
+
+    def removed(self, channel: Channel, member: Member, cause: str | None) -> None:
+        """A member is about to be taken off the channel; without a cause, what it misses takes another way."""
+        self.acknowledged(channel)
+        had = [flight for flight in channel.flights if flight.stop <= member.next]
+        repaired = sum([flight.item.messages for flight in had if member.peer in flight.mended])
+        self.delivered(sum([flight.item.messages for flight in had]), repaired)
+        receipts = _forgotten(channel, member.peer)
+        if cause is not None:
+            missing = [flight.item for flight in channel.flights if flight.stop > member.next]
+            unsent = channel.unsent()
+            receipts += [receipt for item in unsent for receipt in item.receipts]
+            self.lost(member.peer, sum([item.messages for item in (*missing, *unsent)]), cause, receipts)
+
+    def acknowledged(self, channel: Channel) -> None:
+        """Tell the receipts of a channel who has their messages by now."""
+        for awaited in channel.awaited:
+            for peer in [peer for peer in awaited.peers if channel.members[peer].next >= awaited.stop]:
+                del awaited.peers[peer]
+                self.news += [Receipted(receipt, peer) for receipt in awaited.receipts]
+        channel.awaited = [awaited for awaited in channel.awaited if awaited.peers]
+
+
+class Awaited:
+    """Receipts for what ends before the frame `stop`, and the peers that have not acknowledged it."""
+
+    __slots__ = ("peers", "receipts", "stop")
+
+    def __init__(self, stop: int, receipts: Sequence[Hashable], peers: Iterable[str]) -> None:
+        self.stop = stop
+        self.receipts = receipts
+        self.peers = dict.fromkeys(peers)
+
+
+def _forgotten(channel: Channel, peer: str, upto: float = inf) -> list[Hashable]:
+    """The receipts that wait for this peer, up to that frame; from now on they do not."""
+    found: list[Hashable] = []
+    for awaited in channel.awaited:
+        if awaited.stop <= upto and peer in awaited.peers:
+            del awaited.peers[peer]
+            found += awaited.receipts
+    return found
