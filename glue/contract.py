@@ -157,12 +157,13 @@ class Undelivered:
 
 
 class Gap:
-    """Transport or fragmentation: some of what a peer sent to this endpoint will not come, for this cause."""
+    """Transport: `count` frames that a peer sent to this endpoint will not come, for this cause."""
 
-    __slots__ = ("cause", "peer")
+    __slots__ = ("cause", "count", "peer")
 
-    def __init__(self, peer: str, cause: str) -> None:
+    def __init__(self, peer: str, count: int, cause: str) -> None:
         self.peer = peer
+        self.count = count
         self.cause = cause
 
 

@@ -180,7 +180,7 @@ class Transport:
         given_up, ready = incoming.skip(now, sequence)
         if given_up:
             self.statistics["frames given up by their sender"] += given_up
-            up.append(Gap(run.peer, "given up"))
+            up.append(Gap(run.peer, given_up, "given up"))
         up += ready
         self.statistics["frames received"] += sum(len(part.bodies) for part in ready)
         self._acknowledger.now(incoming)
