@@ -7,13 +7,18 @@ and the printout of the effective configuration are made from it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from typing import Any
 
+from glue.contract import Address
 from glue.errors import ConfigurationError
+from glue.network import RENDEZVOUS_PORT
 
 PREFIX = "GLUE_"
+WRITTEN_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
 def setting(default: Any, help: str) -> Any:
@@ -42,6 +47,9 @@ class Settings:
     offload: bool = setting(True, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
     spin: float = setting(0.0005, "seconds to poll before sleeping while lone datagrams come that fast (0: never)")
     discovery: str = setting("multicast", "how peers are found: multicast or dns-sd")
+    peers: tuple[str, ...] = setting(
+        (), "addresses, host or host:port, to look for peers at where multicast is blocked"
+    )
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +62,17 @@ class Settings:
         self._check(self.name is None or 0 < _utf8_size(self.name) <= 255, "name", "1 to 255 bytes of UTF-8")
         for name in ("message_limit", "queue_limit", "receive_limit", "receive_buffer"):
             self._check(1 <= getattr(self, name) <= 1 << 40, name, "a positive number of bytes")
+        is_ipv6 = self.multicast_address.startswith("[")
+        wanted = (
+            "IPv6 addresses, such as [fd00::5], as the group's is" if is_ipv6 else "addresses such as 10.0.0.5:7000"
+        )
+        addresses = [_address(peer) for peer in self.peers]
+        self._check(all(found and (len(found) == 4) == is_ipv6 for found in addresses), "peers", wanted)
+
+    @property
+    def contacts(self) -> list[Address]:
+        """The addresses of `peers` as `socket` spells them."""
+        return [address for peer in self.peers if (address := _address(peer)) is not None]
 
     def _check(self, good: bool, name: str, wanted: str) -> None:
         if not good:
@@ -72,6 +91,20 @@ class Settings:
     def _origin(self, name: str) -> str:
         source = self.source(name)
         return f"{source} {variable(name)}" if source == "environment" else source
+
+
+def _address(text: str) -> Address | None:
+    """The unicast address that is written so, with the usual port if it names none; None if it is no such address."""
+    written = WRITTEN_ADDRESS.fullmatch(text)
+    bare = text if written is None else written["bracketed"] or written["plain"]
+    port = RENDEZVOUS_PORT if written is None or written["port"] is None else int(written["port"])
+    try:
+        found = ip_address(bare)
+    except ValueError:
+        return None
+    if found.is_multicast or found.is_unspecified or "%" in bare or not 0 < port <= 65535:
+        return None
+    return (str(found), port) if found.version == 4 else (str(found), port, 0, 0)
 
 
 def _utf8_size(text: str) -> int:
@@ -109,6 +142,10 @@ def effective(keywords: Mapping[str, Any], environment: Mapping[str, str] | None
 
 
 def _typed(name: str, value: Any, type_name: str, source: str) -> Any:
+    if type_name.startswith("tuple"):
+        if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+            raise ConfigurationError(f"{name}={value!r} ({source}): expected a list of str")
+        return tuple(value)
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
     kind = kinds.get(type_name, (str,))
     if not isinstance(value, kind) or (isinstance(value, bool) and type_name != "bool"):
@@ -117,6 +154,8 @@ def _typed(name: str, value: Any, type_name: str, source: str) -> Any:
 
 
 def _parsed(name: str, text: str, type_name: str) -> Any:
+    if type_name.startswith("tuple"):
+        return tuple(part.strip() for part in text.split(","))
     try:
         if type_name == "bool":
             return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]

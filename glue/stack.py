@@ -46,7 +46,7 @@ def _serialization(who: Identity) -> Serialization:
 
 def _discovery(who: Identity) -> Discovery | ServiceDiscovery:
     kind = ServiceDiscovery if who.settings.discovery == "dns-sd" else Discovery
-    return kind(
+    layer = kind(
         endpoint_id=who.endpoint_id,
         incarnation=who.incarnation,
         name=who.name,
@@ -54,6 +54,9 @@ def _discovery(who: Identity) -> Discovery | ServiceDiscovery:
         lease_intervals=who.settings.lease_intervals,
         random=who.random,
     )
+    for address in who.settings.contacts:
+        layer.contact(address)
+    return layer
 
 
 def _transport(who: Identity) -> Transport:

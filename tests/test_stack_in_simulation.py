@@ -345,6 +345,29 @@ def test_a_process_stopped_or_a_clock_that_jumps_loses_no_peer_of_its_own() -> N
     assert [peer.name for peer in one.peers] == ["other"]
 
 
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_where_multicast_is_blocked_endpoints_that_know_one_address_hear_all_that_each_of_them_says(
+    loss: float,
+) -> None:
+    world = World(seed=7)
+    world.network.carries_multicast = False
+    world.network.set_conditions(Conditions(loss=loss))
+    introducer = world.endpoint("introducer")
+    host, port = introducer.host.address
+    endpoints = [introducer, *(world.endpoint(peers=[f"{host}:{port}"]) for _ in range(4))]
+    subscriptions = [endpoint.subscribe("t/#") for endpoint in endpoints]
+    meet(*endpoints)
+    for number in range(50):
+        for endpoint in endpoints:
+            endpoint.publish(f"t/{endpoint.name}", number)
+        world.run(0.01)
+    assert world.run_until(lambda: all(len(s.received) == 250 for s in subscriptions), 30)
+    for subscription in subscriptions:
+        for endpoint in endpoints:
+            heard = [message.payload for message in subscription.received if message.publisher == endpoint.name]
+            assert heard == list(range(50))
+
+
 def test_two_endpoints_of_one_name_are_both_told() -> None:
     world = World(seed=1)
     told: set[tuple[int, str]] = set()

@@ -67,6 +67,9 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
     group.add_argument("--interface", metavar="NAME", help="network interface, such as en0 (default: chosen)")
     group.add_argument("--multicast-address", metavar="GROUP:PORT", help="default 239.192.137.1:37320")
     group.add_argument("--listen-port", type=int, metavar="PORT", help="UDP port for unicast (default: any free one)")
+    group.add_argument(
+        "--peer", action="append", metavar="HOST[:PORT]", help="look for peers there; may be given repeatedly"
+    )
     group.add_argument("--endpoint-name", metavar="NAME", help="unique on the network (default: host name and suffix)")
     group.add_argument("--network-id", type=int, metavar="NUMBER", help="hear only endpoints with the same (default 1)")
     group = parser.add_argument_group("running")
@@ -78,7 +81,11 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
 def settings_from(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given on the command line, as keywords of `glue.Endpoint`."""
     names = ("interface", "multicast_address", "listen_port", "network_id")
-    given = {"name": arguments.endpoint_name, **{name: getattr(arguments, name) for name in names}}
+    given = {
+        "name": arguments.endpoint_name,
+        "peers": arguments.peer,
+        **{name: getattr(arguments, name) for name in names},
+    }
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""What is sent to single peers: answers, probes, wants and what they want; and who pays for it.
+"""What is sent to single peers: calls, answers, probes, wants and what they want, introductions; and who pays for it.
 
 An address proves itself by returning a token that was sent to it. Until then it gets as many datagrams as came
 from it and no more, so that nobody can direct a flood at someone else by announcing in their name. A silent
@@ -11,10 +11,20 @@ import math
 from collections import Counter
 from random import Random
 
-from glue.contract import Inbound, Outbound
+from glue.contract import Address, Inbound, Outbound
 from glue.discovery.announcer import Announcer
 from glue.discovery.peers import CREDIT_LIMIT, PROBES, Peer
-from glue.discovery.wire import ANSWER, OPERATIONS, PROBE, WANT, Envelope, Operations, frame
+from glue.discovery.wire import (
+    ANSWER,
+    INTRODUCE,
+    OPERATIONS,
+    PROBE,
+    WANT,
+    Envelope,
+    Introductions,
+    Operations,
+    frame,
+)
 
 PROMPT_ANSWERS = 8
 ANSWER_SPACING = 0.0002
@@ -26,16 +36,16 @@ PROBE_SPACING = 0.005  # seconds between any two probes, so that the end of many
 MULTICAST_PROBE_SPACING = 0.05  # the same before one that everybody gets
 
 FRAMES_PER_WANT = 16  # 22 kB a round trip: little enough for a socket buffer, and seldom hit by a loss
+FRAMES_PER_INTRODUCTION = 8  # some 30 addresses each; of more peers a random choice, and the rest when asked again
 FRAMES_PER_CALL = 256  # of operations, in all; whoever gets none asks again
 
 
 class Correspondence:
     """The unicast side of discovery. What is to be sent gathers in `outbox`."""
 
-    def __init__(self, announcer: Announcer, multicast: bool, statistics: Counter[str], random: Random) -> None:
+    def __init__(self, announcer: Announcer, statistics: Counter[str], random: Random) -> None:
         self.outbox: list[Outbound] = []
         self._announcer = announcer
-        self._multicast = multicast
         self._statistics = statistics
         self._random = random
         self._probed_at = -math.inf
@@ -47,7 +57,9 @@ class Correspondence:
         self._frames_left = FRAMES_PER_CALL
         return taken
 
-    def send(self, now: float, peer: Peer, kind: str, body: bytes = b"", is_free: bool = False) -> bool:
+    def send(
+        self, now: float, peer: Peer, kind: str, body: bytes = b"", is_free: bool = False, known: int | None = None
+    ) -> bool:
         """Send to a peer, asking for what is missing with it; False if its address has no credit for it."""
         if not is_free and not peer.pay():
             self._statistics["reply withheld"] += 1
@@ -57,7 +69,7 @@ class Correspondence:
             want = peer.follower.want
             peer.put_off_want(now)
         called = peer.id if kind == PROBE else None
-        envelope = Envelope(kind, peer.token, peer.echo, want, called)
+        envelope = Envelope(kind, peer.token, peer.echo, want, called, known)
         self.outbox.append(frame((peer.id,), peer.address, envelope, body))
         return True
 
@@ -98,6 +110,14 @@ class Correspondence:
         elif missing:
             self._statistics["reply withheld"] += 1
 
+    def introduce(self, now: float, peer: Peer, others: list[tuple[str, Address]]) -> None:
+        """Tell a peer of others, in any order; once it has proved its address, for it is much that is sent there."""
+        if not peer.is_verified:
+            return
+        self._random.shuffle(others)
+        for body in Introductions.encode(others, self._announcer.size, FRAMES_PER_INTRODUCTION):
+            self.send(now, peer, INTRODUCE, body)
+
     def ask(self, now: float, peer: Peer) -> None:
         """Ask for operations that are missing, if it is time."""
         if not peer.follower.is_behind:
@@ -107,16 +127,16 @@ class Correspondence:
         elif now >= peer.want_at and not self.send(now, peer, WANT):
             peer.put_off_want(now)
 
-    def attend(self, now: float, peer: Peer) -> None:
+    def attend(self, now: float, peer: Peer, is_remote: bool) -> None:
         """Send what is due by time."""
         if now >= peer.answer_at:
             self.answer(now, peer)
         self.ask(now, peer)
         if now >= max(peer.heard + peer.patience, peer.probe_at):
-            self._probe(now, peer)
+            self._probe(now, peer, is_remote)
 
-    def _probe(self, now: float, peer: Peer) -> None:
-        by_unicast = peer.affordable > 0 or not self._multicast
+    def _probe(self, now: float, peer: Peer, is_remote: bool) -> None:
+        by_unicast = peer.affordable > 0 or is_remote
         spacing = PROBE_SPACING if by_unicast else MULTICAST_PROBE_SPACING
         if now < self._probed_at + spacing:
             peer.probe_at = self._probed_at + spacing

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from random import Random
 
-from glue.contract import Downward, Inbound, Leave, Outbound, Upward
+from glue.contract import Address, Downward, Inbound, Leave, Outbound, Upward
 from glue.discovery.layer import Discovery
 from glue.discovery.peers import PeerInfo
 from glue.discovery.registry import Registry
@@ -82,6 +82,10 @@ class ServiceDiscovery:
         contacts = self._poll(now)
         up, down = self._discovery.receive(now, items)
         return up, contacts + down
+
+    def contact(self, address: Address) -> list[Outbound]:
+        """As for `Discovery`."""
+        return self._discovery.contact(address)
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
         """As for `Discovery`; with the order to leave, the registry is closed, which may take a second."""

@@ -4,6 +4,7 @@ Each endpoint multicasts who it is and what it wants to hear: on start, whenever
 interval. A newcomer is answered at once by unicast, so that both know each other within one round trip. Any
 datagram of a peer renews its lease; a peer silent for half of it is probed, so that lost announcements alone
 hardly ever remove it. Data passes through: up only from current lives of known peers, down to their addresses.
+Whom multicast does not reach is called, and sent data for several peers, by unicast (see `rendezvous`).
 
 Time is counted on a clock of the layer's own, which stands still while the driver is late: a peer is never
 lost because this endpoint was suspended and could not listen.
@@ -23,22 +24,25 @@ from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
 from glue.discovery.membership import Membership
 from glue.discovery.peers import WANT_DELAY, Peer, PeerInfo
+from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
     ANSWER,
+    CALL,
     GOODBYE,
+    INTRODUCE,
     KEY,
     OPERATIONS,
     PROBE,
     WANT,
     Announcement,
     Envelope,
+    Introductions,
     Operations,
     frame,
 )
 from glue.errors import ConfigurationError
 
-CONTACT_LIMIT = 1024  # addresses announced to by unicast; as many as there may be peers
 CLASHES = 64  # other lives under this endpoint's id that are told of
 MAX_NAME = 512  # bytes that the name may take as JSON, so that it fits in the smallest announcement
 KEPT_BODY = 2048  # bytes of a peer's last announcement, kept to recognize it when it is repeated
@@ -63,7 +67,7 @@ class Discovery:
         random: Random,
         multicast: bool = True,
     ) -> None:
-        """Without multicast, peers are found at the addresses given to `contact`, or they find this endpoint.
+        """Without multicast, or beyond its reach, peers are found by way of `contact`, or they find this endpoint.
 
         Raises ConfigurationError for a name that takes more than 512 bytes as JSON.
         """
@@ -77,8 +81,8 @@ class Discovery:
         self._multicast = multicast
         self._announcer = Announcer(name, announce_interval, random)
         self._members = Membership(self.statistics, random)
-        self._letters = Correspondence(self._announcer, multicast, self.statistics, random)
-        self._contacts: dict[Address, None] = {}
+        self._letters = Correspondence(self._announcer, self.statistics, random)
+        self._rendezvous = Rendezvous(self.statistics)
         self._clashes: set[int] = set()
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self._paused = 0.0  # by how much the layer's clock is behind the driver's
@@ -86,10 +90,12 @@ class Discovery:
         self._up: list[Upward] = []
         self._handlers: dict[str, Callable[[float, Inbound, Envelope, bytes], None]] = {
             ANNOUNCE: self._on_announcement,
+            CALL: self._on_announcement,
             ANSWER: self._on_announcement,
             PROBE: self._on_announcement,
             WANT: self._on_want,
             OPERATIONS: self._on_operations,
+            INTRODUCE: self._on_introductions,
             GOODBYE: self._on_goodbye,
         }
 
@@ -148,18 +154,16 @@ class Discovery:
         return self._letters.take()
 
     def contact(self, address: Address) -> list[Outbound]:
-        """Announce to this address, too, from now on; returns what goes down at once."""
-        if address in self._contacts:
+        """Call this address, too, from now on; returns what goes down at once."""
+        is_new = self._rendezvous.add(address)
+        if not is_new or self._state != PRESENT:
             return []
-        if len(self._contacts) >= CONTACT_LIMIT:
-            self.statistics["contact refused"] += 1
-            return []
-        self._contacts[address] = None
-        return [frame((), address, Envelope(ANNOUNCE), self._announcer.calm_body)] if self._state == PRESENT else []
+        self._rendezvous.hurry()
+        return [frame((), address, Envelope(CALL), self._announcer.calm_body)]
 
     def forget(self, address: Address) -> None:
-        """No longer announce to this address for its own sake; a peer there stays for its lease."""
-        self._contacts.pop(address, None)
+        """No longer call this address for its own sake; a peer there stays for its lease."""
+        self._rendezvous.contacts.pop(address, None)
 
     def _listen(self, now: float) -> float:
         """The time on the layer's clock: never later than the next timer, however late the call is."""
@@ -186,14 +190,14 @@ class Discovery:
             else:
                 item.address = peer.address
                 self._letters.outbox.append(item)
-        elif self._multicast:
-            item.address = None
-            self._letters.outbox.append(item)
         else:
             self._letters.outbox += [
                 Outbound((peer.id,), item.bodies, dict(item.header), item.reliable, item.expires, (), peer.address)
-                for peer in table.values()
+                for peer in self._members.remote.values()
             ]
+            if self._multicast:
+                item.address = None
+                self._letters.outbox.append(item)
 
     def _change(self, now: float, item: Interest) -> None:
         if self._state == LEFT:
@@ -210,23 +214,29 @@ class Discovery:
         for _ in range(2):  # in datagrams of their own, for any may be lost
             if self._multicast:
                 self._letters.outbox.append(frame((), None, Envelope(GOODBYE)))
-            else:
-                self._letters.outbox += [
-                    frame((peer.id,), peer.address, Envelope(GOODBYE)) for peer in self._members.table.values()
-                ]
+            self._letters.outbox += [
+                frame((peer.id,), peer.address, Envelope(GOODBYE)) for peer in self._members.remote.values()
+            ]
 
     def _announce(self, now: float) -> None:
-        """To all: by multicast or to each peer, and to each contact."""
+        """To all: by multicast, and by unicast to those whom it does not reach."""
         body = self._announcer.announce(now)
         if self._multicast:
             self._letters.outbox.append(frame((), None, Envelope(ANNOUNCE), body))
-        strangers = dict(self._contacts)
-        for peer in self._members.table.values():
-            is_contact = peer.address in self._contacts
+        members, rendezvous = self._members, self._rendezvous
+        strangers = rendezvous.due()
+        if not strangers and not members.remote:
+            return
+        known = members.digest(self._id) if rendezvous.is_asking(now) else None
+        for peer in members.table.values():
+            is_free = peer.address in strangers  # to be called in any case, whether that is a peer or not
             strangers.pop(peer.address, None)
-            if is_contact or not self._multicast:
-                self._letters.send(now, peer, ANNOUNCE, body, is_free=is_contact)
-        self._letters.outbox += [frame((), address, Envelope(ANNOUNCE), body) for address in strangers]
+            if is_free or peer.id in members.remote:
+                asked = known if peer.address in rendezvous.contacts else None
+                self._letters.send(now, peer, CALL, body, is_free=is_free, known=asked)
+        for address in strangers:
+            asked = known if address in rendezvous.contacts else None
+            self._letters.outbox.append(frame((), address, Envelope(CALL, known=asked), body))
 
     # ------------------------------------------------------------------------------------------- going up
 
@@ -275,13 +285,48 @@ class Discovery:
         if address != peer.address:
             peer.move(address, self._members.new_token())
         self._letters.hear(now, peer, item, envelope)
+        self._locate(now, peer, envelope.kind, is_new)
         if envelope.called == self._id:
             self._letters.answer(now, peer)
         elif envelope.kind == ANSWER:
             peer.answer_at = math.inf  # it knows this endpoint
-        elif is_new:
+        elif is_new or (envelope.kind == CALL and not envelope.token):  # without one it calls a stranger
             self._letters.welcome(now, peer, len(self._members.table))
+        if envelope.known is not None and envelope.known != self._members.digest(self._id):
+            others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
+            self._letters.introduce(now, peer, others)
         self._converse(now, peer, envelope)
+
+    def _locate(self, now: float, peer: Peer, kind: str, is_new: bool) -> None:
+        """Find out whether multicast gets to a peer: as long as its own comes, it is taken to hear ours."""
+        if kind == ANNOUNCE:
+            peer.overheard = now
+        if kind == ANNOUNCE and self._multicast:
+            self._members.remote.pop(peer.id, None)
+        elif not self._multicast or (
+            now > peer.overheard + peer.lease and (kind == CALL or self._rendezvous.knows(peer.address))
+        ):
+            self._members.remote[peer.id] = peer
+        if is_new and peer.address in self._rendezvous.contacts:
+            self._rendezvous.hurry()
+
+    def _on_introductions(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
+        peer = self._members.current(item)
+        if peer is None:
+            self._members.refuse(item)
+            return
+        assert item.address is not None
+        introduced = Introductions.parse(body, item.address)
+        if introduced is None:
+            self.statistics["malformed body"] += 1
+            return
+        self._letters.hear(now, peer, item, envelope)
+        if item.address not in self._rendezvous.contacts:
+            self.statistics["introduction by a stranger"] += 1
+            return
+        for id, address in introduced:
+            if id != self._id and id not in self._members.table and self._rendezvous.meet(address):
+                self._letters.outbox.append(frame((), address, Envelope(CALL), self._announcer.calm_body))
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         peer = self._members.current(item)
@@ -337,5 +382,5 @@ class Discovery:
             if now >= peer.heard + peer.lease:
                 self._members.expire(now, peer, self._up)
             else:
-                self._letters.attend(now, peer)
+                self._letters.attend(now, peer, peer.id in self._members.remote)
         self._check_at = min((peer.wake_at for peer in peers.values()), default=math.inf)

@@ -14,7 +14,7 @@ from random import Random
 from glue.contract import Address, Inbound, PeerAdded, PeerRemoved, Upward
 from glue.discovery.follower import Budget, Follower
 from glue.discovery.peers import PastLives, Peer
-from glue.discovery.wire import TOKEN_BITS
+from glue.discovery.wire import MAX_INTEGER, TOKEN_BITS
 
 PEER_LIMIT = 1024
 """Peers known at once; newcomers beyond are refused. With few interests a record takes some 3 kB: 3 MB."""
@@ -25,10 +25,14 @@ way, so that only what still announces comes back (two programs under one name, 
 
 
 class Membership:
-    """The table of peers, and the rules of who enters and leaves it; both are told in `news`."""
+    """The table of peers, and the rules of who enters and leaves it; both are told in `news`.
+
+    `remote` are those of them that multicast does not get to.
+    """
 
     def __init__(self, statistics: Counter[str], random: Random) -> None:
         self.table: dict[str, Peer] = {}
+        self.remote: dict[str, Peer] = {}
         self._statistics = statistics
         self._random = random
         self._past = PastLives()
@@ -80,12 +84,20 @@ class Membership:
         else:
             self._past.bury(item.peer, item.incarnation, math.inf)
 
+    def digest(self, own_id: str) -> int:
+        """A number that is the same for endpoints that know each other and the same peers."""
+        digest = int(own_id, 16)
+        for id in self.table:
+            digest ^= int(id, 16)
+        return digest % MAX_INTEGER
+
     def new_token(self) -> int:
         """A number by which a peer can prove that it receives at its address; not 0."""
         return self._random.randrange(1, 1 << TOKEN_BITS)
 
     def _remove(self, peer: Peer, reason: str, returns_at: float, news: list[Upward]) -> None:
         del self.table[peer.id]
+        self.remote.pop(peer.id, None)
         peer.follower.release()
         self._past.bury(peer.id, peer.incarnation, returns_at)
         news.append(PeerRemoved(peer.id, peer.incarnation, peer.name, reason))

@@ -58,11 +58,12 @@ class Peer:
 
     Each of `answer_at`, `want_at` and `probe_at` is when that may be sent (again), `inf` for an answer that
     is not owed. `token` is ours for it, `echo` its for us; it `is_verified` once it returned our token.
+    `overheard` is when an announcement of it last came by multicast.
     """
 
     __slots__ = (
         "address", "answer_at", "body", "credit", "echo", "follower", "heard", "id", "incarnation", "is_verified",
-        "lease", "name", "patience", "probe_at", "token", "want_at", "want_delay",
+        "lease", "name", "overheard", "patience", "probe_at", "token", "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +77,7 @@ class Peer:
         self.echo = 0
         self.follower = follower
         self.heard = now
+        self.overheard = -math.inf
         self.lease = self.patience = math.inf
         self.answer_at = math.inf
         self.want_at = now

@@ -6,22 +6,26 @@ body says who the sender is and what it wants to hear; it is one JSON object, th
 therefore encoded once.
 
     kind         body               meaning
-    announce     announcement       I am here; tell me who you are if I am new to you
+    announce     announcement       by multicast: I am here; tell me who you are if I am new to you
+    call         announcement       the same to one, where multicast may not get through
     answer       announcement       I am here; no reply is expected
     probe        announcement       one of you has been silent for long: answer me
     want         (empty)            send me your interest operations from `version` of `epoch` on
     operations   interest log       some of them
+    introduce    addresses          these are there, too
     goodbye      (empty)            I go now
 
-A probe has one more field before its kind: the id of the endpoint that is to answer. Any frame but a goodbye
-may carry a want beside its own meaning; without one, epoch and version are null. `token` is a number that the
-sender chose for this receiver, `echo` the last token that it got from it (both 0 where there is none, as in a
-multicast). Who returns a token receives at the address from which it sends.
+A probe has one more field before its kind: the id of the endpoint that is to answer. So has a call that asks for
+introductions: a digest of whom its sender knows. Any frame but a goodbye may carry a want beside its own meaning;
+without one, epoch and version are null. `token` is a number that the sender chose for this receiver, `echo` the
+last token that it got from it (both 0 where there is none, as in a multicast). Who returns a token receives at the
+address from which it sends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import orjson
@@ -32,38 +36,49 @@ from glue.discovery.interests import MAX_PATTERN, Log
 KEY = "discovery"
 
 ANNOUNCE = "announce"
+CALL = "call"
 ANSWER = "answer"
 PROBE = "probe"
 WANT = "want"
 OPERATIONS = "operations"
+INTRODUCE = "introduce"
 GOODBYE = "goodbye"
 
 TOKEN_BITS = 31
 MAX_INTEGER = 1 << 53  # the largest integer that every JSON reader keeps exactly
 MAX_NAME = 255  # bytes of UTF-8, as in the settings
+MAX_ID = 16  # hex digits
 _OPERATIONS_KEY = b',"operations":['
 _OPERATIONS_ROOM = 96  # bytes of a frame beside its operations: keys, punctuation and 2 numbers of 16 digits are 80
 
 
 class Envelope:
-    """A frame's header. `want` is (epoch, version), `called` the id of the endpoint that is probed; else None."""
+    """A frame's header. Where there is none, None: `want` is (epoch, version), `called` the id of the endpoint that
+    is probed, `known` the digest of an endpoint that asks for introductions."""
 
-    __slots__ = ("called", "echo", "kind", "token", "want")
+    __slots__ = ("called", "echo", "kind", "known", "token", "want")
 
     def __init__(
-        self, kind: str, token: int = 0, echo: int = 0, want: tuple[int, int] | None = None, called: str | None = None
+        self,
+        kind: str,
+        token: int = 0,
+        echo: int = 0,
+        want: tuple[int, int] | None = None,
+        called: str | None = None,
+        known: int | None = None,
     ) -> None:
         self.kind = kind
         self.token = token
         self.echo = echo
         self.want = want
         self.called = called
+        self.known = known
 
     def header(self) -> Header:
         """As a new header."""
         epoch, version = self.want or (None, None)
-        called = [] if self.called is None else [self.called]
-        return {KEY: [self.token, self.echo, epoch, version, *called, self.kind]}
+        more = [field for field in (self.called, self.known) if field is not None]
+        return {KEY: [self.token, self.echo, epoch, version, *more, self.kind]}
 
     @classmethod
     def parse(cls, fields: Any) -> Envelope | None:
@@ -71,13 +86,15 @@ class Envelope:
         if type(fields) is not list or len(fields) < 5:
             return None
         token, echo, epoch, version = fields[:4]
-        kind, called = fields[-1], fields[4] if fields[-1] == PROBE else None
+        kind = fields[-1]
+        called = fields[4] if kind == PROBE else None
+        known = fields[4] if kind == CALL and _is_count(fields[4]) else None
         if type(kind) is not str or not (_is_count(token) and _is_count(echo)):
             return None
         if epoch is None and version is None:
-            return cls(kind, token, echo, None, called)
+            return cls(kind, token, echo, None, called, known)
         if _is_count(epoch) and _is_count(version):
-            return cls(kind, token, echo, (epoch, version), called)
+            return cls(kind, token, echo, (epoch, version), called, known)
         return None
 
 
@@ -166,6 +183,61 @@ class Operations:
         if not (_is_count(epoch) and _is_count(first) and type(last) is bool and _are_operations(operations)):
             return None
         return cls(epoch, first, last, operations)
+
+
+class Introductions:
+    """Endpoints by id and address, for one who does not know them."""
+
+    @staticmethod
+    def encode(peers: Iterable[tuple[str, Address]], size: int, limit: int) -> list[bytes]:
+        """At most `limit` bodies of at most `size` bytes: as many of these as fit."""
+        head, tail = b'{"peers":[', b"]}"
+        bodies: list[bytes] = []
+        entries: list[bytes] = []
+        room = size - len(head) - len(tail)
+        for id, address in peers:
+            entry = orjson.dumps([id, address[0].partition("%")[0], address[1]])
+            if len(entry) > room:
+                bodies.append(head + b",".join(entries) + tail)
+                if len(bodies) == limit:
+                    return bodies
+                entries, room = [], size - len(head) - len(tail)
+            entries.append(entry)
+            room -= len(entry) + 1
+        if entries:
+            bodies.append(head + b",".join(entries) + tail)
+        return bodies
+
+    @classmethod
+    def parse(cls, body: bytes, introducer: Address) -> list[tuple[str, Address]] | None:
+        """Ids and addresses, those that may be called from where the introducer is; None if it is malformed."""
+        value = _object(body)
+        peers = None if value is None else value.get("peers")
+        if type(peers) is not list:
+            return None
+        parsed = []
+        for entry in peers:
+            if type(entry) is not list or len(entry) < 3 or type(entry[0]) is not str or len(entry[0]) > MAX_ID:
+                return None
+            address = _callable_address(entry[1], entry[2], introducer)
+            if address is not None:
+                parsed.append((entry[0], address))
+        return parsed
+
+
+def _callable_address(host: Any, port: Any, introducer: Address) -> Address | None:
+    """As `socket` spells it; None for what is no address of one endpoint, or of another family or machine."""
+    try:
+        found, known = ip_address(host if type(host) is str else ""), ip_address(introducer[0].partition("%")[0])
+    except ValueError:
+        return None
+    if type(port) is not int or not 0 < port <= 65535 or found.version != known.version or "%" in host:
+        return None
+    if found.is_multicast or found.is_unspecified or found.is_reserved or found.is_loopback != known.is_loopback:
+        return None
+    if len(introducer) == 2:
+        return (host, port)
+    return (host, port, 0, introducer[3] if found.is_link_local else 0)
 
 
 def _with_operations(head: bytes, operations: Sequence[bytes]) -> bytes:

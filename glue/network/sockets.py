@@ -19,6 +19,9 @@ from glue.errors import ConfigurationError, PortInUseError
 from glue.network.group import Group
 from glue.network.interfaces import Interface
 
+RENDEZVOUS_PORT = 37319
+"""Where an endpoint hears unicast if that port is free and it is not told another: on each machine one does, so that
+a host alone is enough of an address. The number below that of the default group, for people count upwards."""
 HOPS = 1  # one layer-2 segment: routers never pass the group on
 SEND_BUFFER = 4 << 20  # 64 full trains of 64 kB may wait in the device's queue
 LARGEST_BUFFER = (1 << 30) - 1  # an int once the kernel has doubled it
@@ -79,7 +82,7 @@ def open_multicast_socket(group: Group) -> socket.socket:
     # Bound to the group it hears nothing else. Not for IPv6: that may tie the socket to one interface for good.
     hosts = [group.host, WILDCARD[group.family]] if group.family == socket.AF_INET else [WILDCARD[group.family]]
     try:
-        bind_first(opened, hosts, group.port)
+        bind_first(opened, [(host, group.port) for host in hosts])
     except OSError as error:
         opened.close()
         raise _not_bound(error, f"multicast_address={str(group)!r}", "choose another port for the group") from None
@@ -89,11 +92,13 @@ def open_multicast_socket(group: Group) -> socket.socket:
 def open_unicast_socket(group: Group, listen_port: int) -> socket.socket:
     """The socket that sends everything and hears unicast, on all interfaces.
 
-    `listen_port` 0 takes any free port. It is not shared: PortInUseError if another program has it.
+    `listen_port` 0 takes RENDEZVOUS_PORT, else any free port. It is not shared: PortInUseError if another program
+    has it.
     """
     opened = _open(group.family)
+    ports = [listen_port] if listen_port or group.port == RENDEZVOUS_PORT else [RENDEZVOUS_PORT, 0]
     try:
-        opened.bind((WILDCARD[group.family], listen_port))
+        bind_first(opened, [(WILDCARD[group.family], port) for port in ports])
     except OSError as error:
         opened.close()
         raise _not_bound(error, f"listen_port={listen_port}", "choose another, or 0 for any free one") from None
@@ -106,13 +111,13 @@ def open_unicast_socket(group: Group, listen_port: int) -> socket.socket:
     return opened
 
 
-def bind_first(opened: socket.socket, hosts: list[str], port: int) -> None:
-    """Bind to the first of these hosts that the system takes; raises what it said to the last."""
-    for host in hosts[:-1]:
+def bind_first(opened: socket.socket, addresses: list[tuple[str, int]]) -> None:
+    """Bind to the first of these addresses that the system gives; raises what it said to the last."""
+    for address in addresses[:-1]:
         with contextlib.suppress(OSError):
-            opened.bind((host, port))
+            opened.bind(address)
             return
-    opened.bind((hosts[-1], port))
+    opened.bind(addresses[-1])
 
 
 def join(receiver: socket.socket, group: Group, interface: Interface) -> None:

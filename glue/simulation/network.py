@@ -52,13 +52,15 @@ class Crossing(NamedTuple):
 class VirtualLan:
     """The network of a `World`: its conditions, its cuts, and what it counted.
 
-    `observer`, if set, is called with a `Crossing` for each datagram on each link.
+    `observer`, if set, is called with a `Crossing` for each datagram on each link. While `carries_multicast` is
+    False, multicast reaches nobody but its own sender, as in many clouds and guest networks.
     """
 
     datagram_size = DATAGRAM_SIZE
 
     def __init__(self, schedule: Schedule, seed: int) -> None:
         self.observer: Callable[[Crossing], object] | None = None
+        self.carries_multicast = True
         self._schedule = schedule
         self._seed = seed
         self._links: dict[Host, dict[Address, Link]] = {}
@@ -215,7 +217,7 @@ class VirtualLan:
             if not link.source.is_up:
                 self._finish(link, to, data, segment, "sender down", now)
                 continue
-            if link.is_cut:
+            if link.is_cut or (to is None and not self.carries_multicast and link.source is not link.destination):
                 self._finish(link, to, data, segment, "cut", now)
                 continue
             port = link.port

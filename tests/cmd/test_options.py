@@ -88,7 +88,9 @@ def test_only_what_was_given_becomes_a_setting() -> None:
     parser = import_module("glue.cmd.discovery").parser()
     assert settings_from(parser.parse_args([])) == {}
     given = ["--endpoint-name", "attic", "--interface", "en0", "--network-id", "0", "--listen-port", "0"]
+    given += ["--peer", "10.0.0.5", "--peer", "10.0.0.6:7000"]
     expected = {"name": "attic", "interface": "en0", "network_id": 0, "listen_port": 0}
+    expected["peers"] = ["10.0.0.5", "10.0.0.6:7000"]
     assert settings_from(parser.parse_args(given)) == expected
 
 

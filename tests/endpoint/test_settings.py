@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import glue
+from glue.network import RENDEZVOUS_PORT
 from glue.settings import Settings, effective, variable
 from tests.endpoint.lan import Lan
 
@@ -28,6 +29,20 @@ def test_none_as_a_keyword_and_an_empty_variable_mean_not_given() -> None:
     assert effective({}, {"GLUE_NETWORK_ID": ""}).network_id == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "group", "address"),
+    [
+        ("10.0.0.5", "239.1.2.3:4", ("10.0.0.5", RENDEZVOUS_PORT)),
+        ("10.0.0.5:7000", "239.1.2.3:4", ("10.0.0.5", 7000)),
+        ("fd00::5", "[ff15::1]:4", ("fd00::5", RENDEZVOUS_PORT, 0, 0)),
+        ("[fd00::5]", "[ff15::1]:4", ("fd00::5", RENDEZVOUS_PORT, 0, 0)),
+        ("[fd00::5]:7000", "[ff15::1]:4", ("fd00::5", 7000, 0, 0)),
+    ],
+)
+def test_an_address_of_peers_may_name_a_port(written: str, group: str, address: tuple[Any, ...]) -> None:
+    assert effective({"peers": [written], "multicast_address": group}, {}).contacts == [address]
+
+
 def test_an_endpoint_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLUE_NAME", "from the environment")
     monkeypatch.setenv("GLUE_NETWORK_ID", "7")
@@ -40,8 +55,10 @@ def test_every_setting_can_be_given_as_a_variable(name: str) -> None:
     texts = {
         "interface": "lo", "multicast_address": "239.1.2.3:4", "name": "n", "announce_interval": "2.5",
         "lease_intervals": "7.5", "offload": "no", "discovery": "dns-sd", "spin": "0.01",
+        "peers": "10.0.0.5, 10.0.0.6:7000",
     }  # fmt: skip
     values: dict[str, Any] = {"announce_interval": 2.5, "lease_intervals": 7.5, "offload": False, "spin": 0.01}
+    values["peers"] = ("10.0.0.5", "10.0.0.6:7000")
     text = texts.get(name, "1234")
     settings = effective({}, {variable(name): text})
     assert getattr(settings, name) == values.get(name, text if name in texts else 1234)
@@ -62,6 +79,14 @@ def test_every_setting_can_be_given_as_a_variable(name: str) -> None:
         ({"queue_limit": 0}, "queue_limit=0 .* expected a positive number of bytes"),
         ({"offload": "yes"}, "offload='yes' .* expected bool"),
         ({"discovery": "broker"}, "discovery='broker' .* expected multicast or dns-sd"),
+        ({"peers": "10.0.0.5"}, r"peers='10.0.0.5' \(keyword\): expected a list of str"),
+        ({"peers": [5]}, "expected a list of str"),
+        ({"peers": ["kitchen.local"]}, "peers=.*expected addresses such as 10.0.0.5:7000"),
+        ({"peers": ["10.0.0.5:0"]}, "peers="),
+        ({"peers": ["10.0.0.5:65536"]}, "peers="),
+        ({"peers": ["239.1.2.3"]}, "peers="),
+        ({"peers": ["fd00::5"]}, "peers="),
+        ({"peers": ["10.0.0.5"], "multicast_address": "[ff15::1]:5"}, "expected IPv6 addresses"),
         ({"name": ""}, "name='' .* expected 1 to 255 bytes"),
         ({"name": "x" * 256}, "expected 1 to 255 bytes"),
         ({"name": "\ud800"}, "expected 1 to 255 bytes of UTF-8"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -103,3 +103,25 @@ def test_an_interface_that_was_taken_out_and_put_in_again_is_used_again() -> Non
         assert a.wait_for_subscribers("t", 1, PATIENCE)
         a.publish("t", "again")
         assert ear.wait(1)[0].payload == "again"
+
+
+def test_where_multicast_is_blocked_endpoints_that_know_one_address_hear_each_other() -> None:
+    with segment(3) as hosts, ExitStack() as stack:
+        for host in hosts:
+            host.block_multicast()
+        introducer = stack.enter_context(endpoint(hosts[0]))
+        others = [stack.enter_context(endpoint(host, peers=[hosts[0].address])) for host in hosts[1:]]
+        everyone = [introducer, *others]
+        ears = [Ear() for _ in everyone]
+        for one, ear in zip(everyone, ears, strict=True):
+            one.subscribe("t", ear)
+        for one in everyone:
+            assert one.wait_for_subscribers("t", 2, PATIENCE)
+        for one in everyone:
+            one.publish("t", one.name)
+        for ear in ears:
+            ear.wait(3)
+            assert sorted(ear.payloads) == sorted(one.name for one in everyone)
+        introducer.close()
+        others[0].publish("t", "without it")
+        ears[2].wait(4)

@@ -195,7 +195,7 @@ def test_where_an_index_will_not_do_and_there_is_no_address_the_error_is_told() 
 
 def test_where_a_group_cannot_be_bound_to_every_address_is() -> None:
     picky = Picky()
-    sockets.bind_first(cast(socket.socket, picky), ["239.192.137.1", "0.0.0.0"], 37320)
+    sockets.bind_first(cast(socket.socket, picky), [("239.192.137.1", 37320), ("0.0.0.0", 37320)])
     assert picky.bound == ("0.0.0.0", 37320)
 
 

@@ -134,6 +134,10 @@ class Host:
         """Forward nothing between this host and the other isolated ones; the rest hear and reach it as before."""
         ip([f"link set {self.port} type bridge_slave isolated {'on' if isolated else 'off'}"], self._switch)
 
+    def block_multicast(self) -> None:
+        """Let the switch send no multicast to this host; broadcast, which ARP needs, passes."""
+        ip([f"link set {self.port} type bridge_slave mcast_flood off"], self._switch)
+
     def remove_interface(self) -> None:
         """Take eth0 out of the machine."""
         self.ip("link del eth0")
