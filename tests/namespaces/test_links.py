@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.namespaces, needs_namespaces]
 
 
 @contextmanager
-def endpoint(host: Host, interface: str = "eth0", **settings: Any) -> Iterator[glue.Endpoint]:
-    """An endpoint on this host, named after it; its threads stay there."""
+def endpoint(host: Host, interface: str = "eth0", name: str | None = None, **settings: Any) -> Iterator[glue.Endpoint]:
+    """An endpoint on this host, by default named after it; its threads stay there."""
     with host.entered():
-        made = glue.Endpoint(host.namespace, interface=interface, **settings).start()
+        made = glue.Endpoint(name or host.namespace, interface=interface, **settings).start()
     try:
         yield made
     finally:
@@ -125,3 +125,51 @@ def test_where_multicast_is_blocked_endpoints_that_know_one_address_hear_each_ot
         introducer.close()
         others[0].publish("t", "without it")
         ears[2].wait(4)
+
+
+def test_a_new_address_is_followed_by_the_same_process_in_the_middle_of_traffic() -> None:
+    settings: dict[str, Any] = {"announce_interval": ANNOUNCE_INTERVAL}
+    with segment(2) as (first, second), endpoint(first, **settings) as a, endpoint(second, **settings) as b:
+        there, back = listen(b, "there", a), listen(a, "back", b)
+        removed = Ear()
+        a.on_peer_removed = removed
+        second.ip(f"addr del {second.address}/24 dev eth0", "addr add 10.77.0.99/24 dev eth0")
+        b.publish("back", "from the new address")
+        assert back.wait(1)[0].payload == "from the new address"
+        a.publish("there", "to the new address")
+        assert there.wait(1)[0].payload == "to the new address"
+        assert removed.heard == []
+
+
+def test_an_endpoint_whose_cable_is_plugged_in_later_joins_then() -> None:
+    with segment(2) as (first, second):
+        second.unplug()
+        with endpoint(first) as a, endpoint(second) as b:
+            ear = Ear()
+            b.subscribe("t", ear)
+            assert not a.wait_for_peers(1, 0.3)
+            second.plug()
+            assert a.wait_for_subscribers("t", 1, PATIENCE)
+            a.publish("t", "joined")
+            assert ear.wait(1)[0].payload == "joined"
+
+
+def test_twenty_endpoints_that_start_together_all_know_and_hear_each_other_and_lose_nobody() -> None:
+    with segment(20) as hosts, ExitStack() as stack:
+        everyone = [stack.enter_context(endpoint(host)) for host in hosts]
+        ears, removed = [Ear() for _ in everyone], Ear()
+        for one, ear in zip(everyone, ears, strict=True):
+            one.on_peer_removed = removed
+            one.subscribe("t", ear)
+        for one in everyone:
+            assert one.wait_for_subscribers("t", 19, PATIENCE)
+        for one in everyone:
+            one.publish("t", one.name)
+        names = sorted(one.name for one in everyone)
+        for ear in ears:
+            ear.wait(20)
+            assert sorted(ear.payloads) == names
+        for second in range(3):  # one goes and one comes each second
+            with endpoint(hosts[0], name=f"guest {second}") as guest:
+                assert guest.wait_for_peers(20, PATIENCE)
+        assert {peer.name[:5] for peer in removed.wait(1)} == {"guest"}

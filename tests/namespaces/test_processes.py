@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from tests.namespaces.talkers import Talker
@@ -42,6 +44,23 @@ def test_the_others_talk_on_when_any_is_killed() -> None:
         for talker in left:
             assert talker.finish() == 0
             assert talker.said("trouble") == []
+
+
+def test_a_stopped_process_expires_and_goes_on_in_the_same_life_when_it_is_continued() -> None:
+    with segment(2) as hosts:
+        options = ("--send-messages", "--rate", "20", "--wait-for", "1")
+        talkers = [Talker(host, name, *options) for host, name in zip(hosts, NAMES, strict=False)]
+        running, stopped = talkers
+        for talker in talkers:
+            talker.wait_for_more(talkers)
+        stopped.process.send_signal(signal.SIGSTOP)
+        running.wait_until(lambda: gone(running, stopped), "the stopped one is not removed")
+        stopped.process.send_signal(signal.SIGCONT)
+        for talker in talkers:
+            talker.wait_for_more(talkers)
+            assert [said["restarted"] for said in talker.said("peer_added")] == [False] * len(talker.said("peer_added"))
+        assert [talker.finish() for talker in talkers] == [0, 0]
+        assert [said["reason"] for said in stopped.said("peer_removed")] == ["goodbye"]
 
 
 def gone(talker: Talker, victim: Talker) -> bool:
