@@ -17,7 +17,15 @@ from glue.discovery.peers import PastLives, Peer
 from glue.discovery.wire import MAX_INTEGER, TOKEN_BITS
 
 PEER_LIMIT = 1024
-"""Peers known at once; newcomers beyond are refused. With few interests a record takes some 3 kB: 3 MB."""
+"""Peers known at once. With few interests a record takes some 3 kB: 3 MB."""
+
+HOST_LIMIT = 256  # of them on one machine: more than ever run there, and a quarter of the table for one that forges
+
+EVICTION_SILENCE = 3.0
+"""Seconds of silence after which a peer that has not proved its address makes room in a full table. So whoever forges
+announcements, each in another name and with the longest lease, must send 1,024 / 3 = 341 a second for ever to keep the
+table full; and who is real but silent that long is back with its next announcement."""
+EVICTION_SPACING = 0.01  # seconds between evictions, each of which looks at the whole table (60 us): 0.6 % of a core
 
 QUARANTINE = 10.0
 """Seconds from when a life was followed by another until it may be taken back: longer than any datagram is under
@@ -35,6 +43,8 @@ class Membership:
         self.remote: dict[str, Peer] = {}
         self._statistics = statistics
         self._random = random
+        self._hosts: Counter[str] = Counter()  # peers by the host that they were first heard from
+        self._evicted_at = -math.inf
         self._past = PastLives()
         self._budget = Budget(statistics)
 
@@ -62,15 +72,32 @@ class Membership:
             return None
         if predecessor is not None:
             self._remove(predecessor, "restarted", now + QUARANTINE, news)
-        elif len(self.table) >= PEER_LIMIT:
+        elif self._hosts[address[0]] >= HOST_LIMIT:
+            self._statistics["too many peers on one host"] += 1
+            return None
+        elif len(self.table) >= PEER_LIMIT and not self._make_room(now, news):
             self._statistics["peer table full"] += 1
             return None
         self._past.forget(item.peer, item.incarnation)
         follower = Follower(self._budget)
         peer = Peer(item.peer, item.incarnation, name, address, self.new_token(), follower, now)
         self.table[peer.id] = peer
+        self._hosts[peer.host] += 1
         news.append(PeerAdded(peer.id, peer.incarnation, name, address, restarted=predecessor is not None))
         return peer
+
+    def _make_room(self, now: float, news: list[Upward]) -> bool:
+        """Evict the peer that was silent for the longest time, if it may be a forged one; whether there is one."""
+        if now < self._evicted_at + EVICTION_SPACING:
+            return False
+        self._evicted_at = now
+        doubtful = [peer for peer in self.table.values() if not peer.is_verified]
+        oldest = min(doubtful, key=lambda peer: peer.heard, default=None)
+        if oldest is None or now < oldest.heard + EVICTION_SILENCE:
+            return False
+        self._statistics["evicted"] += 1
+        self._remove(oldest, "evicted", now, news)
+        return True
 
     def expire(self, now: float, peer: Peer, news: list[Upward]) -> None:
         """Remove a peer that was silent for its lease; it may return at once."""
@@ -98,6 +125,9 @@ class Membership:
     def _remove(self, peer: Peer, reason: str, returns_at: float, news: list[Upward]) -> None:
         del self.table[peer.id]
         self.remote.pop(peer.id, None)
+        self._hosts[peer.host] -= 1
+        if not self._hosts[peer.host]:
+            del self._hosts[peer.host]
         peer.follower.release()
         self._past.bury(peer.id, peer.incarnation, returns_at)
         news.append(PeerRemoved(peer.id, peer.incarnation, peer.name, reason))

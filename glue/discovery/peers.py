@@ -58,12 +58,12 @@ class Peer:
 
     Each of `answer_at`, `want_at` and `probe_at` is when that may be sent (again), `inf` for an answer that
     is not owed. `token` is ours for it, `echo` its for us; it `is_verified` once it returned our token.
-    `overheard` is when an announcement of it last came by multicast.
+    `overheard` is when an announcement of it last came by multicast, `host` the one it was first heard from.
     """
 
     __slots__ = (
-        "address", "answer_at", "body", "credit", "echo", "follower", "heard", "id", "incarnation", "is_verified",
-        "lease", "name", "overheard", "patience", "probe_at", "token", "want_at", "want_delay",
+        "address", "answer_at", "body", "credit", "echo", "follower", "heard", "host", "id", "incarnation",
+        "is_verified", "lease", "name", "overheard", "patience", "probe_at", "token", "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,7 @@ class Peer:
         self.incarnation = incarnation
         self.name = name
         self.address = address
+        self.host: str = address[0]
         self.token = token
         self.echo = 0
         self.follower = follower

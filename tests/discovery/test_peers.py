@@ -10,6 +10,7 @@ import pytest
 
 from glue.contract import Inbound, Outbound
 from glue.discovery import Discovery
+from glue.discovery.membership import HOST_LIMIT
 from glue.errors import ConfigurationError
 from tests.discovery.lan import DELAY, FRAME, Host, Lan, endpoint_id
 
@@ -271,6 +272,41 @@ def test_a_full_table_refuses_newcomers_and_keeps_those_it_has() -> None:
     assert other.id in one.known
     assert one.layer.statistics["peer table full"] == 1500 - 1023
     assert len(down) <= 1023
+
+
+def forged(lan: Lan, number: int, host: str, interval_ms: int = 3_600_000) -> Inbound:
+    """An announcement in the name of nobody, with the longest lease there is."""
+    start = {"name": "forged", "interval_ms": interval_ms, "epoch": 0, "version": 0, "previous": 0, "base": 0}
+    header = {"discovery": [0, 0, None, None, "announce"]}
+    return Inbound(
+        endpoint_id(number), 1, (host, 1 + number % 60_000), header, [orjson.dumps(start | {"operations": []})]
+    )
+
+
+def test_a_table_full_of_forged_peers_makes_room_for_a_newcomer_once_they_are_silent() -> None:
+    lan, one, other = pair()
+    one.layer.receive(lan.now, [forged(lan, 1000 + n, f"10.1.{n % 200}.{n // 200}") for n in range(1500)])
+    assert len(one.known) == 1024
+    lan.run(4)
+    newcomer = lan.add(3)
+    lan.run(1)
+    assert {other.id, newcomer.id} <= one.known
+    assert len(one.known) == 1024
+    lan.run(60)
+    assert {other.id, newcomer.id} <= one.known
+    assert one.events.count(("removed", other.id, "evicted")) == 0
+
+
+def test_one_machine_cannot_fill_the_table_with_its_forgeries() -> None:
+    lan, one, other = pair()
+    for second in range(10):
+        one.layer.receive(lan.now, [forged(lan, 1000 + 1500 * second + n, "10.1.0.1") for n in range(1500)])
+        lan.run(1)
+    newcomer = lan.add(3)
+    lan.run(0.1)
+    assert {other.id, newcomer.id} <= one.known
+    assert len(one.known) == 2 + HOST_LIMIT
+    assert one.layer.statistics["too many peers on one host"] > 10_000
 
 
 def test_data_passes_unchanged_to_and_from_known_peers_only() -> None:
