@@ -16,6 +16,7 @@ COMMANDS = {
     "transport": "deliver many small messages in order, and show what that took",
     "fragmentation": "deliver messages larger than a datagram, and check that they are whole",
     "record": "record what passes an interface, for the analysis with Spark",
+    "simulate": "run a layer in virtual time under faults drawn from seeds",
     "demo": "four endpoints in four processes share a topic, shown live",
 }
 
