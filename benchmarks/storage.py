@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from benchmarks.results import PAGE, Column, Row, provenance, refresh, save, table
+from benchmarks.results import PAGE, Column, Row, provenance, refresh, save, table, wait_until_idle
 from glue.drivers.directory import FileDirectory
 from glue.model.consensus import Entry, Kind, Write
 from glue.model.storage import FileStorage
@@ -31,6 +31,10 @@ SIZE = 256
 BATCHES = (1, 8, 64, 512)
 RECOVERED = 100 << 20
 """Bytes of commands in the log that is opened again."""
+
+
+IDLE_WAIT = 2.0
+"""Seconds to wait for an idle machine before each run."""
 
 
 class Bench(Protocol):
@@ -192,9 +196,10 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[Row] = []
     for run in range(options.runs):
+        about = {"run": run, "idle_percent": wait_until_idle(IDLE_WAIT)}
         for name in [name for name in STORAGES if name != "LMDB" or find_spec("lmdb")]:
             with tempfile.TemporaryDirectory(prefix="glue-storage-", dir=options.directory) as folder:
-                rows += [{"run": run} | row for row in measure(name, Path(folder), options.seconds, options.recovered)]
+                rows += [about | row for row in measure(name, Path(folder), options.seconds, options.recovered)]
     tables = {
         "storage appends": table(
             [row for row in rows if "batch" in row],
