@@ -164,7 +164,7 @@ class Fragmentation:
         if stop - size >= total:
             return False  # beyond the end
         last = size if stop <= total else total - (stop - size)
-        return len(bodies[-1]) == last and (len(bodies) == 1 or len(bodies[0]) == size)
+        return len(bodies[-1]) == last and set(map(len, bodies[:-1])) <= {size}
 
     # ------------------------------------------------------------------------------------- giving up
 
