@@ -41,3 +41,11 @@ class ClosedError(GlueError, RuntimeError):
 
 class MissingExtraError(GlueError, ImportError):
     """A feature needs an optional package; the message gives the pip command."""
+
+
+class StorageError(GlueError, OSError):
+    """The disk refused; what it holds now is not known, so the replica stops."""
+
+
+class CorruptStorageError(StorageError):
+    """What was durable once is damaged; the replica must begin anew and fetch it from the others."""

@@ -1,0 +1,23 @@
+"""Consensus on a log of commands: Raft, with appends by multicast. Pure: no clock, socket, thread or file."""
+
+from glue.model.consensus.configuration import Configuration
+from glue.model.consensus.items import (
+    Entry,
+    Fate,
+    Kind,
+    Outcome,
+    Output,
+    Role,
+    Snapshot,
+    Status,
+    Stored,
+    Vital,
+    Write,
+)
+from glue.model.consensus.replica import Replica
+from glue.model.consensus.settings import ConsensusSettings
+
+__all__ = [
+    "Configuration", "ConsensusSettings", "Entry", "Fate", "Kind", "Outcome", "Output", "Replica", "Role", "Snapshot",
+    "Status", "Stored", "Vital", "Write",
+]  # fmt: skip

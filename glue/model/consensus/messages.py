@@ -1,0 +1,213 @@
+"""The messages of consensus: plain values, never changed once made, each with the sender's group, life and term.
+
+Who sent a message is known from the envelope that carried it. All of them may be lost, repeated, reordered and
+delayed at will. `Append` goes to all followers by one multicast, or to one that lags; every answer goes to one.
+The forms on the wire are in `wire.py`. Names and rules follow the Raft thesis (Ongaro 2014); of what differs the
+docstrings tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glue.model.consensus.items import Ballot, Entry
+
+
+@dataclass(slots=True)
+class RequestVote:
+    """A candidate asks for a vote in `term`; `pre`: whether it would get it, which changes nothing (thesis 9.6).
+
+    `last_index` and `last_term` are those of its last durable entry. `transfer` says that the leader itself asked
+    it to stand, so that a voter that hears the leader answers all the same.
+    """
+
+    group: str
+    life: str
+    term: int
+    pre: bool
+    transfer: bool
+    last_index: int
+    last_term: int
+
+
+@dataclass(slots=True)
+class Vote:
+    """The answer: for a granted one `term` is the one that was asked for, otherwise the voter's own."""
+
+    group: str
+    life: str
+    term: int
+    pre: bool
+    granted: bool
+
+
+@dataclass(slots=True)
+class Append:
+    """Entries that follow the one at `previous_index`; a heartbeat if there are none.
+
+    `commit_index` is the leader's. `round` counts the leader's heartbeats and is echoed, so that the leader knows
+    what was answered after a read was asked for (thesis 6.4).
+    """
+
+    group: str
+    life: str
+    term: int
+    round: int
+    previous_index: int
+    previous_term: int
+    commit_index: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(slots=True)
+class Appended:
+    """The answer: `matches` and the log is the leader's up to `index` and durable so far; or it is not.
+
+    If not, `index` is the largest at which it could match (at most `refused` - 1) and `refused` the
+    `previous_index` that did not.
+    """
+
+    group: str
+    life: str
+    term: int
+    round: int
+    matches: bool
+    index: int
+    refused: int
+
+
+@dataclass(slots=True)
+class InstallSnapshot:
+    """A piece of a snapshot, from byte `offset` of `size`; what it is of as in `items.Snapshot`."""
+
+    group: str
+    life: str
+    term: int
+    round: int
+    index: int
+    index_term: int
+    configuration: bytes
+    size: int
+    offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class SnapshotReceived:
+    """The answer: of the snapshot of `index` the bytes before `offset` are there."""
+
+    group: str
+    life: str
+    term: int
+    round: int
+    index: int
+    offset: int
+
+
+@dataclass(slots=True)
+class TimeoutNow:
+    """The leader asks a follower that has all it has to stand for election at once (thesis 3.10)."""
+
+    group: str
+    life: str
+    term: int
+
+
+@dataclass(slots=True)
+class Forward:
+    """A follower hands a command (or for a read, None) to the leader of `term`, under a ticket of its own."""
+
+    group: str
+    life: str
+    term: int
+    ticket: int
+    command: bytes | None
+
+
+@dataclass(slots=True)
+class Forwarded:
+    """The leader's answer: a command was appended as (`index`, `index_term`); a read may be served from `index` on.
+
+    With a `refusal` it was not appended, and will not be.
+    """
+
+    group: str
+    life: str
+    term: int
+    ticket: int
+    index: int
+    index_term: int
+    refusal: str
+
+
+@dataclass(slots=True)
+class Offer:
+    """Somebody without a group tells that it is there, and whether it would be a voter. `scope`: see `Founding`."""
+
+    scope: str
+    life: str
+    voter: bool
+
+
+@dataclass(slots=True)
+class Welcome:
+    """A member's answer to an `Offer`: this group exists; follow it."""
+
+    scope: str
+    life: str
+    group: str
+
+
+@dataclass(slots=True)
+class Prepare:
+    """Phase 1a of the founding: will you heed no lower ballot than this?"""
+
+    scope: str
+    life: str
+    ballot: Ballot
+
+
+@dataclass(slots=True)
+class Promise:
+    """Phase 1b: yes; and this is what was accepted, in which ballot. For a refusal `ballot` is a higher one."""
+
+    scope: str
+    life: str
+    ballot: Ballot
+    accepted: Ballot
+    value: bytes
+
+
+@dataclass(slots=True)
+class Propose:
+    """Phase 2a: let these be the voters (an encoded configuration)."""
+
+    scope: str
+    life: str
+    ballot: Ballot
+    value: bytes
+
+
+@dataclass(slots=True)
+class Accepted:
+    """Phase 2b: so be it."""
+
+    scope: str
+    life: str
+    ballot: Ballot
+
+
+@dataclass(slots=True)
+class Founded:
+    """The group exists, with these first voters."""
+
+    scope: str
+    life: str
+    value: bytes
+
+
+FoundingMessage = Offer | Welcome | Prepare | Promise | Propose | Accepted | Founded
+GroupMessage = (
+    RequestVote | Vote | Append | Appended | InstallSnapshot | SnapshotReceived | TimeoutNow | Forward | Forwarded
+)
+Message = GroupMessage | FoundingMessage
