@@ -19,14 +19,13 @@ Members = Mapping[str, str]
 
 
 class Configuration:
-    """The voters and learners of a group, each with its life, and how many voters it is meant to have."""
+    """The voters and learners of a group, each with its life."""
 
-    __slots__ = ("learners", "quorum", "seats", "voters")
+    __slots__ = ("learners", "quorum", "voters")
 
-    def __init__(self, voters: Members, learners: Members, seats: int) -> None:
+    def __init__(self, voters: Members, learners: Members) -> None:
         self.voters = dict(voters)
         self.learners = dict(learners)
-        self.seats = seats
         self.quorum = len(self.voters) // 2 + 1
 
     def __eq__(self, other: object) -> bool:
@@ -36,10 +35,10 @@ class Configuration:
         return hash(self.encode())
 
     def __repr__(self) -> str:
-        return f"Configuration(voters={sorted(self.voters)}, learners={sorted(self.learners)}, seats={self.seats})"
+        return f"Configuration(voters={sorted(self.voters)}, learners={sorted(self.learners)})"
 
-    def _key(self) -> tuple[dict[str, str], dict[str, str], int]:
-        return self.voters, self.learners, self.seats
+    def _key(self) -> tuple[dict[str, str], dict[str, str]]:
+        return self.voters, self.learners
 
     def life(self, peer: str) -> str | None:
         """The life under which a peer is a member, None if it is not."""
@@ -58,18 +57,18 @@ class Configuration:
     def with_learner(self, peer: str, life: str) -> Configuration:
         """This peer is a learner; the vote of a former life of it is taken away."""
         voters = {voter: known for voter, known in self.voters.items() if voter != peer}
-        return Configuration(voters, {**self.learners, peer: life}, self.seats)
+        return Configuration(voters, {**self.learners, peer: life})
 
     def promoted(self, peer: str) -> Configuration:
         """A learner becomes a voter."""
         learners = {learner: life for learner, life in self.learners.items() if learner != peer}
-        return Configuration({**self.voters, peer: self.learners[peer]}, learners, self.seats)
+        return Configuration({**self.voters, peer: self.learners[peer]}, learners)
 
     def without(self, peer: str) -> Configuration:
-        """This peer is no member any more, and its seat is gone with it."""
+        """This peer is no member any more."""
         voters = {voter: life for voter, life in self.voters.items() if voter != peer}
         learners = {learner: life for learner, life in self.learners.items() if learner != peer}
-        return Configuration(voters, learners, self.seats - (peer in self.voters))
+        return Configuration(voters, learners)
 
     def is_single_step_from(self, other: Configuration) -> bool:
         """Whether at most one vote differs, and somebody can still vote."""
@@ -79,15 +78,15 @@ class Configuration:
 
     def encode(self) -> bytes:
         """As JSON, the same bytes for the same configuration."""
-        fields = [dict(sorted(self.voters.items())), dict(sorted(self.learners.items())), self.seats]
+        fields = [dict(sorted(self.voters.items())), dict(sorted(self.learners.items()))]
         return orjson.dumps(fields)
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Configuration:
         """The inverse of `encode`. Raises ValueError for anything else."""
         match orjson.loads(data):
-            case [dict(voters), dict(learners), int(seats)] if all(
+            case [dict(voters), dict(learners)] if all(
                 isinstance(life, str) for life in (*voters.values(), *learners.values())
             ):
-                return cls(voters, learners, seats)
+                return cls(voters, learners)
         raise ValueError("not a configuration")

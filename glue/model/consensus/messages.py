@@ -115,47 +115,51 @@ class TimeoutNow:
 
 @dataclass(slots=True)
 class Forward:
-    """A follower hands a command (or for a read, None) to the leader of `term`, under a ticket of its own."""
+    """A follower hands commands to the leader of `term`, each under a ticket of its own; None asks to read."""
 
     group: str
     life: str
     term: int
-    ticket: int
-    command: bytes | None
+    tickets: tuple[int, ...]
+    commands: tuple[bytes | None, ...]
 
 
 @dataclass(slots=True)
 class Forwarded:
-    """The leader's answer: a command was appended as (`index`, `index_term`); a read may be served from `index` on.
+    """The leader's answer: the commands of these tickets were appended at `indices`, with the term of the answer.
 
-    With a `refusal` it was not appended, and will not be.
+    Or a read may be served once its index is committed. With a `refusal` (a reason) nothing was appended, and
+    nothing will be.
     """
 
     group: str
     life: str
     term: int
-    ticket: int
-    index: int
-    index_term: int
+    tickets: tuple[int, ...]
+    indices: tuple[int, ...]
+    is_read: bool
     refusal: str
 
 
 @dataclass(slots=True)
 class Offer:
-    """Somebody without a group tells that it is there, and whether it would be a voter. `scope`: see `Founding`."""
+    """Somebody without a group is there, and would be one of `seats` voters (0: an observer)."""
 
     scope: str
     life: str
-    voter: bool
+    seats: int
 
 
 @dataclass(slots=True)
 class Welcome:
-    """A member's answer to an `Offer`: this group exists; follow it."""
+    """The group exists; `value` is the encoded configuration with which it was founded.
+
+    The answer of a member to an `Offer`, and what the founder tells all.
+    """
 
     scope: str
     life: str
-    group: str
+    value: bytes
 
 
 @dataclass(slots=True)
@@ -197,16 +201,7 @@ class Accepted:
     ballot: Ballot
 
 
-@dataclass(slots=True)
-class Founded:
-    """The group exists, with these first voters."""
-
-    scope: str
-    life: str
-    value: bytes
-
-
-FoundingMessage = Offer | Welcome | Prepare | Promise | Propose | Accepted | Founded
+FoundingMessage = Offer | Welcome | Prepare | Promise | Propose | Accepted
 GroupMessage = (
     RequestVote | Vote | Append | Appended | InstallSnapshot | SnapshotReceived | TimeoutNow | Forward | Forwarded
 )

@@ -1,0 +1,90 @@
+"""Files on a real disk, as the model's storage wants them.
+
+`sync` is fsync (or fdatasync), which makes contents durable, and the directory is synced for the names (see fsync(2),
+"Notes"). A directory is used by one process at a time: a lock on the file `lock` says so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from glue.errors import StorageError
+
+_sync_data = getattr(os, "fdatasync", os.fsync)
+"""Of the metadata it makes durable what is needed to read the data, its size above all (fdatasync(2))."""
+
+
+class FileDirectory:
+    """A `Directory` on disk, made if need be. Raises StorageError if another process uses it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._path.mkdir(parents=True, exist_ok=True)
+        self._files: dict[str, int] = {}
+        self._lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise StorageError(f"data_dir={str(path)!r}: another process uses it; give each its own") from error
+
+    def read(self, name: str) -> bytes | None:
+        """All of a file, None if there is none."""
+        try:
+            return (self._path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def create(self, name: str) -> None:
+        """An empty file, in the place of one that may be there."""
+        self._forget(name)
+        self._files[name] = self._open(name, os.O_CREAT | os.O_TRUNC)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Put bytes at the end of a file."""
+        file, view = self._file(name), memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+
+    def truncate(self, name: str, size: int) -> None:
+        """Keep the first `size` bytes of a file."""
+        os.ftruncate(self._file(name), size)
+
+    def sync(self, name: str) -> None:
+        """Return once a file's contents are durable."""
+        _sync_data(self._file(name))
+
+    def rename(self, old: str, new: str) -> None:
+        """Let a file take the place of another."""
+        self._forget(new)
+        os.rename(self._path / old, self._path / new)
+        if old in self._files:
+            self._files[new] = self._files.pop(old)
+
+    def sync_names(self) -> None:
+        """Return once all names are durable."""
+        directory = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def close(self) -> None:
+        """Close the files, and let another process use the directory."""
+        for name in list(self._files):
+            self._forget(name)
+        os.close(self._lock)
+
+    def _open(self, name: str, flags: int) -> int:
+        return os.open(self._path / name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+
+    def _file(self, name: str) -> int:
+        if name not in self._files:
+            self._files[name] = self._open(name, 0)
+        return self._files[name]
+
+    def _forget(self, name: str) -> None:
+        if name in self._files:
+            os.close(self._files.pop(name))

@@ -1,0 +1,88 @@
+"""A candidate: asks whether it would be elected, and if so for the votes (thesis, sections 3.4 and 9.6).
+
+Its own vote is one of the answers that wait for the disk: it comes back like the others' when it is durable.
+Requests are repeated with each heartbeat, as any of them may be lost.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from glue.model.consensus.core import Core
+from glue.model.consensus.items import Role
+from glue.model.consensus.messages import Append, Forward, Forwarded, InstallSnapshot, RequestVote, Vote
+from glue.model.consensus.part import Part
+
+
+class Candidate(Part):
+    """Stands for election in the next term."""
+
+    role: ClassVar[Role] = Role.CANDIDATE
+    __slots__ = ("_ends", "_granted", "_pre", "_refused", "_transfer")
+
+    def __init__(self, core: Core, now: float, transfer: bool) -> None:
+        super().__init__(core)
+        self._transfer = transfer
+        self._granted: set[str] = set()
+        self._refused: set[str] = set()
+        self._begin(now, pre=core.settings.pre_vote and not transfer)
+
+    def _begin(self, now: float, pre: bool) -> None:
+        core = self.core
+        self._pre = pre
+        self._granted.clear()
+        self._refused.clear()
+        self._ends = now + core.settings.election_timeout * (1.0 + core.luck.random())
+        if not pre:
+            core.advance(core.term + 1, core.peer)
+            core.answer(core.peer, Vote(core.group, core.life, core.term, False, True))
+        self._ask(now)
+        if pre:
+            self._granted.add(core.peer)
+            self._count(now)
+
+    def _ask(self, now: float) -> None:
+        core, log = self.core, self.core.log
+        request = RequestVote(
+            core.group, core.life, core.term + self._pre, self._pre, self._transfer, log.last_index, log.last_term
+        )
+        core.answer(None, request)
+        self.deadline = min(now + core.settings.heartbeat, self._ends)
+
+    def due(self, now: float) -> None:
+        """Ask again; or when this election has come to nothing, begin another one."""
+        if now >= self._ends:
+            self.core.stand(now)
+        else:
+            self._ask(now)
+
+    def on_vote(self, now: float, sender: str, vote: Vote) -> None:
+        """An answer, of this election if its term is right."""
+        core = self.core
+        if vote.pre != self._pre or not (vote.granted or self.heeds(now, sender, vote)):
+            return
+        if vote.granted and vote.term != core.term + self._pre:
+            core.statistics["votes of another election"] += 1
+        elif core.configuration.votes(sender, vote.life):
+            (self._granted if vote.granted else self._refused).add(sender)
+            self._count(now)
+
+    def _count(self, now: float) -> None:
+        core = self.core
+        if core.configuration.has_quorum(self._refused):
+            core.follow(now, core.term)
+        elif not core.configuration.has_quorum(self._granted):
+            return
+        elif self._pre:
+            self._begin(now, pre=False)
+        else:
+            core.lead(now)
+
+    HANDLERS: ClassVar = {
+        RequestVote: Part.on_request_vote,
+        Vote: on_vote,
+        Append: Part.on_leader,
+        InstallSnapshot: Part.on_leader,
+        Forward: Part.on_forward,
+        Forwarded: Part.on_forwarded,
+    }

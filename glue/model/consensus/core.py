@@ -1,0 +1,302 @@
+"""What a replica is whatever its role: what it must not forget, its log, its tickets, and what a call has to tell.
+
+The roles (`founder.py`, `follower.py`, `candidate.py`, `leader.py`) act on a `Core`, and replace one another through
+it. Messages go out in two ways: what `tell` is given leaves at once; what `answer` is given leaves when all that
+the replica knows is durable, so that no vote and no acknowledgement is given that a crash could take back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+from random import Random
+from typing import Any, Literal, Protocol
+
+from glue.model.consensus.configuration import Configuration
+from glue.model.consensus.items import Entry, Kind, Output, Role, Snapshot, Status, Stored
+from glue.model.consensus.journal import Journal, Letter
+from glue.model.consensus.log import Log
+from glue.model.consensus.messages import Message
+from glue.model.consensus.settings import ConsensusSettings
+from glue.model.consensus.tickets import START_BITS, Tickets
+
+FIRST_TERM = 1
+"""The term of a new group's first entry, its configuration; nobody leads in it."""
+
+Change = tuple[Literal["admit", "remove", "transfer"], str]
+"""What only a leader can do, and to whom."""
+
+Question = tuple[int, bytes | None]
+"""A ticket, and the command that is to be committed; None for a read."""
+
+
+FORWARDS = 65_536
+"""Forwarded messages that are remembered, so that a copy of one is not taken for another: 6 MB at most."""
+
+
+class Recent:
+    """The newest keys that it was given."""
+
+    __slots__ = ("_keys", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._keys: dict[object, None] = {}
+        self._limit = limit
+
+    def is_new(self, key: object) -> bool:
+        """Whether this key was not given before; from now on it was."""
+        if key in self._keys:
+            return False
+        self._keys[key] = None
+        if len(self._keys) > self._limit:
+            del self._keys[next(iter(self._keys))]
+        return True
+
+
+class Actor(Protocol):
+    """A role, as the core sees it."""
+
+    @property
+    def role(self) -> Role:
+        """Which one it is."""
+
+    @property
+    def deadline(self) -> float:
+        """When `due` is to be called."""
+
+    def take(self, now: float, sender: str, message: Any) -> None:
+        """Take a message that is for this group."""
+
+    def due(self, now: float) -> None:
+        """Do what is due at this time."""
+
+    def submit(self, now: float, questions: list[Question]) -> None:
+        """Take what was asked of this replica."""
+
+    def conclude(self, now: float) -> None:
+        """The last word of a call, when all messages were taken."""
+
+    def retire(self, now: float) -> None:
+        """Another role takes over."""
+
+    def change(self, now: float, ticket: int, change: Change) -> None:
+        """Change who takes part, or who leads."""
+
+
+class Roles(Protocol):
+    """How roles are made; see `Replica`."""
+
+    def follow(self, core: Core, now: float) -> Actor:
+        """A follower."""
+
+    def stand(self, core: Core, now: float, transfer: bool) -> Actor:
+        """A candidate."""
+
+    def lead(self, core: Core, now: float) -> Actor:
+        """A leader."""
+
+
+def group_of(scope: str, value: bytes) -> str:
+    """The id of the group that was founded with this configuration; nobody else's, as lives are random."""
+    return f"{scope}/{blake2b(value, digest_size=8).hexdigest()}"
+
+
+class Core:
+    """The state of a replica beside its role."""
+
+    __slots__ = (
+        "_answers", "_committed", "_messages", "_restore", "_roles", "_status", "_vital_at_start", "actor",
+        "commit_index", "forwards", "journal", "leader", "log", "luck", "peer", "questions", "scope", "settings",
+        "statistics", "tickets", "transfer", "vital",
+    )  # fmt: skip
+
+    def __init__(
+        self, peer: str, scope: str, settings: ConsensusSettings, stored: Stored, luck: Random, roles: Roles
+    ) -> None:
+        self.peer = peer
+        self.scope = scope
+        self.settings = settings
+        self.luck = luck
+        self.statistics: Counter[str] = Counter()
+        self.vital = stored.vital
+        self.log = Log(stored)
+        self.journal = Journal(stored.vital, self.log.last_index)
+        self.tickets = Tickets(luck.getrandbits(START_BITS), settings.ticket_timeout)
+        self.questions: list[Question] = []
+        self.transfer: tuple[int, str] | None = None  # the ticket of a transfer of leadership, and to whom
+        self.forwards = Recent(FORWARDS)
+        self.leader = ""
+        self.commit_index = self.log.base_index if self.log.snapshot is None else self.log.snapshot.index
+        self.actor: Actor
+        self._roles = roles
+        self._vital_at_start = stored.vital
+        self._status: Status | None = None
+        self._messages: list[Letter] = []
+        self._answers: list[Letter] = []
+        self._committed: list[Entry] = []
+        self._restore: Snapshot | None = self.log.snapshot
+
+    # ------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def group(self) -> str:
+        """The group that it belongs to, "" for none."""
+        return self.vital.group
+
+    @property
+    def life(self) -> str:
+        """The life of its storage."""
+        return self.vital.life
+
+    @property
+    def term(self) -> int:
+        """The newest term that it knows of."""
+        return self.vital.term
+
+    @property
+    def configuration(self) -> Configuration:
+        """Who takes part, as far as the log tells."""
+        return self.log.configuration
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this life of this replica has a vote."""
+        return self.configuration.votes(self.peer, self.life)
+
+    @property
+    def status(self) -> Status:
+        """For the outside."""
+        return Status(self.actor.role, self.term, self.leader, self.commit_index)
+
+    def is_member(self, peer: str, life: str) -> bool:
+        """Whether this life of a peer is a voter or a learner."""
+        return self.configuration.life(peer) == life
+
+    def may_have_led(self, term: int) -> bool:
+        """Whether this replica could have been the leader of a term before it was started."""
+        start = self._vital_at_start
+        return term < start.term or (term == start.term and start.vote == self.peer)
+
+    # -------------------------------------------------------------------------------------- what it changes
+
+    def advance(self, term: int, vote: str = "") -> None:
+        """Enter a higher term, or vote in this one."""
+        self.vital = self.vital._replace(term=term, vote=vote)
+
+    def join(self, value: bytes) -> None:
+        """Belong to the group that was founded with this configuration; as a voter of the first hour, or not."""
+        configuration = Configuration.decode(value)
+        self.vital = self.vital._replace(group=group_of(self.scope, value), value=value)
+        if configuration.votes(self.peer, self.life):
+            self.advance(FIRST_TERM)
+            self.log.extend([Entry(1, FIRST_TERM, Kind.CONFIGURATION, value)])
+            self.commit(1)
+
+    def append(self, kind: Kind, data: bytes) -> int:
+        """Append an entry as a leader; its index."""
+        index = self.log.last_index + 1
+        self.log.extend([Entry(index, self.term, kind, data)])
+        return index
+
+    def truncate(self, first: int) -> None:
+        """Remove what another leader never had."""
+        self.log.truncate(first)
+        self.journal.truncated(first)
+
+    def commit(self, index: int) -> None:
+        """All up to this index is committed: hand it over."""
+        for entry in self.log.entries(self.commit_index + 1, index):
+            if entry.kind == Kind.COMMAND:
+                self._committed.append(entry)
+            self.tickets.commit(entry.index, entry.term)
+        self.commit_index = index
+        self.tickets.committed_to(index)
+
+    def place(self, ticket: int, index: int, term: int) -> None:
+        """A leader has put a ticket's command into its log; it may be committed here by now."""
+        if index > self.commit_index:
+            self.tickets.place(ticket, index, term)
+            return
+        known = self.log.term(index)
+        self.tickets.place(ticket, index, term)
+        if known is None:
+            self.tickets.skip_to(index)
+        else:
+            self.tickets.commit(index, known)
+
+    def transferred(self, leader: str) -> None:
+        """If the leadership was to go to this one, it did."""
+        if self.transfer is not None and self.transfer[1] == leader:
+            self.tickets.settle(self.transfer[0])
+            self.transfer = None
+
+    def install(self, snapshot: Snapshot) -> None:
+        """Take on a leader's snapshot, which is ahead of what is committed here."""
+        self.log.replace(snapshot)
+        self.journal.replaced(snapshot.index)
+        self.tickets.skip_to(snapshot.index)
+        self._committed.clear()
+        self._restore = snapshot
+        self.commit_index = snapshot.index
+        self.tickets.committed_to(snapshot.index)
+
+    # --------------------------------------------------------------------------------------------- messages
+
+    def tell(self, to: str | None, message: Message) -> None:
+        """Send at once: nothing in this message needs to be durable."""
+        self._messages.append((to, message))
+
+    def answer(self, to: str | None, message: Message) -> None:
+        """Send when all that is known now is durable."""
+        self._answers.append((to, message))
+
+    # ------------------------------------------------------------------------------------------------ roles
+
+    def follow(self, now: float, term: int, leader: str = "") -> None:
+        """Become a follower in this term."""
+        if term > self.term:
+            self.advance(term)
+        self.leader = leader
+        self.transferred(leader)
+        self._become(now, self._roles.follow(self, now))
+
+    def stand(self, now: float, transfer: bool = False) -> None:
+        """Become a candidate; `transfer`: at once and for good, as the leader asked for it."""
+        self.leader = ""
+        self._become(now, self._roles.stand(self, now, transfer))
+
+    def lead(self, now: float) -> None:
+        """Become the leader of this term."""
+        self.leader = self.peer
+        self._become(now, self._roles.lead(self, now))
+
+    def _become(self, now: float, actor: Actor) -> None:
+        former, self.actor = self.actor, actor
+        former.retire(now)
+
+    # ----------------------------------------------------------------------------------------------- output
+
+    def synced(self, number: int) -> list[Message]:
+        """Writes are durable: let go of the answers that waited for them; those to itself are returned."""
+        letters = self.journal.synced(number)
+        self._messages += [letter for letter in letters if letter[0] != self.peer]
+        return [message for to, message in letters if to == self.peer]
+
+    def finish(self) -> Output:
+        """All that this call has to tell."""
+        output = Output()
+        output.write = self.journal.take(self.vital, self.log)
+        answers, self._answers = self._answers, []
+        output.messages = self._messages + self.journal.hold(answers) if answers else self._messages
+        output.restore, output.committed, output.resolved = self._restore, self._committed, self.tickets.resolved
+        self._messages, self._restore, self._committed, self.tickets.resolved = [], None, [], []
+        status = self.status
+        if self._status is None or status[:3] != self._status[:3]:
+            output.status = status
+        self._status = status
+        size = self.log.size
+        output.wants_snapshot = size > self.settings.compact_after and self._has_more_than_snapshot()
+        return output
+
+    def _has_more_than_snapshot(self) -> bool:
+        return self.log.snapshot is None or self.commit_index > self.log.snapshot.index

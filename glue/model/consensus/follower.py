@@ -1,0 +1,196 @@
+"""A follower: takes what a leader sends, and stands for election when it has not heard one for long.
+
+Also learners, observers and removed members are followers; they never stand. What was received out of order is not
+kept: it is refused with a hint of how far the log goes, and the leader sends what is missing.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import ClassVar
+
+from glue.model.consensus.configuration import Configuration
+from glue.model.consensus.core import Core, Question
+from glue.model.consensus.items import Entry, Role, Snapshot
+from glue.model.consensus.messages import (
+    Append,
+    Appended,
+    Forward,
+    Forwarded,
+    InstallSnapshot,
+    RequestVote,
+    SnapshotReceived,
+    TimeoutNow,
+)
+from glue.model.consensus.part import Part
+
+SNAPSHOT_LIMIT = 1 << 30
+"""Bytes of a snapshot that are taken: 1 GB is more than a state in memory should be."""
+
+
+class Incoming:
+    """A snapshot of which the first bytes are here. `key`: whose it is, and of what."""
+
+    __slots__ = ("data", "key")
+
+    def __init__(self, key: tuple[str, str, int, int, int]) -> None:
+        self.key = key
+        self.data = bytearray()
+
+
+class Follower(Part):
+    """Follows the leader of its term, once there is one."""
+
+    role: ClassVar[Role] = Role.FOLLOWER
+    __slots__ = ("_heard", "_incoming")
+
+    def __init__(self, core: Core, now: float) -> None:
+        super().__init__(core)
+        self._heard = -inf
+        self._incoming: Incoming | None = None
+        self.wait(now)
+
+    def wait(self, now: float) -> None:
+        """Give a leader one to two election timeouts from now, drawn anew (thesis, section 3.4)."""
+        timeout = self.core.settings.election_timeout
+        self.deadline = now + timeout * (1.0 + self.core.luck.random())
+
+    def due(self, now: float) -> None:
+        """No leader was heard: stand for election."""
+        if self.core.is_voter:
+            self.core.stand(now)
+        else:
+            self.core.leader = ""
+            self.deadline = inf
+
+    def submit(self, now: float, questions: list[Question]) -> None:
+        """Forward to the leader, once: what is lost on the way has an unknown outcome."""
+        core = self.core
+        if not core.leader:
+            super().submit(now, questions)
+            return
+        tickets, commands = zip(*questions, strict=True)
+        core.tell(core.leader, Forward(core.group, core.life, core.term, tickets, commands))
+
+    def hears_leader(self, now: float) -> bool:
+        """Whether one was heard within the least election timeout."""
+        return now - self._heard < self.core.settings.election_timeout
+
+    def voted(self, now: float) -> None:
+        """Give the candidate time."""
+        self.wait(now)
+
+    # ----------------------------------------------------------------------------------------- replication
+
+    def _hears(self, now: float, sender: str, message: Append | InstallSnapshot) -> bool:
+        """A leader speaks; whether this is the follower that it speaks to."""
+        core = self.core
+        if message.term < core.term:
+            self.correct(sender, message)
+            return False
+        if message.term > core.term:
+            core.follow(now, message.term, sender)
+            core.actor.take(now, sender, message)
+            return False
+        if core.leader != sender:
+            if core.leader:
+                core.statistics["two leaders in one term"] += 1
+                return False
+            core.leader = sender
+            core.transferred(sender)
+        self._heard = now
+        self.wait(now)
+        return True
+
+    def on_append(self, now: float, sender: str, append: Append) -> None:
+        """Take entries, if the one before them is here."""
+        if not self._hears(now, sender, append):
+            return
+        core, log = self.core, self.core.log
+        previous, entries = append.previous_index, append.entries
+        if previous < log.base_index:  # these entries are committed, and the same here
+            entries = entries[log.base_index - previous :]
+            previous = log.base_index
+        elif log.term(previous) != append.previous_term:
+            hint = log.agreeing(previous - 1, append.previous_term)
+            self._acknowledge(sender, append, False, hint)
+            return
+        if not self._store(previous, entries):
+            core.statistics["entries that contradict what is committed"] += 1
+            return
+        index = max(previous + len(entries), min(append.previous_index + len(append.entries), log.base_index))
+        if min(append.commit_index, index) > core.commit_index:
+            core.commit(min(append.commit_index, index))
+        self._acknowledge(sender, append, True, index)
+
+    def _store(self, previous: int, entries: tuple[Entry, ...]) -> bool:
+        """Keep what is new; whether that was possible without touching what is committed."""
+        core, log = self.core, self.core.log
+        if previous < log.last_index:
+            known = 0
+            for known, entry in enumerate(entries):  # noqa: B007
+                if log.term(entry.index) != entry.term:
+                    break
+            else:
+                return True
+            entries = entries[known:]
+            first = entries[0].index
+            if first <= core.commit_index:
+                return False
+            if first <= log.last_index:
+                core.truncate(first)
+        log.extend(entries)
+        return True
+
+    def _acknowledge(self, sender: str, append: Append, matches: bool, index: int) -> None:
+        core = self.core
+        refused = 0 if matches else append.previous_index
+        answer = Appended(core.group, core.life, core.term, append.round, matches, index, refused)
+        core.answer(sender, answer)
+
+    # ------------------------------------------------------------------------------------------- snapshots
+
+    def on_install_snapshot(self, now: float, sender: str, piece: InstallSnapshot) -> None:
+        """Take a piece of a snapshot; with the last one it takes the place of the log."""
+        if not self._hears(now, sender, piece):
+            return
+        received = self._receive(sender, piece) if piece.index > self.core.commit_index else piece.size
+        core = self.core
+        core.answer(sender, SnapshotReceived(core.group, core.life, core.term, piece.round, piece.index, received))
+
+    def _receive(self, sender: str, piece: InstallSnapshot) -> int:
+        """How many of its first bytes are here now."""
+        key = (sender, piece.life, piece.index, piece.index_term, piece.size)
+        if piece.size > SNAPSHOT_LIMIT:
+            self.core.statistics["snapshots too large"] += 1
+            return 0
+        if self._incoming is None or self._incoming.key != key:
+            self._incoming = Incoming(key)
+        data = self._incoming.data
+        if piece.offset == len(data):
+            data += piece.data[: piece.size - len(data)]
+        if len(data) < piece.size:
+            return len(data)
+        self._incoming = None
+        configuration = Configuration.decode(piece.configuration)
+        self.core.install(Snapshot(piece.index, piece.index_term, configuration, bytes(data)))
+        return piece.size
+
+    # -------------------------------------------------------------------------------------------- transfer
+
+    def on_timeout_now(self, now: float, sender: str, message: TimeoutNow) -> None:
+        """The leader wants this one to lead: stand at once."""
+        core = self.core
+        if message.term == core.term and core.leader == sender and core.is_voter:
+            core.stand(now, transfer=True)
+        else:
+            core.statistics["transfers out of place"] += 1
+
+    HANDLERS: ClassVar = {
+        RequestVote: Part.on_request_vote,
+        Append: on_append,
+        InstallSnapshot: on_install_snapshot,
+        TimeoutNow: on_timeout_now,
+        Forward: Part.on_forward,
+        Forwarded: Part.on_forwarded,
+    }

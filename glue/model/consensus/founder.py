@@ -1,0 +1,190 @@
+"""A replica without a group: finds one, or founds one together with the others, once and for all.
+
+Who offers to be a voter says so by multicast. When enough of them are there, the one with the least id proposes the
+first voters, and they agree by single-decree Paxos (Lamport, "Paxos Made Simple", 2001) whose quorum is as many as
+there are to be voters. Two sets of n out of fewer than 2n endpoints have one in common, so no second group can be
+founded as long as fewer than 2n ever offer themselves, whatever is lost, cut off or restarted; with names only those
+named take part, so there are never more than n. Once a group exists, its members answer every offer with a welcome,
+and promise nothing any more.
+
+Whoever comes to a group in any other way than as one of its first voters, in that very life, begins with an empty
+log and without a vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from glue.model.consensus.configuration import Configuration
+from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.items import Ballot, Role
+from glue.model.consensus.messages import Accepted, Message, Offer, Prepare, Promise, Propose, Welcome
+
+CANDIDATES = 256
+"""Endpoints without a group that are remembered; a group has far fewer voters."""
+
+PRESENT = 5
+"""An endpoint counts as there for as many heartbeats after its last offer: of four lost ones in a row none matters."""
+
+NO_GROUP = "this replica has found neither a group nor enough voters to found one"
+
+
+class Founder:
+    """Belongs to no group yet."""
+
+    role: ClassVar[Role] = Role.FOUNDING
+    __slots__ = ("_ballot", "_complete_since", "_promises", "_retry", "_seen", "_votes", "core", "deadline")
+
+    def __init__(self, core: Core, now: float) -> None:
+        self.core = core
+        self.deadline = now
+        self._seen: dict[str, float] = {}  # who offers to be a voter, and when that was heard last
+        self._complete_since: float | None = None
+        self._ballot: Ballot = (0, "")
+        self._retry = now  # when a ballot has come to nothing
+        self._promises: dict[str, Promise] = {}
+        self._votes: set[str] | None = None  # who has accepted, once it was proposed
+
+    # --------------------------------------------------------------------------------------- as a role does
+
+    def submit(self, now: float, questions: list[Question]) -> None:
+        """There is nobody to ask."""
+        self.core.tickets.refuse([ticket for ticket, _ in questions], NO_GROUP)
+
+    def change(self, now: float, ticket: int, change: Change) -> None:
+        """There is nothing to change."""
+        self.core.tickets.refuse([ticket], NO_GROUP)
+
+    def conclude(self, now: float) -> None:
+        """Nothing more to say."""
+
+    def retire(self, now: float) -> None:
+        """A group was found."""
+
+    def due(self, now: float) -> None:
+        """Make the offer again, and propose if it is this one's turn."""
+        core, settings = self.core, self.core.settings
+        core.tell(None, Offer(core.scope, core.life, 0 if settings.observer else settings.seats))
+        self.deadline = now + settings.heartbeat * (0.9 + 0.2 * core.luck.random())
+        if not settings.observer:
+            self._propose_if_first(now)
+
+    def _propose_if_first(self, now: float) -> None:
+        core, settings = self.core, self.core.settings
+        if self._may_vote(core.peer):
+            self._seen[core.peer] = now
+        for peer, heard in list(self._seen.items()):
+            if now - heard > PRESENT * settings.heartbeat:
+                del self._seen[peer]
+        if len(self._seen) < settings.seats:
+            self._complete_since = None
+        elif self._complete_since is None:
+            self._complete_since = now
+        elif now - self._complete_since >= settings.election_timeout / 2 and min(self._seen) == core.peer:
+            self._begin(now)
+
+    def _may_vote(self, peer: str) -> bool:
+        members = self.core.settings.members
+        return members is None or peer in members
+
+    def _begin(self, now: float) -> None:
+        """Open a ballot, unless one is open."""
+        core = self.core
+        if now < self._retry:
+            return
+        self._retry = now + core.settings.election_timeout * (0.5 + core.luck.random())
+        self._ballot = max(self._ballot, core.vital.promised)[0] + 1, core.peer
+        self._promises.clear()
+        self._votes = None
+        prepare = Prepare(core.scope, core.life, self._ballot)
+        core.answer(None, prepare)  # when it is durable, so that no ballot is ever used twice
+        self.on_prepare(now, core.peer, prepare)
+
+    # -------------------------------------------------------------------------------------------- messages
+
+    def take(self, now: float, sender: str, message: Message | Any) -> None:
+        """Take a message of the scope; one of a group shows that there is one: ask its sender."""
+        core = self.core
+        handler = self.HANDLERS.get(message.__class__)
+        if handler is not None:
+            handler(self, now, sender, message)
+        else:
+            core.statistics["messages of a group not joined yet"] += 1
+            self._complete_since = None
+            core.tell(sender, Offer(core.scope, core.life, 0))
+
+    def on_offer(self, now: float, sender: str, offer: Offer) -> None:
+        """Another one without a group."""
+        if not offer.seats or not self._may_vote(sender):
+            return
+        if offer.seats != self.core.settings.seats:
+            self.core.statistics["offers for another number of voters"] += 1
+        elif sender in self._seen or len(self._seen) < CANDIDATES:
+            self._seen[sender] = now
+
+    def on_welcome(self, now: float, sender: str, welcome: Welcome) -> None:
+        """There is a group."""
+        core = self.core
+        core.join(welcome.value)
+        core.follow(now, core.term)
+
+    def on_prepare(self, now: float, sender: str, prepare: Prepare) -> None:
+        """Promise to heed no lower ballot, and tell what was accepted."""
+        core = self.core
+        if core.settings.observer or not self._may_vote(core.peer) or not self._may_vote(sender):
+            return
+        if prepare.ballot > core.vital.promised:
+            core.vital = core.vital._replace(promised=prepare.ballot)
+        vital = core.vital
+        core.answer(sender, Promise(core.scope, core.life, vital.promised, vital.accepted, vital.value))
+
+    def on_promise(self, now: float, sender: str, promise: Promise) -> None:
+        """Enough promises: propose what was accepted in the highest ballot, or those who promised."""
+        core, seats = self.core, self.core.settings.seats
+        if promise.ballot > self._ballot:
+            self._ballot = promise.ballot[0], ""  # so that the next one is higher; this one is over
+        if promise.ballot != self._ballot or self._votes is not None or not self._may_vote(sender):
+            return
+        self._promises[sender] = promise
+        if len(self._promises) < seats:
+            return
+        newest = max(self._promises.values(), key=lambda known: known.accepted)
+        voters = {peer: known.life for peer, known in self._promises.items()}
+        value = newest.value or Configuration(voters, {}).encode()
+        self._votes = set()
+        propose = Propose(core.scope, core.life, self._ballot, value)
+        core.tell(None, propose)
+        self.on_propose(now, core.peer, propose)
+
+    def on_propose(self, now: float, sender: str, propose: Propose) -> None:
+        """Accept the first voters, if nothing higher was promised since."""
+        core = self.core
+        if core.settings.observer or not self._may_vote(core.peer) or propose.ballot < core.vital.promised:
+            return
+        voters = Configuration.decode(propose.value).voters
+        if len(voters) != core.settings.seats or not all(map(self._may_vote, voters)):
+            core.statistics["proposals of other voters than these"] += 1
+            return
+        core.vital = core.vital._replace(promised=propose.ballot, accepted=propose.ballot, value=propose.value)
+        core.answer(sender, Accepted(core.scope, core.life, propose.ballot))
+
+    def on_accepted(self, now: float, sender: str, accepted: Accepted) -> None:
+        """Enough have accepted: the group is founded."""
+        core = self.core
+        if accepted.ballot != self._ballot or self._votes is None or not self._may_vote(sender):
+            return
+        self._votes.add(sender)
+        if len(self._votes) >= core.settings.seats:
+            welcome = Welcome(core.scope, core.life, core.vital.value)
+            core.tell(None, welcome)
+            self.on_welcome(now, core.peer, welcome)
+
+    HANDLERS: ClassVar[dict[type, Callable[[Any, float, str, Any], None]]] = {
+        Offer: on_offer,
+        Welcome: on_welcome,
+        Prepare: on_prepare,
+        Promise: on_promise,
+        Propose: on_propose,
+        Accepted: on_accepted,
+    }

@@ -1,0 +1,336 @@
+"""A leader: puts commands into the log, sends it, and commits what a majority has made durable.
+
+What is new goes to all followers by one multicast at the end of a call, so everything that came in with that call
+shares it. The leader writes in parallel with sending, and counts itself when it has synced (thesis, 10.2.1). Only an
+entry of its own term is committed by counting, which commits all before it (section 5.4.2 of the Raft paper,
+figure 8). A leader that hears no majority for an election timeout steps down.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import ClassVar
+
+from glue.model.consensus.configuration import Configuration
+from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.items import Kind, Role
+from glue.model.consensus.log import ENTRY_OVERHEAD
+from glue.model.consensus.membership import Membership
+from glue.model.consensus.messages import (
+    Append,
+    Appended,
+    Forward,
+    Forwarded,
+    InstallSnapshot,
+    RequestVote,
+    SnapshotReceived,
+    TimeoutNow,
+)
+from glue.model.consensus.part import Part
+from glue.model.consensus.progress import Progress
+from glue.model.consensus.reads import Reads
+from glue.model.consensus.sending import Sending
+
+OBSERVERS = 256
+"""Followers that are no members and are served all the same: their answers are 1,280 a second at 5 heartbeats."""
+
+DEPOSED = "the leader has changed"
+
+
+class Transfer:
+    """The leadership is being handed over; `told`: the next leader was asked to stand."""
+
+    __slots__ = ("peer", "ticket", "told", "until")
+
+    def __init__(self, ticket: int, peer: str, until: float) -> None:
+        self.ticket = ticket
+        self.peer = peer
+        self.until = until
+        self.told = False
+
+
+class Leader(Part):
+    """Leads in its term."""
+
+    role: ClassVar[Role] = Role.LEADER
+    __slots__ = (
+        "_checks", "_first_index", "_heartbeat", "_membership", "_news", "_progress", "_reads", "_sending", "_transfer",
+        "_uncommitted",
+    )  # fmt: skip
+
+    def __init__(self, core: Core, now: float) -> None:
+        super().__init__(core)
+        tail = core.log.entries(core.commit_index + 1, core.log.last_index)
+        self._uncommitted = sum(len(entry.data) + ENTRY_OVERHEAD for entry in tail if entry.kind == Kind.COMMAND)
+        self._sending = Sending(core)
+        self._first_index = core.append(Kind.NOTHING, b"")
+        self._progress: dict[str, Progress] = {}
+        self._reads = Reads(core, self._first_index)
+        self._membership = Membership(core, self._first_index)
+        self._transfer: Transfer | None = None
+        self._news = True  # whether an answer has come since the last count
+        self._heartbeat = now
+        self._checks = now + core.settings.election_timeout
+        self._obey_configuration(now)
+        self._arm()
+
+    def _arm(self) -> None:
+        self.deadline = min(self._heartbeat, self._checks, self._transfer.until if self._transfer else inf)
+
+    def hears_leader(self, now: float) -> bool:
+        """It is one, as long as a majority answers it."""
+        return True
+
+    # ------------------------------------------------------------------------------------------ what is asked
+
+    def submit(self, now: float, questions: list[Question]) -> None:
+        """Take commands into the log and reads into the queue."""
+        core = self.core
+        reads = tuple(ticket for ticket, command in questions if command is None)
+        if reads:
+            self._ask("", reads)
+        for ticket, command in questions:
+            if command is not None:
+                refusal = self._refusal(len(command))
+                if refusal:
+                    core.tickets.refuse([ticket], refusal)
+                else:
+                    core.tickets.place(ticket, self._append(command), core.term)
+
+    def _refusal(self, size: int) -> str:
+        if self._transfer is not None:
+            return "the leadership is being handed over"
+        if self._uncommitted + size > self.core.settings.uncommitted_limit:
+            self.core.statistics["commands refused, too many uncommitted"] += 1
+            return "too much is not committed yet: the followers do not keep up"
+        return ""
+
+    def _ask(self, peer: str, reads: tuple[int, ...]) -> None:
+        self._reads.ask(self._sending.round + 1, peer, reads)
+        self._news = True  # a lone voter has confirmed it by that
+
+    def _append(self, command: bytes) -> int:
+        self._uncommitted += len(command) + ENTRY_OVERHEAD
+        return self.core.append(Kind.COMMAND, command)
+
+    def on_forward(self, now: float, sender: str, message: Forward) -> None:
+        """A follower's questions; what is repeated has been answered before."""
+        core = self.core
+        if message.term != core.term:
+            super().on_forward(now, sender, message)
+            return
+        if not core.forwards.is_new((sender, message.tickets[:1])):
+            core.statistics["forwarded commands again"] += 1
+            return
+        questions = list(zip(message.tickets, message.commands, strict=True))
+        reads = tuple(ticket for ticket, command in questions if command is None)
+        if reads:
+            self._ask(sender, reads)
+        commands = [(ticket, command) for ticket, command in questions if command is not None]
+        if not commands:
+            return
+        tickets = tuple(ticket for ticket, _ in commands)
+        refusal = self._refusal(sum(len(command) for _, command in commands))
+        indices = tuple(0 if refusal else self._append(command) for _, command in commands)
+        core.tell(sender, Forwarded(core.group, core.life, core.term, tickets, indices, False, refusal))
+
+    # ----------------------------------------------------------------------------------------------- answers
+
+    def _progress_of(self, now: float, sender: str, life: str) -> Progress | None:
+        """The follower that answers, under this life; a new one is served if there is room."""
+        progress = self._progress.get(sender)
+        if progress is None and len(self._progress) < OBSERVERS + len(self.core.configuration.voters):
+            progress = self._progress[sender] = Progress(life, now)
+        if progress is None:
+            self.core.statistics["followers refused, too many"] += 1
+            return None
+        if progress.life != life:
+            if self.core.configuration.life(sender) is not None:
+                self._membership.claims(now, sender, life)
+                return None
+            progress = self._progress[sender] = Progress(life, now)
+        progress.heard = now
+        return progress
+
+    def on_appended(self, now: float, sender: str, answer: Appended) -> None:
+        """A follower has stored something, or could not."""
+        if not self.heeds(now, sender, answer):
+            return
+        progress = self._progress_of(now, sender, answer.life)
+        if progress is None or answer.index > self.core.log.last_index or answer.round > self._sending.round:
+            self.core.statistics["acknowledgements that do not count"] += 1
+            return
+        progress.round = max(progress.round, answer.round)
+        if answer.matches:
+            progress.matched(answer.index)
+        else:
+            progress.refused(answer.refused, answer.index, answer.round)
+            self._sending.snapshot_again(sender, progress, answer.round)
+        self._news = True
+
+    def on_snapshot_received(self, now: float, sender: str, answer: SnapshotReceived) -> None:
+        """A follower has taken a piece of a snapshot."""
+        if not self.heeds(now, sender, answer):
+            return
+        progress = self._progress_of(now, sender, answer.life)
+        if progress is None or answer.round > self._sending.round:
+            self.core.statistics["acknowledgements that do not count"] += 1
+            return
+        progress.round = max(progress.round, answer.round)
+        self._sending.snapshot_received(sender, progress, answer)
+        self._news = True
+
+    # ------------------------------------------------------------------------------------------------ timers
+
+    def due(self, now: float) -> None:
+        """Step down without a majority; end a transfer that did not work; look after the members."""
+        core = self.core
+        if now >= self._checks:
+            self._checks = self._majority(self._heard(now)) + core.settings.election_timeout
+            if now >= self._checks:
+                core.statistics["stepped down without a majority"] += 1
+                core.follow(now, core.term)
+                return
+        if self._transfer is not None and now >= self._transfer.until:
+            core.tickets.refuse([self._transfer.ticket], "the other one did not take over in time")
+            self._transfer = core.transfer = None
+        if now >= self._heartbeat:
+            self._tend(now)
+        self._arm()
+
+    def _heard(self, now: float) -> dict[str, float]:
+        return {peer: progress.heard for peer, progress in self._progress.items()} | {self.core.peer: now}
+
+    def _majority(self, values: dict[str, float]) -> float:
+        """The largest value that a majority of the voters has reached; one that is not known has reached none."""
+        configuration = self.core.configuration
+        reached = sorted(values.get(voter, -inf) for voter in configuration.voters)
+        return reached[len(reached) - configuration.quorum]
+
+    def _tend(self, now: float) -> None:
+        """Admit, promote, forget."""
+        core, limit = self.core, now - 10 * self.core.settings.election_timeout
+        for peer, progress in list(self._progress.items()):
+            if progress.heard < limit and core.configuration.life(peer) is None:
+                del self._progress[peer]
+        if not self._membership.obstacle():
+            matches = {peer: progress.match for peer, progress in self._progress.items()}
+            changed = self._membership.readmission(now, self._heard(now)) or self._membership.promotion(matches)
+            if changed is not None:
+                self._change(now, changed)
+
+    # ----------------------------------------------------------------------------------------------- members
+
+    def change(self, now: float, ticket: int, change: Change) -> None:
+        """Admit or remove a member, or hand over."""
+        kind, peer = change
+        core, progress = self.core, self._progress.get(change[1])
+        if kind == "transfer":
+            self._hand_over(now, ticket, peer)
+        elif kind == "remove":
+            known = core.configuration.life(peer) is not None
+            refusal = self._change(now, core.configuration.without(peer)) if known else f"{peer} is no member"
+            self._placed(ticket, refusal)
+        elif progress is None or core.configuration.life(peer) is not None:
+            self._placed(ticket, f"{peer} is a member already, or does not follow")
+        else:
+            self._placed(ticket, self._change(now, core.configuration.with_learner(peer, progress.life)))
+
+    def _placed(self, ticket: int, refusal: str) -> None:
+        if refusal:
+            self.core.tickets.refuse([ticket], refusal)
+        else:
+            self.core.tickets.place(ticket, self.core.log.last_index, self.core.term)
+
+    def _change(self, now: float, configuration: Configuration) -> str:
+        refusal = self._membership.change(configuration)
+        if not refusal:
+            self._obey_configuration(now)
+        return refusal
+
+    def _obey_configuration(self, now: float) -> None:
+        """Follow the progress of each member under its life."""
+        configuration = self.core.configuration
+        for peer, life in {**configuration.voters, **configuration.learners}.items():
+            known = self._progress.get(peer)
+            if peer != self.core.peer and (known is None or known.life != life):
+                self._progress[peer] = Progress(life, now)
+
+    def _hand_over(self, now: float, ticket: int, peer: str) -> None:
+        if peer == self.core.peer or peer not in self.core.configuration.voters or self._transfer is not None:
+            self.core.tickets.refuse([ticket], f"{peer} is no other voter, or a transfer is under way")
+            return
+        self._transfer = Transfer(ticket, peer, now + self.core.settings.election_timeout)
+        self.core.transfer = ticket, peer
+        self._arm()
+
+    # ------------------------------------------------------------------------------------ the end of a call
+
+    def conclude(self, now: float) -> None:
+        """Commit what can be, send what is new, and serve the followers that lag."""
+        core = self.core
+        if self._news or core.journal.durable_index > core.commit_index:
+            self._count()
+        beats = now >= self._heartbeat
+        if self._sending.stream(beats or self._reads.wanted_round() > self._sending.round):
+            self._heartbeat = now + core.settings.heartbeat
+        for peer, progress in self._progress.items():
+            self._sending.repair(peer, progress)
+        self._hand_over_now(beats)
+        if self._is_removed():
+            core.follow(now, core.term)
+        self._arm()
+
+    def _count(self) -> None:
+        """Advance the commit index, and serve the reads that a majority has confirmed."""
+        core = self.core
+        self._news = False
+        matches: dict[str, float] = {peer: progress.match for peer, progress in self._progress.items()}
+        matches[core.peer] = core.journal.durable_index
+        index = self._majority(matches)
+        if index > core.commit_index and core.log.term(int(index)) == core.term:
+            self._commit(int(index))
+        rounds = {peer: progress.round for peer, progress in self._progress.items()}
+        self._reads.confirmed(self._majority({**rounds, core.peer: inf}))
+
+    def _commit(self, index: int) -> None:
+        core = self.core
+        for entry in core.log.entries(core.commit_index + 1, index):
+            if entry.kind == Kind.COMMAND:
+                self._uncommitted -= len(entry.data) + ENTRY_OVERHEAD
+        core.commit(index)
+
+    def _hand_over_now(self, beats: bool) -> None:
+        """Let the next leader stand, as soon as it has everything; again with each heartbeat."""
+        core, transfer = self.core, self._transfer
+        if transfer is None or (transfer.told and not beats):
+            return
+        progress = self._progress.get(transfer.peer)
+        if progress is not None and progress.match == core.log.last_index:
+            transfer.told = True
+            core.tell(transfer.peer, TimeoutNow(core.group, core.life, core.term))
+
+    def _is_removed(self) -> bool:
+        core = self.core
+        return not core.is_voter and core.commit_index >= core.log.configuration_index
+
+    def retire(self, now: float) -> None:
+        """Reads are refused; what was appended may yet be committed by others."""
+        self._reads.refuse(DEPOSED)
+
+    def on_leader(self, now: float, sender: str, message: Append | InstallSnapshot) -> None:
+        """A leader of a later term is followed; there is no other one in this."""
+        if message.term == self.core.term:
+            self.core.statistics["two leaders in one term"] += 1
+        else:
+            super().on_leader(now, sender, message)
+
+    HANDLERS: ClassVar = {
+        RequestVote: Part.on_request_vote,
+        Append: on_leader,
+        InstallSnapshot: on_leader,
+        Appended: on_appended,
+        SnapshotReceived: on_snapshot_received,
+        Forward: on_forward,
+        Forwarded: Part.on_forwarded,
+    }

@@ -1,0 +1,96 @@
+"""What a leader sends: the stream to all by multicast, and repairs and snapshots to those that lag.
+
+See `progress.py` for when a follower is served how. Work per call is bounded: by the log's uncommitted bytes for the
+stream, by the appends in flight for each follower that is repaired, by one piece for a snapshot.
+"""
+
+from __future__ import annotations
+
+from glue.model.consensus.core import Core
+from glue.model.consensus.messages import Append, InstallSnapshot, SnapshotReceived
+from glue.model.consensus.progress import Progress, Service
+
+
+class Sending:
+    """The sending side of one leader. `round` is that of the last multicast, `sent` the last index multicast."""
+
+    __slots__ = ("_committed", "_core", "round", "sent")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._committed = 0
+        self.sent = core.log.last_index
+        self.round = 0
+
+    def stream(self, must: bool) -> bool:
+        """Multicast what is new, a new commit index, or if it `must` be a mere heartbeat; whether anything was."""
+        core = self._core
+        if not must and self.sent == core.log.last_index and self._committed == core.commit_index:
+            return False
+        while True:
+            self.round += 1
+            append = self._append(self.sent + 1)
+            core.tell(None, append)
+            self.sent += len(append.entries)
+            if self.sent >= core.log.last_index:
+                break
+        self._committed = core.commit_index
+        return True
+
+    def _append(self, first: int) -> Append:
+        core, log = self._core, self._core.log
+        entries = log.portion(first, core.settings.append_limit)
+        term = log.term(first - 1)
+        assert term is not None
+        return Append(core.group, core.life, core.term, self.round, first - 1, term, core.commit_index, entries)
+
+    def repair(self, peer: str, progress: Progress) -> None:
+        """Send a follower what it lacks, as far as may be in flight."""
+        if progress.service is not Service.REPAIR:
+            return
+        core, log = self._core, self._core.log
+        most = 1 if progress.probing else max(1, core.settings.in_flight_limit // core.settings.append_limit)
+        while progress.next <= self.sent and len(progress.flights) < most:
+            if progress.next <= log.base_index:
+                if log.snapshot is not None:
+                    progress.needs_snapshot(log.snapshot)
+                    self._send_piece(peer, progress)
+                return
+            append = self._append(progress.next)
+            core.tell(peer, append)
+            progress.sent_round = self.round
+            progress.next += len(append.entries)
+            progress.flights.append(progress.next - 1)
+        if progress.next > self.sent and not progress.probing:
+            progress.streams()
+
+    # --------------------------------------------------------------------------------------------- snapshots
+
+    def _send_piece(self, peer: str, progress: Progress) -> None:
+        core, snapshot = self._core, progress.snapshot
+        assert snapshot is not None
+        data = snapshot.data[progress.offset : progress.offset + core.settings.snapshot_piece]
+        progress.sent_round = self.round
+        piece = InstallSnapshot(
+            core.group, core.life, core.term, self.round, snapshot.index, snapshot.term,
+            snapshot.configuration.encode(), len(snapshot.data), progress.offset, data,
+        )  # fmt: skip
+        core.tell(peer, piece)
+
+    def snapshot_received(self, peer: str, progress: Progress, answer: SnapshotReceived) -> None:
+        """A follower has so much of a snapshot: send the next piece, or go on with what follows it."""
+        snapshot = progress.snapshot
+        if snapshot is None or answer.index != snapshot.index:
+            return
+        if answer.offset >= len(snapshot.data):
+            progress.matched(snapshot.index)
+        elif answer.offset > progress.offset or (
+            answer.offset < progress.offset and answer.round >= progress.sent_round
+        ):
+            progress.offset = answer.offset
+            self._send_piece(peer, progress)
+
+    def snapshot_again(self, peer: str, progress: Progress, round: int) -> None:
+        """A follower that is sent a snapshot has answered a later round: the piece, or its answer, was lost."""
+        if progress.service is Service.SNAPSHOT and round > progress.sent_round:
+            self._send_piece(peer, progress)

@@ -1,0 +1,144 @@
+"""How a log lies in its file: records, each with a checksum of its own and another one of its header.
+
+    length (4 bytes), checksum of the payload (4), checksum of these eight bytes (4); payload; the byte 0xA5
+
+All is little-endian, the checksums are CRC-32. The header has one of its own so that a flipped bit in a length is
+not mistaken for a record that a crash cut short; and the last byte is not zero so that a file that a crash has
+extended, but not filled, can be told from a damaged one. Where the last record could be either, it is taken for
+damaged, for what was acknowledged must not be cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from struct import Struct, calcsize, pack, unpack_from
+from zlib import crc32
+
+import orjson
+
+from glue.errors import CorruptStorageError
+from glue.model.consensus.configuration import Configuration
+from glue.model.consensus.items import Entry, Snapshot, Vital
+
+HEADER = Struct("<III")
+SUMMED = 8
+"""Bytes of the header that its own checksum covers."""
+END = b"\xa5"
+
+VITAL, BASE, ENTRIES, SNAPSHOT = b"V", b"B", b"E", b"S"
+"""The first byte of a payload."""
+
+ENTRIES_HEAD = Struct("<QI")
+BASE_FORM = Struct("<QQ")
+SNAPSHOT_HEAD = Struct("<QQI")
+
+
+def record(payload: bytes) -> bytes:
+    """A payload as it lies in a file."""
+    start = pack("<II", len(payload), crc32(payload))
+    return b"".join([start, pack("<I", crc32(start)), payload, END])
+
+
+def scan(data: bytes) -> tuple[list[memoryview], int]:
+    """The payloads in a file, and the size of the whole records: what is behind was cut short by a crash.
+
+    Raises CorruptStorageError for damage to what was whole once.
+    """
+    payloads, start, view = [], 0, memoryview(data)
+    while start < len(data):
+        payload = _payload(view, start)
+        if payload is None:
+            break
+        payloads.append(payload)
+        start += HEADER.size + len(payload) + len(END)
+    return payloads, start
+
+
+def _payload(view: memoryview, start: int) -> memoryview | None:
+    """The payload of the record that begins here; None if a crash has cut it short."""
+    size = len(view)
+    if size - start < HEADER.size:
+        return None
+    length, checksum, of_header = HEADER.unpack_from(view, start)
+    if crc32(view[start : start + SUMMED]) != of_header:
+        if not any(view[start:]):
+            return None
+        raise CorruptStorageError(f"the record at byte {start} of {size} has a damaged header")
+    end = start + HEADER.size + length + len(END)
+    if end > size:
+        return None
+    payload = view[start + HEADER.size : end - len(END)]
+    if view[end - 1] == END[0] and crc32(payload) == checksum:
+        return payload
+    if end == size and view[end - 1] == 0:
+        return None
+    raise CorruptStorageError(f"the record at byte {start} of {size} is damaged")
+
+
+# --------------------------------------------------------------------------------------------------- payloads
+
+
+def vital_payload(vital: Vital) -> bytes:
+    """The small facts, as JSON."""
+    fields = [*vital[:-1], vital.value.decode()]
+    return VITAL + orjson.dumps(fields)
+
+
+def read_vital(payload: memoryview) -> Vital:
+    """The inverse of `vital_payload`."""
+    life, group, term, vote, promised, accepted, value = orjson.loads(payload[1:])
+    return Vital(life, group, term, vote, tuple(promised), tuple(accepted), value.encode())
+
+
+def base_payload(base: tuple[int, int]) -> bytes:
+    """Index and term of the entry before the first one."""
+    return BASE + BASE_FORM.pack(*base)
+
+
+def read_base(payload: memoryview) -> tuple[int, int]:
+    """The inverse of `base_payload`."""
+    index, term = BASE_FORM.unpack_from(payload, 1)
+    return index, term
+
+
+def entries_payload(entries: Sequence[Entry]) -> bytes:
+    """Consecutive entries, in columns: terms, lengths, kinds, then their data."""
+    count = len(entries)
+    columns = pack(
+        f"<{count}Q{count}I{count}B",
+        *[entry.term for entry in entries],
+        *[len(entry.data) for entry in entries],
+        *[entry.kind for entry in entries],
+    )
+    head = ENTRIES_HEAD.pack(entries[0].index, count)
+    return b"".join([ENTRIES, head, columns, *[entry.data for entry in entries]])
+
+
+def read_entries(payload: memoryview) -> list[Entry]:
+    """The inverse of `entries_payload`."""
+    first, count = ENTRIES_HEAD.unpack_from(payload, 1)
+    form, start = f"<{count}Q{count}I{count}B", 1 + ENTRIES_HEAD.size
+    columns = unpack_from(form, payload, start)
+    terms, lengths, kinds = columns[:count], columns[count : 2 * count], columns[2 * count :]
+    data = bytes(payload[start + calcsize(form) :])
+    bounds = pairwise(accumulate(lengths, initial=0))
+    return [
+        Entry(index, term, kind, data[begin:end])
+        for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
+    ]
+
+
+def snapshot_payload(snapshot: Snapshot) -> bytes:
+    """A snapshot with its configuration."""
+    configuration = snapshot.configuration.encode()
+    head = SNAPSHOT_HEAD.pack(snapshot.index, snapshot.term, len(configuration))
+    return b"".join([SNAPSHOT, head, configuration, snapshot.data])
+
+
+def read_snapshot(payload: memoryview) -> Snapshot:
+    """The inverse of `snapshot_payload`."""
+    index, term, length = SNAPSHOT_HEAD.unpack_from(payload, 1)
+    start = 1 + SNAPSHOT_HEAD.size
+    configuration = Configuration.decode(payload[start : start + length])
+    return Snapshot(index, term, configuration, bytes(payload[start + length :]))
