@@ -228,13 +228,26 @@ class Leader(Part):
         if kind == "transfer":
             self._hand_over(now, ticket, peer)
         elif kind == "remove":
-            known = core.configuration.life(peer) is not None
-            refusal = self._change(now, core.configuration.without(peer)) if known else f"{peer} is no member"
-            self._placed(ticket, refusal)
+            self._placed(ticket, self._remove(now, peer))
         elif progress is None or core.configuration.life(peer) is not None:
             self._placed(ticket, f"{peer} is a member already, or does not follow")
         else:
             self._placed(ticket, self._change(now, core.configuration.with_learner(peer, progress.life)))
+
+    def _remove(self, now: float, peer: str) -> str:
+        """Not if too few of the others answer: nothing could be committed any more."""
+        core = self.core
+        if core.configuration.life(peer) is None:
+            return f"{peer} is no member"
+        rest = core.configuration.without(peer)
+        since = now - core.settings.election_timeout
+        answering = [
+            voter for voter, progress in self._progress.items()
+            if progress.heard > since and progress.match >= self._first_index
+        ]  # fmt: skip
+        if not rest.has_quorum([core.peer, *answering]):
+            return "too few of the others answer"
+        return self._change(now, rest)
 
     def _placed(self, ticket: int, refusal: str) -> None:
         if refusal:

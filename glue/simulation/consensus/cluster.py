@@ -1,0 +1,163 @@
+"""Nodes, the network between them and the time: one event after the other, all from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Any
+
+from glue.model.consensus import ConsensusSettings, Fate, Outcome
+from glue.model.consensus.messages import Message
+from glue.model.consensus.wire import decode, encode
+from glue.simulation.consensus.disk import SimulatedDisk
+from glue.simulation.consensus.history import History
+from glue.simulation.consensus.invariants import Watch
+from glue.simulation.consensus.node import Node
+
+
+class Net:
+    """How messages fare: the probability of loss and of a second copy, and delays drawn from `delay` to `slowest`."""
+
+    def __init__(self) -> None:
+        self.loss = 0.0
+        self.duplicate = 0.0
+        self.delay = 0.001
+        self.slowest = 0.002
+        self.stray = 0.0  # the probability of a delay of up to `stray_delay`
+        self.stray_delay = 3.0
+        self.blocked: set[tuple[str, str]] = set()
+
+
+class Cluster:
+    """A group of replicas in virtual time.
+
+    `encodes`: whether messages travel as bytes. `trace`, if given, is called with a line for each event.
+    """
+
+    scope = "1/sim"
+
+    def __init__(self, seed: int, *, encodes: bool = False, trace: Callable[[str], object] | None = None) -> None:
+        self.seed = seed
+        self.time = 0.0
+        self.nodes: dict[str, Node] = {}
+        self.net = Net()
+        self.watch = Watch()
+        self.history = History(self.watch)
+        self.statistics: dict[str, int] = {}
+        self._encodes = encodes
+        self._trace = trace
+        self._hash = blake2b(digest_size=16)
+        self._luck = Random(f"{seed} network")
+        self._events: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._count = count()
+
+    # ------------------------------------------------------------------------------------------------- time
+
+    def after(self, delay: float, action: Callable[..., object], *arguments: Any) -> None:
+        """Do this so many seconds from now."""
+        heappush(self._events, (self.time + delay, next(self._count), action, arguments))
+
+    def run(self, seconds: float) -> None:
+        """Let that much time pass."""
+        self.run_until(lambda: False, seconds)
+
+    def run_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Let time pass until the condition holds; whether it came to that."""
+        end = self.time + seconds
+        while self._events and self._events[0][0] <= end:
+            self.time, _, action, arguments = heappop(self._events)
+            action(*arguments)
+            if condition():
+                return True
+        self.time = end
+        return condition()
+
+    def note(self, line: str) -> None:
+        """Make something part of the trace."""
+        self._hash.update(f"{self.time!r} {line}\n".encode())
+        if self._trace is not None:
+            self._trace(f"{self.time:9.4f} {line}")
+
+    @property
+    def trace_hash(self) -> str:
+        """The same for two runs in which the same has happened."""
+        return self._hash.hexdigest()
+
+    # ------------------------------------------------------------------------------------------------ nodes
+
+    def add(self, peer: str, settings: ConsensusSettings, durable: bool = True) -> Node:
+        """Start a node."""
+        disk = SimulatedDisk(Random(f"{self.seed} disk {peer}")) if durable else None
+        self.nodes[peer] = node = Node(self, peer, settings, disk)
+        return node
+
+    def lost(self, node: Node) -> None:
+        """A node has crashed."""
+        self.history.forget(node.peer)
+        self.note(f"{node.peer} crashes")
+
+    def leader(self) -> Node | None:
+        """The running leader of the highest term."""
+        leaders = [node for node in self.nodes.values() if node.replica and node.replica.status.leader == node.peer]
+        return max(leaders, key=lambda node: node.replica.status.term if node.replica else 0, default=None)
+
+    def propose(self, node: Node, command: bytes) -> None:
+        """A client asks this node to have a command committed."""
+        if node.replica is not None and not node.is_paused:
+            self.history.asked(node.peer, node.replica.propose(node.now, command), command)
+            node.step([])
+
+    def read(self, node: Node) -> None:
+        """A client asks this node to read."""
+        if node.replica is not None and not node.is_paused:
+            self.history.asked(node.peer, node.replica.read(node.now), None)
+            node.step([])
+
+    def resolved(self, node: Node, outcome: Outcome) -> None:
+        """A node tells what became of a ticket."""
+        self.note(f"{node.peer} ticket {outcome.fate.value} {outcome.index} {outcome.reason}")
+        if outcome.fate is Fate.READABLE:
+            assert node.replica is not None
+            self.history.read(node.peer, outcome, node.replica.status.commit_index)
+        else:
+            self.history.written(node.peer, outcome)
+
+    # ---------------------------------------------------------------------------------------------- network
+
+    def send(self, node: Node, to: str | None, message: Message) -> None:
+        """A message leaves a node, for one other or for all."""
+        data = encode(message) if self._encodes else None
+        for peer in self.nodes if to is None else (to,):
+            if peer != node.peer and peer in self.nodes:
+                self._send(node.peer, peer, message if data is None else decode(data))
+
+    def _send(self, source: str, destination: str, message: Message) -> None:
+        net, luck = self.net, self._luck
+        copies = 1 + (luck.random() < net.duplicate)
+        for _ in range(copies):
+            if luck.random() < net.loss:
+                continue
+            delay = net.delay + (net.slowest - net.delay) * luck.random()
+            if net.stray and luck.random() < net.stray:
+                delay += net.stray_delay * luck.random()
+            self.after(delay, self._arrive, source, destination, message)
+
+    def _arrive(self, source: str, destination: str, message: Message) -> None:
+        if (source, destination) in self.net.blocked:
+            return
+        self.note(f"{source}>{destination} {message}")
+        self.nodes[destination].deliver(source, message)
+
+    def partition(self, *groups: list[str]) -> None:
+        """Let nodes reach only those in their own group."""
+        place = {peer: number for number, group in enumerate(groups) for peer in group}
+        self.net.blocked = {
+            (one, other) for one in self.nodes for other in self.nodes if place.get(one, -1) != place.get(other, -1)
+        }
+
+    def heal(self) -> None:
+        """Let everybody reach everybody."""
+        self.net.blocked = set()

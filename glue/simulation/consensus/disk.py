@@ -1,0 +1,142 @@
+"""A directory on a simulated disk, which keeps what was written apart from what is durable.
+
+A crash keeps what was synced, and of the rest as much as luck will have: part of the last bytes, or a file that has
+grown but was not filled; renames that were not synced happen in order up to one of them. It can also fail to sync,
+be full, flip a bit, or cut the power after so many calls.
+"""
+
+from __future__ import annotations
+
+from errno import EIO, ENOSPC
+from random import Random
+
+LONGEST_HOLE = 64
+"""Bytes of zeros that a crash leaves at most where a file has grown and was not filled."""
+
+
+class PowerCut(Exception):  # noqa: N818  # not an error of anybody's
+    """The power was cut in the middle of a call."""
+
+
+class SimulatedFile:
+    """A file: what is in it, and how much of that is durable."""
+
+    __slots__ = ("data", "synced")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = 0
+
+
+class SimulatedDisk:
+    """A `Directory` in memory, with faults. `calls` counts those that change something."""
+
+    def __init__(self, luck: Random) -> None:
+        self.calls = 0
+        self.power_cut_after: int | None = None
+        self.fails_to_sync = False
+        self.is_full = False
+        self._luck = luck
+        self._files: dict[str, SimulatedFile] = {}
+        self._durable: dict[str, SimulatedFile] = {}
+        self._names: list[tuple[str, str, SimulatedFile]] = []  # renames (from "": creations) not durable yet
+
+    # ------------------------------------------------------------------------------------- as a directory
+
+    def read(self, name: str) -> bytes | None:
+        """All of a file."""
+        file = self._files.get(name)
+        return None if file is None else bytes(file.data)
+
+    def create(self, name: str) -> None:
+        """An empty file."""
+        self._count()
+        self._files[name] = file = SimulatedFile()
+        self._names.append(("", name, file))
+
+    def append(self, name: str, data: bytes) -> None:
+        """Put bytes at the end; on a full disk only some of them."""
+        file = self._files[name]
+        if self._is_cut() or self.is_full:
+            file.data += data[: self._luck.randint(0, len(data))]
+        self._count()
+        if self.is_full:
+            raise OSError(ENOSPC, "no space left on the simulated disk")
+        file.data += data
+
+    def truncate(self, name: str, size: int) -> None:
+        """Keep the first bytes."""
+        self._count()
+        file = self._files[name]
+        del file.data[size:]
+        file.synced = min(file.synced, size)
+
+    def sync(self, name: str) -> None:
+        """Make a file's contents durable, or fail: then what was written is never going to be."""
+        self._count()
+        file = self._files[name]
+        if self.fails_to_sync:
+            self.fails_to_sync = False
+            del file.data[file.synced :]
+            raise OSError(EIO, "the simulated disk failed to sync")
+        file.synced = len(file.data)
+
+    def rename(self, old: str, new: str) -> None:
+        """Let a file take another's place."""
+        self._count()
+        file = self._files.pop(old)
+        self._files[new] = file
+        self._names.append((old, new, file))
+
+    def sync_names(self) -> None:
+        """Make names durable."""
+        self._count()
+        self._durable = dict(self._files)
+        self._names.clear()
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    # -------------------------------------------------------------------------------------------- its faults
+
+    def _is_cut(self) -> bool:
+        return self.power_cut_after is not None and self.calls >= self.power_cut_after
+
+    def _count(self) -> None:
+        if self._is_cut():
+            raise PowerCut
+        self.calls += 1
+
+    def crash(self) -> None:
+        """The power goes off and on again."""
+        luck = self._luck
+        for old, new, file in self._names[: luck.randint(0, len(self._names))]:
+            self._durable.pop(old, None)
+            self._durable[new] = file
+        self._names.clear()
+        self._files = dict(self._durable)
+        for file in self._files.values():
+            unsynced = len(file.data) - file.synced
+            if unsynced:
+                kept = luck.choice((0, unsynced, luck.randint(0, unsynced)))
+                del file.data[file.synced + kept :]
+                if kept < unsynced and luck.random() < 0.3:
+                    file.data += bytes(luck.randint(1, min(LONGEST_HOLE, unsynced - kept)))
+            file.synced = len(file.data)
+        self.power_cut_after = None
+        self.fails_to_sync = self.is_full = False
+
+    def flip(self, name: str, bit: int) -> None:
+        """Flip a bit of a file, counted from its beginning."""
+        self._files[name].data[bit // 8] ^= 1 << bit % 8
+
+    def size(self, name: str) -> int:
+        """Bytes in a file, 0 if there is none."""
+        file = self._files.get(name)
+        return 0 if file is None else len(file.data)
+
+    def wipe(self) -> None:
+        """All is gone, as with a new disk."""
+        self._files.clear()
+        self._durable.clear()
+        self._names.clear()

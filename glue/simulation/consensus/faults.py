@@ -1,0 +1,209 @@
+"""What befalls a simulated group: faults of network, machines, clocks and disks, and changes of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from glue.model.consensus import Configuration
+from glue.simulation.consensus.cluster import Cluster
+from glue.simulation.consensus.node import Node
+
+
+class Faults:
+    """Faults at random, of the kinds and at the rates that this seed draws; `counts` says how many there were."""
+
+    def __init__(self, cluster: Cluster, luck: Random) -> None:
+        self.counts: dict[str, int] = {}
+        self._cluster = cluster
+        self._luck = luck
+        self._kinds = [kind for kind in FAULTS if luck.random() < 0.5]
+        self._pause = luck.choice((0.15, 0.4, 1.0, 3.0))
+        self._ends = 0.0
+        net = cluster.net
+        net.loss = luck.choice((0.0, 0.0, 0.05, 0.15, 0.3))
+        net.duplicate = luck.choice((0.0, 0.1, 0.5))
+        net.slowest = luck.choice((0.002, 0.02, 0.1))
+        net.stray = luck.choice((0.0, 0.0, 0.02, 0.1))
+
+    def begin(self, seconds: float) -> None:
+        """Let there be faults for so long."""
+        self._ends = self._cluster.time + seconds
+        self._cluster.after(self._luck.random(), self._strike)
+
+    def end(self) -> None:
+        """Mend everything; what was lost stays lost."""
+        cluster = self._cluster
+        cluster.heal()
+        net = cluster.net
+        net.loss, net.stray, net.duplicate, net.slowest = net.loss / 3, 0.0, 0.0, 0.02
+        for node in cluster.nodes.values():
+            if node.disk is not None:
+                node.disk.is_full = node.disk.fails_to_sync = False
+            node.sync_delay = 0.001
+            node.clock.adjust(cluster.time, drift=0.0)
+            node.resume()
+            node.restart()
+
+    def _strike(self) -> None:
+        cluster, luck = self._cluster, self._luck
+        if cluster.time >= self._ends:
+            return
+        if self._kinds and cluster.nodes:
+            kind = luck.choice(self._kinds)
+            leader = cluster.leader()
+            node = leader if leader is not None and luck.random() < 0.4 else luck.choice(list(cluster.nodes.values()))
+            cluster.note(f"{kind} {node.peer}")
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+            FAULTS[kind](self, node)
+        cluster.after(luck.expovariate(1 / self._pause), self._strike)
+
+    def _later(self, action: Callable[[], object], most: float = 3.0) -> None:
+        self._cluster.after(self._luck.random() * most, action)
+
+    # ----------------------------------------------------------------------------------------------- network
+
+    def _split(self, node: Node) -> None:
+        peers = list(self._cluster.nodes)
+        self._luck.shuffle(peers)
+        cut = self._luck.randint(0, len(peers))
+        self._cluster.partition(peers[:cut], peers[cut:])
+        self._later(self._cluster.heal)
+
+    def _isolate(self, node: Node) -> None:
+        self._cluster.partition([node.peer], [peer for peer in self._cluster.nodes if peer != node.peer])
+        self._later(self._cluster.heal)
+
+    def _block(self, node: Node) -> None:
+        """One way only, for some of the others."""
+        for peer in self._cluster.nodes:
+            if peer != node.peer and self._luck.random() < 0.6:
+                self._cluster.net.blocked.add((node.peer, peer) if self._luck.random() < 0.5 else (peer, node.peer))
+        self._later(self._cluster.heal)
+
+    # ---------------------------------------------------------------------------------------------- machines
+
+    def _crash(self, node: Node) -> None:
+        if node.replica is not None and (node.disk is not None or self._may_lose(node)):
+            node.crash()
+            self._later(node.restart)
+
+    def _crash_all(self, node: Node) -> None:
+        for each in self._cluster.nodes.values():
+            if each.disk is not None:
+                self._crash(each)
+
+    def _stop(self, node: Node) -> None:
+        node.pause()
+        self._later(node.resume, 5.0)
+
+    def _jump(self, node: Node) -> None:
+        node.clock.adjust(self._cluster.time, jump=self._luck.choice((0.5, 2.0, 3600.0)))
+        node.arm()
+
+    def _drift(self, node: Node) -> None:
+        node.clock.adjust(self._cluster.time, drift=self._luck.uniform(-0.3, 0.5))
+        node.arm()
+
+    # -------------------------------------------------------------------------------------------------- disks
+
+    def _slow_disk(self, node: Node) -> None:
+        node.sync_delay = self._luck.choice((0.001, 0.05, 0.5))
+
+    def _sync_error(self, node: Node) -> None:
+        if node.disk is not None:
+            node.disk.fails_to_sync = True
+            self._later(node.restart)
+            self._cluster.after(3.0, node.restart)
+
+    def _full_disk(self, node: Node) -> None:
+        if node.disk is not None:
+            node.disk.is_full = True
+            self._cluster.after(3.0, self._room, node)
+
+    def _room(self, node: Node) -> None:
+        if node.disk is not None:
+            node.disk.is_full = False
+            node.restart()
+
+    def _wipe(self, node: Node) -> None:
+        if self._may_lose(node):
+            if node.replica is not None:
+                node.crash()
+            if node.disk is not None:
+                node.disk.wipe()
+            node.forget()
+            self._later(node.restart)
+
+    def _damage(self, node: Node) -> None:
+        if node.disk is None or not self._may_lose(node):
+            return
+        if node.replica is not None:
+            node.crash()
+        name = self._luck.choice(("log", "snapshot"))
+        size = node.disk.size(name)
+        if size:
+            node.disk.flip(name, self._luck.randrange(8 * size))
+            node.forget()
+        self._later(node.restart)
+
+    def _may_lose(self, node: Node) -> bool:
+        """Whether every configuration in any log would still have a quorum of lives without this node's."""
+        nodes = self._cluster.nodes
+        for configuration in self._configurations():
+            intact = [
+                peer for peer, life in configuration.voters.items()
+                if peer != node.peer and peer in nodes and nodes[peer].life == life
+            ]  # fmt: skip
+            if not configuration.has_quorum(intact):
+                return False
+        return True
+
+    def _configurations(self) -> list[Configuration]:
+        found = [node.replica.configuration for node in self._cluster.nodes.values() if node.replica is not None]
+        committed = [entry.data for entry in self._cluster.watch.committed.values() if entry.kind == 2]
+        founded = [node.vital.value for node in self._cluster.nodes.values() if node.vital.value and not committed]
+        found += map(Configuration.decode, [*founded, *committed[-1:]])
+        return [configuration for configuration in found if configuration.voters]
+
+    # ----------------------------------------------------------------------------------------------- members
+
+    def _remove(self, node: Node) -> None:
+        leader = self._cluster.leader()
+        if leader is not None and leader.replica is not None and len(leader.replica.configuration.voters) > 2:
+            leader.replica.remove(leader.now, node.peer)
+            leader.arm()
+
+    def _admit(self, node: Node) -> None:
+        leader = self._cluster.leader()
+        if leader is not None and leader.replica is not None:
+            leader.replica.admit(leader.now, node.peer)
+            leader.arm()
+
+    def _transfer(self, node: Node) -> None:
+        leader = self._cluster.leader()
+        if leader is not None and leader.replica is not None:
+            peer = self._luck.choice(list(self._cluster.nodes))
+            leader.replica.transfer(leader.now, peer)
+            leader.arm()
+
+
+FAULTS: dict[str, Callable[[Faults, Node], None]] = {
+    "split": Faults._split,
+    "isolate": Faults._isolate,
+    "block": Faults._block,
+    "crash": Faults._crash,
+    "crash all": Faults._crash_all,
+    "stop": Faults._stop,
+    "jump": Faults._jump,
+    "drift": Faults._drift,
+    "slow disk": Faults._slow_disk,
+    "sync error": Faults._sync_error,
+    "full disk": Faults._full_disk,
+    "wipe": Faults._wipe,
+    "damage": Faults._damage,
+    "remove": Faults._remove,
+    "admit": Faults._admit,
+    "transfer": Faults._transfer,
+}
+"""Every kind of fault, by name."""

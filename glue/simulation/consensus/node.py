@@ -1,0 +1,242 @@
+"""One simulated machine: a replica, its disk, its clock and its state machine; and what may befall it."""
+
+from __future__ import annotations
+
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING
+
+from glue.errors import CorruptStorageError, StorageError
+from glue.model.consensus import ConsensusSettings, Entry, Output, Replica, Stored, Vital, Write
+from glue.model.consensus.messages import Message
+from glue.model.storage import FileStorage, MemoryStorage, Storage
+from glue.simulation.clock import Clock
+from glue.simulation.consensus.disk import SimulatedDisk
+from glue.simulation.consensus.invariants import DurableLog
+from glue.simulation.consensus.machine import ChainMachine
+
+if TYPE_CHECKING:
+    from glue.simulation.consensus.cluster import Cluster
+
+
+class Node:
+    """A machine of a `Cluster`. `disk` is None for one that keeps its state in memory only."""
+
+    def __init__(self, cluster: Cluster, peer: str, settings: ConsensusSettings, disk: SimulatedDisk | None) -> None:
+        self.cluster = cluster
+        self.peer = peer
+        self.settings = settings
+        self.disk = disk
+        self.clock = Clock()
+        self.replica: Replica | None = None
+        self.machine = ChainMachine()
+        self.is_paused = False
+        self.sync_delay = 0.001
+        self.commit_index = 0
+        self.lives = 0
+        self.is_stepping_once = True  # whether the call under way has taken one message at most
+        self.last_before = (0, 0)  # last term and index before that call
+        self._inbox: list[tuple[str, Message]] = []
+        self._luck = Random(f"{cluster.seed} node {peer}")
+        self._wake = inf
+        self._written = 0
+        self._storage: Storage
+        self.start()
+
+    def __repr__(self) -> str:
+        status = self.replica.status if self.replica else "down"
+        return f"<{self.peer} {status}>"
+
+    # ------------------------------------------------------------------------------------------ life and death
+
+    def start(self) -> None:
+        """Begin, or begin again, with what the storage holds."""
+        self._storage = MemoryStorage(self._luck) if self.disk is None else FileStorage(self.disk, self._luck)
+        try:
+            self._begin(self._load())
+        except StorageError:
+            self.crash()
+
+    def _load(self) -> Stored:
+        try:
+            return self._storage.load()
+        except CorruptStorageError:
+            assert isinstance(self._storage, FileStorage)
+            self.cluster.note(f"{self.peer} is damaged")
+            return self._storage.begin_anew()
+
+    def _begin(self, stored: Stored) -> None:
+        self.lives += 1
+        self.life = stored.vital.life
+        self.vital = stored.vital
+        snapshot = stored.snapshot
+        terms = {entry.index: entry.term for entry in stored.entries}
+        self.durable = DurableLog(stored.vital, snapshot, terms)
+        self.cluster.watch.began(self.life, self.durable)
+        self.commit_index = snapshot.index if snapshot else 0
+        self.machine = ChainMachine()
+        self._inbox.clear()
+        self._written = 0
+        luck = Random(f"{self.cluster.seed} {self.peer} {self.lives}")
+        self.replica = Replica(self.peer, self.cluster.scope, self.settings, stored, luck, self.now)
+        self.step([])
+
+    def crash(self) -> None:
+        """The power fails: what was not synced may be lost."""
+        self.replica = None
+        self.is_paused = False
+        self._wake = inf
+        self.cluster.lost(self)
+        if self.disk is not None:
+            self.disk.crash()
+        else:
+            self.forget()
+
+    def forget(self) -> None:
+        """What it had stored is gone."""
+        self.life = ""
+        self.durable = DurableLog(Vital(""), None, {})
+
+    def restart(self) -> None:
+        """Start again, if it is down."""
+        if self.replica is None:
+            self.start()
+
+    def pause(self) -> None:
+        """The process stands still (SIGSTOP); messages wait."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """It goes on, with all that has come meanwhile at once."""
+        if self.is_paused:
+            self.is_paused = False
+            messages, self._inbox = self._inbox, []
+            if self.replica is not None:
+                self.step(messages)
+
+    # --------------------------------------------------------------------------------------------------- steps
+
+    @property
+    def now(self) -> float:
+        """What its clock shows."""
+        return self.clock.read(self.cluster.time)
+
+    def deliver(self, sender: str, message: Message) -> None:
+        """A message arrives."""
+        if self.is_paused:
+            self._inbox.append((sender, message))
+        elif self.replica is not None:
+            self.step([(sender, message)])
+
+    def step(self, messages: list[tuple[str, Message]]) -> None:
+        """A call of the replica, whose output is obeyed."""
+        assert self.replica is not None
+        self.is_stepping_once = len(messages) < 2
+        self.last_before = self.last()
+        self.obey(self.replica.receive(self.now, messages))
+
+    def wake(self, at: float) -> None:
+        """A timer of this machine may have come."""
+        if at != self._wake:
+            return
+        self._wake = inf
+        if self.replica is None or self.is_paused:
+            return
+        if self.replica.deadline <= self.now:
+            self.step([])
+        else:
+            self.arm()
+
+    def arm(self) -> None:
+        """See to it that the replica is called when it wants."""
+        if self.replica is None:
+            return
+        deadline = self.replica.deadline
+        at = max(self.cluster.time, self.clock.moment(deadline) if -inf < deadline < inf else deadline)
+        if at < self._wake or self._wake < self.cluster.time:
+            self._wake = at
+            if at < inf:
+                self.cluster.after(at - self.cluster.time, self.wake, at)
+
+    def _sync(self, replica: Replica) -> None:
+        """The disk has done its work."""
+        if self.replica is not replica or not self.durable.written:
+            return
+        if self.is_paused:
+            self.cluster.after(self.sync_delay, self._sync, replica)
+            return
+        try:
+            self._storage.sync()
+        except StorageError:
+            self.crash()
+            return
+        self.durable.synced(self._written)
+        self.is_stepping_once = True
+        self.last_before = self.last()
+        self.obey(replica.synced(self.now, self._written))
+
+    def obey(self, output: Output) -> None:
+        """Do what a replica asks for, in the order that `Output` gives; see there."""
+        cluster, replica = self.cluster, self.replica
+        assert replica is not None
+        watch = cluster.watch
+        if output.write is not None:
+            watch.wrote(self, output.write)
+        for to, message in output.messages:
+            watch.sent(self, to, message)
+        if output.status is not None:
+            watch.became(self, output.status.role, output.status.term)
+        watch.advanced(self)
+        for to, message in output.messages:
+            watch.appends(self, message)
+            cluster.send(self, to, message)
+        if output.restore is not None:
+            self.machine.restore(output.restore.data)
+            watch.restored(self, output.restore)
+        for entry in output.committed:
+            self.machine.apply(entry)
+            watch.applied(self, entry)
+        for outcome in output.resolved:
+            cluster.resolved(self, outcome)
+        if output.write is not None and not self._write(output.write, replica):
+            return
+        if output.wants_snapshot and self._luck.random() < 0.5:
+            self.obey(replica.take_snapshot(self.now, replica.status.commit_index, self.machine.snapshot()))
+        else:
+            self.arm()
+
+    def _write(self, write: Write, replica: Replica) -> bool:
+        """Hand a write to the disk; whether that went well."""
+        try:
+            self._storage.write(write)
+        except StorageError:
+            self.crash()
+            return False
+        self._written = write.number
+        self.cluster.after(self.sync_delay * (0.5 + self._luck.random()), self._sync, replica)
+        return True
+
+    # ------------------------------------------------------------------------------------- for the watch's eyes
+
+    def entries(self, first: int, last: int) -> list[Entry]:
+        """Entries of the log in memory."""
+        assert self.replica is not None
+        return self.replica._core.log.entries(first, last)
+
+    def has(self, index: int, term: int) -> bool:
+        """Whether its log in memory has an entry, or has had it."""
+        assert self.replica is not None
+        log = self.replica._core.log
+        return index < log.base_index or log.term(index) == term
+
+    def last(self) -> tuple[int, int]:
+        """Term and index of the last entry in memory."""
+        if self.replica is None:
+            return 0, 0
+        log = self.replica._core.log
+        return log.last_term, log.last_index
+
+    def term_before(self, write: Write) -> int | None:
+        """The term of the entry before those of a write, None if it is not known."""
+        assert self.replica is not None
+        return self.replica._core.log.term(write.entries[0].index - 1) if write.entries else None

@@ -1,0 +1,162 @@
+"""One run of the swarm: a cluster and faults drawn from a seed, then peace in which all must become well.
+
+Each seed draws which kinds of faults there are at all, and how often, so that some runs are nearly calm and others
+are storms of one kind (Groce et al., "Swarm Testing", ISSTA 2012). Storage is never lost for so many voters that a
+majority of lives is gone: what such a group had promised could not be kept by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from glue.model.consensus import ConsensusSettings, Fate
+from glue.simulation.consensus.cluster import Cluster
+from glue.simulation.consensus.faults import FAULTS, Faults
+from glue.simulation.consensus.invariants import Violation, require
+from glue.simulation.consensus.node import Node
+
+STORM = 14.0
+"""Seconds of faults: a dozen election timeouts."""
+
+PEACE = 90.0
+"""Seconds in which all must become well: the slowest way is one readmission after the other."""
+
+
+class Result(NamedTuple):
+    """What one run was like."""
+
+    seed: int
+    trace_hash: str
+    elections: int
+    commit_index: int
+    fates: dict[Fate, int]
+    faults: dict[str, int]
+    violation: str
+
+
+def settings_of(luck: Random, voters: int, peers: list[str], observer: bool) -> ConsensusSettings:
+    """Small limits, so that a short run meets them."""
+    by_name = luck.random() < 0.5
+    return ConsensusSettings(
+        voters=None if by_name else voters,
+        members=tuple(peers[:voters]) if by_name else None,
+        observer=observer,
+        election_timeout=1.0,
+        heartbeat=luck.choice((0.2, 0.3, 0.4)),
+        ticket_timeout=3.0,
+        compact_after=luck.choice((300, 800, 3000, 1 << 20)),
+        trailing=luck.choice((0, 2, 10)),
+        append_limit=luck.choice((1, 150, 1000)),
+        in_flight_limit=luck.choice((1, 400, 4000)),
+        uncommitted_limit=luck.choice((400, 100_000)),
+        snapshot_piece=luck.choice((30, 100, 1000)),
+    )
+
+
+class Swarm:
+    """One run."""
+
+    def __init__(self, seed: int, trace: Callable[[str], object] | None = None) -> None:
+        self.luck = luck = Random(f"{seed} swarm")
+        self.cluster = Cluster(seed, encodes=seed % 10 == 0, trace=trace)
+        voters = luck.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
+        observers = luck.choice((0, 0, 1))
+        peers = [chr(ord("a") + number) for number in range(voters + observers)]
+        state = luck.getstate()
+        durable = luck.random() < 0.8
+        for number, peer in enumerate(peers):
+            settings_luck = Random()
+            settings_luck.setstate(state)  # the same settings for all
+            settings = settings_of(settings_luck, voters, peers, number >= voters)
+            self.cluster.after(luck.random() * 2, self.cluster.add, peer, settings, durable)
+        self.faults = Faults(self.cluster, luck)
+        self._commands = 0
+        self._pace = luck.choice((0.02, 0.06, 0.2))
+
+    # ----------------------------------------------------------------------------------------------- clients
+
+    def _client(self) -> None:
+        """Ask somebody something, and again after a while."""
+        cluster, luck = self.cluster, self.luck
+        node = luck.choice(list(cluster.nodes.values())) if cluster.nodes else None
+        leader = cluster.leader()
+        if leader is not None and luck.random() < 0.5:
+            node = leader
+        if node is not None:
+            if luck.random() < 0.4:
+                cluster.read(node)
+            else:
+                self._commands += 1
+                cluster.propose(node, b"%d" % self._commands + b"." * luck.choice((0, 0, 0, 90)))
+        if cluster.time < STORM:
+            cluster.after(luck.expovariate(1 / self._pace), self._client)
+
+    # ------------------------------------------------------------------------------------------------ the run
+
+    def run(self) -> None:
+        """First the storm, then peace."""
+        cluster = self.cluster
+        cluster.after(0.5, self._client)
+        self.faults.begin(STORM)
+        cluster.run(STORM)
+        self.faults.end()
+        require(cluster.run_until(self._is_well, PEACE), "liveness", list(cluster.nodes.values()))
+        for _ in range(3):
+            committed = len(cluster.watch.commands)
+            self._ask_again(committed)
+            self._see(lambda committed=committed: len(cluster.watch.commands) > committed)  # type: ignore[misc]
+        self._see(lambda: len({node.machine.digest for node in cluster.nodes.values()}) == 1)
+        cluster.history.check()
+
+    def _ask_again(self, committed: int) -> None:
+        """Have the leader commit something, until something was; it may be handing over, or losing messages."""
+        leader, cluster = self.cluster.leader(), self.cluster
+        if len(cluster.watch.commands) == committed:
+            if leader is not None:
+                self._commands += 1
+                cluster.propose(leader, b"last %d" % self._commands)
+            cluster.after(1.0, self._ask_again, committed)
+
+    def _see(self, condition: Callable[[], bool]) -> None:
+        require(self.cluster.run_until(condition, 10.0), "liveness", list(self.cluster.nodes.values()))
+
+    def _is_well(self) -> bool:
+        """One leader whom all follow, all members of right under their present lives, and everybody has all."""
+        leader = self.cluster.leader()
+        if leader is None or leader.replica is None:
+            return False
+        configuration = leader.replica.configuration
+        nodes = self.cluster.nodes
+        if configuration.learners or any(nodes[peer].life != life for peer, life in configuration.voters.items()):
+            return False
+        return all(self._follows(node, leader) for node in nodes.values())
+
+    def _follows(self, node: Node, leader: Node) -> bool:
+        if node.replica is None or leader.replica is None:
+            return False
+        status, wanted = node.replica.status, leader.replica.status
+        return status[1:] == wanted[1:] and node.last() == leader.last() and node.last()[1] == wanted.commit_index
+
+
+def run_seed(seed: int, trace: Callable[[str], object] | None = None) -> Result:
+    """Run one seed; a violation is part of the result. Any other error of a replica is one as well."""
+    swarm = Swarm(seed, trace)
+    violation = ""
+    try:
+        swarm.run()
+    except Violation as error:
+        violation = str(error)
+    except Exception as error:
+        violation = f"{type(error).__name__}: {error}"
+        if trace is not None:
+            raise
+    cluster = swarm.cluster
+    return Result(
+        seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counts,
+        swarm.faults.counts, violation,
+    )  # fmt: skip
+
+
+__all__ = ["FAULTS", "Result", "Swarm", "run_seed"]
