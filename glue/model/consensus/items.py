@@ -74,7 +74,7 @@ Ballot = tuple[int, str]
 
 
 class Write(NamedTuple):
-    """What is to be made durable, whole or not at all being required only of `snapshot`.
+    """What is to be made durable, all of it or nothing.
 
     `entries` replace whatever the log holds from the first one's index on. With a `snapshot`, they are all that
     remains of the log, and the entry before the first of them is `base` (index and term).

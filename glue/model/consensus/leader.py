@@ -214,7 +214,8 @@ class Leader(Part):
             if progress.heard < limit and core.configuration.life(peer) is None:
                 del self._progress[peer]
         if not self._membership.obstacle():
-            matches = {peer: progress.match for peer, progress in self._progress.items()}
+            since = now - self.core.settings.election_timeout / 2
+            matches = {peer: known.match for peer, known in self._progress.items() if known.heard > since}
             changed = self._membership.readmission(now, self._heard(now)) or self._membership.promotion(matches)
             if changed is not None:
                 self._change(now, changed)

@@ -29,11 +29,13 @@ class Progress:
 
     `match`: its log is durable and the leader's up to there. `next`: the next index to send by unicast. `heard`:
     when it last answered, and `round` the latest round that it answered. `sent_round`: the round in which the last
-    unicast was sent. `flights`: last indices of the appends in flight. `probing`: where its log agrees is not known.
+    unicast was sent. `flights`: last indices of the appends in flight. `probing`: where its log agrees is not known,
+    and it was asked about `probed`.
     """
 
     __slots__ = (
-        "flights", "heard", "life", "match", "next", "offset", "probing", "round", "sent_round", "service", "snapshot",
+        "flights", "heard", "life", "match", "next", "offset", "probed", "probing", "round", "sent_round", "service",
+        "snapshot",
     )  # fmt: skip
 
     def __init__(self, life: str, heard: float) -> None:
@@ -45,6 +47,7 @@ class Progress:
         self.sent_round = 0
         self.service = Service.STREAM
         self.probing = False
+        self.probed = 0
         self.flights: deque[int] = deque()
         self.snapshot: Snapshot | None = None
         self.offset = 0
@@ -67,6 +70,7 @@ class Progress:
         self.service = Service.REPAIR
         self.snapshot = None
         self.next = max(self.match + 1, index)
+        self.probed = self.next - 1
         self.probing = True
         self.flights.clear()
 
@@ -74,7 +78,7 @@ class Progress:
         """It has refused an append that followed `previous_index`; its log may agree up to `hint`."""
         if previous_index <= self.match or self.service is Service.SNAPSHOT:
             return  # late, for it has acknowledged more since; or known
-        is_answer = self.probing and previous_index == self.next - 1
+        is_answer = self.probing and previous_index == self.probed
         if self.service is Service.STREAM or is_answer or round > self.sent_round:
             self.repair_from(min(hint + 1, previous_index))
 

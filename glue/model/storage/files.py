@@ -1,6 +1,6 @@
 """A storage in two files of a directory: `log`, to which writes are appended, and `snapshot`.
 
-Each write is one append; one sync makes all writes before it durable. A snapshot, and with it a shorter log, take
+Each write is one record; one sync makes all writes before it durable. A snapshot, and with it a shorter log, take
 the place of the former ones atomically: written beside, synced, renamed, and the directory synced; first the
 snapshot, then the log, so that between the two the old log lies beside a snapshot of what it begins with. A record
 that a crash cut short at the end of the log was never acknowledged and is cut off. Any other damage halts the replica:
@@ -19,26 +19,19 @@ from glue.model.storage.interface import Directory
 from glue.model.storage.memory import new_life
 from glue.model.storage.records import (
     BASE,
-    ENTRIES,
-    VITAL,
     base_payload,
-    entries_payload,
     read_base,
-    read_entries,
     read_snapshot,
-    read_vital,
+    read_write,
     record,
     scan,
     snapshot_payload,
-    vital_payload,
+    write_payload,
 )
 
 LOG, SNAPSHOT = "log", "snapshot"
 NEW, DAMAGED = ".new", ".damaged"
 """Endings of a file's name: while it is written, and when it was put aside."""
-
-RECORD_ENTRIES = 65_536
-"""Entries in one record: a column of terms is then half a megabyte."""
 
 
 class FileStorage:
@@ -75,9 +68,7 @@ class FileStorage:
                 self._replace(SNAPSHOT, [snapshot_payload(write.snapshot)])
                 self._replace_log(write.base, write.entries)
                 return
-            payloads = [] if write.vital is None else [vital_payload(write.vital)]
-            payloads += _entries_payloads(write.entries)
-            self._directory.append(LOG, b"".join(map(record, payloads)))
+            self._directory.append(LOG, record(write_payload(write.vital, write.entries)))
             self._is_dirty = True
 
     def sync(self) -> None:
@@ -116,7 +107,7 @@ class FileStorage:
         directory.sync_names()
 
     def _replace_log(self, base: tuple[int, int], entries: Sequence[Entry]) -> None:
-        self._replace(LOG, [vital_payload(self._vital), base_payload(base), *_entries_payloads(entries)])
+        self._replace(LOG, [base_payload(base), write_payload(self._vital, entries)])
         self._is_dirty = False
 
     # ---------------------------------------------------------------------------------------------- loading
@@ -170,24 +161,18 @@ class FileStorage:
         return Stored(self._vital, snapshot, [], (snapshot.index, snapshot.term))
 
 
-def _entries_payloads(entries: Sequence[Entry]) -> list[bytes]:
-    portions = range(0, len(entries), RECORD_ENTRIES)
-    return [entries_payload(entries[start : start + RECORD_ENTRIES]) for start in portions]
-
-
 def _replay(payloads: list[memoryview]) -> tuple[Vital, tuple[int, int], list[Entry]]:
     """What the records of a log add up to: later entries take the place of earlier ones from their index on."""
     vital: Vital | None = None
     base: tuple[int, int] = (0, 0)
     entries: list[Entry] = []
     for payload in payloads:
-        kind = payload[:1]
-        if kind == VITAL:
-            vital = read_vital(payload)
-        elif kind == BASE:
+        if payload[:1] == BASE:
             base = read_base(payload)
-        elif kind == ENTRIES:
-            added = read_entries(payload)
+            continue
+        facts, added = read_write(payload)
+        vital = facts or vital
+        if added:
             offset = added[0].index - base[0] - 1
             if not 0 <= offset <= len(entries):
                 raise CorruptStorageError("the log has a hole")

@@ -26,10 +26,10 @@ SUMMED = 8
 """Bytes of the header that its own checksum covers."""
 END = b"\xa5"
 
-VITAL, BASE, ENTRIES, SNAPSHOT = b"V", b"B", b"E", b"S"
+WRITE, BASE, SNAPSHOT = b"W", b"B", b"S"
 """The first byte of a payload."""
 
-ENTRIES_HEAD = Struct("<QI")
+WRITE_HEAD = Struct("<IQI")
 BASE_FORM = Struct("<QQ")
 SNAPSHOT_HEAD = Struct("<QQI")
 
@@ -62,7 +62,7 @@ def _payload(view: memoryview, start: int) -> memoryview | None:
         return None
     length, checksum, of_header = HEADER.unpack_from(view, start)
     if crc32(view[start : start + SUMMED]) != of_header:
-        if not any(view[start:]):
+        if not any(view[start + HEADER.size :]):
             return None
         raise CorruptStorageError(f"the record at byte {start} of {size} has a damaged header")
     end = start + HEADER.size + length + len(END)
@@ -71,7 +71,7 @@ def _payload(view: memoryview, start: int) -> memoryview | None:
     payload = view[start + HEADER.size : end - len(END)]
     if view[end - 1] == END[0] and crc32(payload) == checksum:
         return payload
-    if end == size and view[end - 1] == 0:
+    if not any(view[end - 1 :]):
         return None
     raise CorruptStorageError(f"the record at byte {start} of {size} is damaged")
 
@@ -79,15 +79,38 @@ def _payload(view: memoryview, start: int) -> memoryview | None:
 # --------------------------------------------------------------------------------------------------- payloads
 
 
-def vital_payload(vital: Vital) -> bytes:
-    """The small facts, as JSON."""
-    fields = [*vital[:-1], vital.value.decode()]
-    return VITAL + orjson.dumps(fields)
+def write_payload(vital: Vital | None, entries: Sequence[Entry]) -> bytes:
+    """The small facts, if they have changed, as JSON; then entries in columns: terms, lengths, kinds, their data."""
+    facts = b"" if vital is None else orjson.dumps([*vital[:-1], vital.value.decode()])
+    count = len(entries)
+    columns = pack(
+        f"<{count}Q{count}I{count}B",
+        *[entry.term for entry in entries],
+        *[len(entry.data) for entry in entries],
+        *[entry.kind for entry in entries],
+    )
+    head = WRITE_HEAD.pack(len(facts), entries[0].index if entries else 0, count)
+    return b"".join([WRITE, head, facts, columns, *[entry.data for entry in entries]])
 
 
-def read_vital(payload: memoryview) -> Vital:
-    """The inverse of `vital_payload`."""
-    life, group, term, vote, promised, accepted, value = orjson.loads(payload[1:])
+def read_write(payload: memoryview) -> tuple[Vital | None, list[Entry]]:
+    """The inverse of `write_payload`."""
+    size, first, count = WRITE_HEAD.unpack_from(payload, 1)
+    start = 1 + WRITE_HEAD.size
+    vital = _vital(payload[start : start + size]) if size else None
+    form, start = f"<{count}Q{count}I{count}B", start + size
+    columns = unpack_from(form, payload, start)
+    terms, lengths, kinds = columns[:count], columns[count : 2 * count], columns[2 * count :]
+    data = bytes(payload[start + calcsize(form) :])
+    bounds = pairwise(accumulate(lengths, initial=0))
+    return vital, [
+        Entry(index, term, kind, data[begin:end])
+        for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
+    ]
+
+
+def _vital(facts: memoryview) -> Vital:
+    life, group, term, vote, promised, accepted, value = orjson.loads(facts)
     return Vital(life, group, term, vote, tuple(promised), tuple(accepted), value.encode())
 
 
@@ -100,33 +123,6 @@ def read_base(payload: memoryview) -> tuple[int, int]:
     """The inverse of `base_payload`."""
     index, term = BASE_FORM.unpack_from(payload, 1)
     return index, term
-
-
-def entries_payload(entries: Sequence[Entry]) -> bytes:
-    """Consecutive entries, in columns: terms, lengths, kinds, then their data."""
-    count = len(entries)
-    columns = pack(
-        f"<{count}Q{count}I{count}B",
-        *[entry.term for entry in entries],
-        *[len(entry.data) for entry in entries],
-        *[entry.kind for entry in entries],
-    )
-    head = ENTRIES_HEAD.pack(entries[0].index, count)
-    return b"".join([ENTRIES, head, columns, *[entry.data for entry in entries]])
-
-
-def read_entries(payload: memoryview) -> list[Entry]:
-    """The inverse of `entries_payload`."""
-    first, count = ENTRIES_HEAD.unpack_from(payload, 1)
-    form, start = f"<{count}Q{count}I{count}B", 1 + ENTRIES_HEAD.size
-    columns = unpack_from(form, payload, start)
-    terms, lengths, kinds = columns[:count], columns[count : 2 * count], columns[2 * count :]
-    data = bytes(payload[start + calcsize(form) :])
-    bounds = pairwise(accumulate(lengths, initial=0))
-    return [
-        Entry(index, term, kind, data[begin:end])
-        for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
-    ]
 
 
 def snapshot_payload(snapshot: Snapshot) -> bytes:

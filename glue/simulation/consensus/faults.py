@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from random import Random
 
 from glue.model.consensus import Configuration
 from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.node import Node
+
+SETTLED = 5.0
+"""Seconds after which a member that was admitted is known as one to everybody, or is not going to be."""
 
 
 class Faults:
@@ -20,6 +24,7 @@ class Faults:
         self._kinds = [kind for kind in FAULTS if luck.random() < 0.5]
         self._pause = luck.choice((0.15, 0.4, 1.0, 3.0))
         self._ends = 0.0
+        self._admitted: dict[str, float] = {}
         net = cluster.net
         net.loss = luck.choice((0.0, 0.0, 0.05, 0.15, 0.3))
         net.duplicate = luck.choice((0.0, 0.1, 0.5))
@@ -150,7 +155,11 @@ class Faults:
     def _may_lose(self, node: Node) -> bool:
         """Whether every configuration in any log would still have a quorum of lives without this node's."""
         nodes = self._cluster.nodes
+        if self._cluster.time - self._admitted.get(node.peer, -inf) < SETTLED:
+            return False
         for configuration in self._configurations():
+            if node.peer in configuration.learners:  # it may be promoted before anybody notices
+                configuration = configuration.promoted(node.peer)
             intact = [
                 peer for peer, life in configuration.voters.items()
                 if peer != node.peer and peer in nodes and nodes[peer].life == life
@@ -177,6 +186,7 @@ class Faults:
     def _admit(self, node: Node) -> None:
         leader = self._cluster.leader()
         if leader is not None and leader.replica is not None:
+            self._admitted[node.peer] = self._cluster.time
             leader.replica.admit(leader.now, node.peer)
             leader.arm()
 
