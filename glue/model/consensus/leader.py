@@ -54,8 +54,8 @@ class Leader(Part):
 
     role: ClassVar[Role] = Role.LEADER
     __slots__ = (
-        "_checks", "_first_index", "_heartbeat", "_membership", "_news", "_progress", "_reads", "_sending", "_transfer",
-        "_uncommitted",
+        "_checks", "_first_index", "_heartbeat", "_membership", "_news", "_progress", "_reads", "_sending", "_tending",
+        "_transfer", "_uncommitted",
     )  # fmt: skip
 
     def __init__(self, core: Core, now: float) -> None:
@@ -70,12 +70,13 @@ class Leader(Part):
         self._transfer: Transfer | None = None
         self._news = True  # whether an answer has come since the last count
         self._heartbeat = now
+        self._tending = now  # not put off by what is sent meanwhile, as heartbeats are
         self._checks = now + core.settings.election_timeout
         self._obey_configuration(now)
         self._arm()
 
     def _arm(self) -> None:
-        self.deadline = min(self._heartbeat, self._checks, self._transfer.until if self._transfer else inf)
+        self.deadline = min(self._heartbeat, self._tending, self._checks, self._transfer.until if self._transfer else inf)
 
     def hears_leader(self, now: float) -> bool:
         """It is one, as long as a majority answers it."""
@@ -194,7 +195,8 @@ class Leader(Part):
         if self._transfer is not None and now >= self._transfer.until:
             core.tickets.refuse([self._transfer.ticket], "the other one did not take over in time")
             self._transfer = core.transfer = None
-        if now >= self._heartbeat:
+        if now >= self._tending:
+            self._tending = now + core.settings.heartbeat
             self._tend(now)
         self._arm()
 
