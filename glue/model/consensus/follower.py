@@ -145,7 +145,8 @@ class Follower(Part):
     def _acknowledge(self, sender: str, append: Append, matches: bool, index: int) -> None:
         core = self.core
         refused = 0 if matches else append.previous_index
-        answer = Appended(core.group, core.life, core.term, append.round, matches, index, refused)
+        term = core.log.term(index) or 0
+        answer = Appended(core.group, core.life, core.term, append.round, matches, index, term, refused)
         core.answer(sender, answer)
 
     # ------------------------------------------------------------------------------------------- snapshots

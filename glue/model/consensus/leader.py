@@ -165,8 +165,11 @@ class Leader(Part):
         if answer.matches:
             progress.matched(answer.index)
         else:
-            progress.refused(answer.refused, answer.index, answer.round)
-            self._sending.snapshot_again(sender, progress, answer.round)
+            hint = self.core.log.agreeing(answer.index, answer.index_term)
+            patience = now - progress.sent_at < self.core.settings.heartbeat
+            progress.refused(answer.refused, hint, answer.round, patience)
+            if not patience:
+                self._sending.snapshot_again(now, sender, progress, answer.round)
         self._news = True
 
     def on_snapshot_received(self, now: float, sender: str, answer: SnapshotReceived) -> None:
@@ -178,7 +181,7 @@ class Leader(Part):
             self.core.statistics["acknowledgements that do not count"] += 1
             return
         progress.round = max(progress.round, answer.round)
-        self._sending.snapshot_received(sender, progress, answer)
+        self._sending.snapshot_received(now, sender, progress, answer)
         self._news = True
 
     # ------------------------------------------------------------------------------------------------ timers
@@ -248,7 +251,7 @@ class Leader(Part):
             voter for voter, progress in self._progress.items()
             if progress.heard > since and progress.match >= self._first_index
         ]  # fmt: skip
-        if not rest.has_quorum([core.peer, *answering]):
+        if not self._membership.obstacle() and not rest.has_quorum([core.peer, *answering]):
             return "too few of the others answer"
         return self._change(now, rest)
 
@@ -291,7 +294,7 @@ class Leader(Part):
         if self._sending.stream(beats or self._reads.wanted_round() > self._sending.round):
             self._heartbeat = now + core.settings.heartbeat
         for peer, progress in self._progress.items():
-            self._sending.repair(peer, progress)
+            self._sending.repair(now, peer, progress)
         self._hand_over_now(beats)
         if self._is_removed():
             core.follow(now, core.term)

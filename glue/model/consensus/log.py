@@ -80,7 +80,11 @@ class Log:
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def agreeing(self, index: int, term: int) -> int:
-        """The largest index up to `index` that may agree with a leader whose entry at `index` has this term."""
+        """The largest index up to `index` that may agree with another log whose entry there has this term.
+
+        Both sides skip all entries of newer terms than the other one can have, so that finding where two logs part
+        takes as many questions as there are terms, not entries.
+        """
         index = min(index, self.last_index)
         while index > self.base_index and (self.term(index) or 0) > term:
             index -= 1

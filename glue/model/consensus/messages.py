@@ -63,8 +63,8 @@ class Append:
 class Appended:
     """The answer: `matches` and the log is the leader's up to `index` and durable so far; or it is not.
 
-    If not, `index` is the largest at which it could match (at most `refused` - 1) and `refused` the
-    `previous_index` that did not.
+    If not, `index` is the largest at which it could match, `index_term` the term of the entry there, and `refused`
+    the `previous_index` that did not.
     """
 
     group: str
@@ -73,6 +73,7 @@ class Appended:
     round: int
     matches: bool
     index: int
+    index_term: int
     refused: int
 
 

@@ -126,7 +126,7 @@ class Part:
     def correct(self, sender: str, message: Append | Any) -> None:
         """Tell a leader of the past that it is one."""
         core = self.core
-        core.answer(sender, Appended(core.group, core.life, core.term, message.round, False, 0, 0))
+        core.answer(sender, Appended(core.group, core.life, core.term, message.round, False, 0, 0, 0))
 
     def on_forward(self, now: float, sender: str, message: Forward) -> None:
         """Refuse what is for a leader, if it is certain that this replica has not taken it as a leader before."""

@@ -5,7 +5,8 @@ to find where its log agrees, then as many as may be in flight, until it has all
 behind what the log still holds is sent the snapshot first.
 
 Every multicast has a round, which answers echo. An answer to a later round than the one in which something was
-sent by unicast, and still no acknowledgement of it: it was lost, and is sent again. That needs no timer.
+sent by unicast, and still no acknowledgement of it: it was lost, and is sent again; once in a heartbeat at most, for
+otherwise each of many multicasts that a lagging follower refuses would have everything sent to it again.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ class Service(Enum):
 class Progress:
     """One follower under one life.
 
-    `match`: its log is durable and the leader's up to there. `next`: the next index to send by unicast. `heard`:
-    when it last answered, and `round` the latest round that it answered. `sent_round`: the round in which the last
-    unicast was sent. `flights`: last indices of the appends in flight. `probing`: where its log agrees is not known,
-    and it was asked about `probed`.
+    `match`: its log is durable and the leader's up to there. `next`: the next index to send by unicast. `heard`: when
+    it last answered, and `round` the latest round that it answered. `sent_round` and `sent_at`: the round in which the
+    last unicast was sent, and when. `flights`: last indices of the appends in flight. `probing`: where its log agrees
+    is not known, and it was asked about `probed`.
     """
 
     __slots__ = (
-        "flights", "heard", "life", "match", "next", "offset", "probed", "probing", "round", "sent_round", "service",
-        "snapshot",
+        "flights", "heard", "life", "match", "next", "offset", "probed", "probing", "round", "sent_at", "sent_round",
+        "service", "snapshot",
     )  # fmt: skip
 
     def __init__(self, life: str, heard: float) -> None:
@@ -45,6 +46,7 @@ class Progress:
         self.next = 1
         self.round = 0
         self.sent_round = 0
+        self.sent_at = heard
         self.service = Service.STREAM
         self.probing = False
         self.probed = 0
@@ -74,13 +76,18 @@ class Progress:
         self.probing = True
         self.flights.clear()
 
-    def refused(self, previous_index: int, hint: int, round: int) -> None:
-        """It has refused an append that followed `previous_index`; its log may agree up to `hint`."""
+    def refused(self, previous_index: int, hint: int, round: int, patience: bool) -> None:
+        """It has refused an append that followed `previous_index`; its log may agree up to `hint`.
+
+        With `patience`, what was sent by unicast may still be on its way, and is not sent again.
+        """
         if previous_index <= self.match or self.service is Service.SNAPSHOT:
             return  # late, for it has acknowledged more since; or known
         is_answer = self.probing and previous_index == self.probed
-        if self.service is Service.STREAM or is_answer or round > self.sent_round:
-            self.repair_from(min(hint + 1, previous_index))
+        is_lost = round > self.sent_round and (self.service is Service.STREAM or not patience)
+        if is_answer or is_lost:
+            most = self.probed + 1 if self.probing else previous_index  # what was refused once stays refused
+            self.repair_from(min(hint + 1, previous_index, most))
 
     def streams(self) -> None:
         """It has been sent all that was multicast."""

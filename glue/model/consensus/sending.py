@@ -44,7 +44,7 @@ class Sending:
         assert term is not None
         return Append(core.group, core.life, core.term, self.round, first - 1, term, core.commit_index, entries)
 
-    def repair(self, peer: str, progress: Progress) -> None:
+    def repair(self, now: float, peer: str, progress: Progress) -> None:
         """Send a follower what it lacks, as far as may be in flight."""
         if progress.service is not Service.REPAIR:
             return
@@ -54,11 +54,11 @@ class Sending:
             if progress.next <= log.base_index:
                 if log.snapshot is not None:
                     progress.needs_snapshot(log.snapshot)
-                    self._send_piece(peer, progress)
+                    self._send_piece(now, peer, progress)
                 return
             append = self._append(progress.next)
             core.tell(peer, append)
-            progress.sent_round = self.round
+            progress.sent_round, progress.sent_at = self.round, now
             progress.next += len(append.entries)
             progress.flights.append(progress.next - 1)
         if progress.next > self.sent and not progress.probing:
@@ -66,18 +66,18 @@ class Sending:
 
     # --------------------------------------------------------------------------------------------- snapshots
 
-    def _send_piece(self, peer: str, progress: Progress) -> None:
+    def _send_piece(self, now: float, peer: str, progress: Progress) -> None:
         core, snapshot = self._core, progress.snapshot
         assert snapshot is not None
         data = snapshot.data[progress.offset : progress.offset + core.settings.snapshot_piece]
-        progress.sent_round = self.round
+        progress.sent_round, progress.sent_at = self.round, now
         piece = InstallSnapshot(
             core.group, core.life, core.term, self.round, snapshot.index, snapshot.term,
             snapshot.configuration.encode(), len(snapshot.data), progress.offset, data,
         )  # fmt: skip
         core.tell(peer, piece)
 
-    def snapshot_received(self, peer: str, progress: Progress, answer: SnapshotReceived) -> None:
+    def snapshot_received(self, now: float, peer: str, progress: Progress, answer: SnapshotReceived) -> None:
         """A follower has so much of a snapshot: send the next piece, or go on with what follows it."""
         snapshot = progress.snapshot
         if snapshot is None or answer.index != snapshot.index:
@@ -88,9 +88,9 @@ class Sending:
             answer.offset < progress.offset and answer.round >= progress.sent_round
         ):
             progress.offset = answer.offset
-            self._send_piece(peer, progress)
+            self._send_piece(now, peer, progress)
 
-    def snapshot_again(self, peer: str, progress: Progress, round: int) -> None:
+    def snapshot_again(self, now: float, peer: str, progress: Progress, round: int) -> None:
         """A follower that is sent a snapshot has answered a later round: the piece, or its answer, was lost."""
         if progress.service is Service.SNAPSHOT and round > progress.sent_round:
-            self._send_piece(peer, progress)
+            self._send_piece(now, peer, progress)

@@ -196,7 +196,10 @@ FORMS: dict[str, tuple[type, dict[str, tuple[Any, Any]]]] = {
             "entries": ENTRIES,
         },
     ),
-    "appended": (Appended, {**GROUP, "round": NUMBER, "matches": FLAG, "index": NUMBER, "refused": NUMBER}),
+    "appended": (
+        Appended,
+        {**GROUP, "round": NUMBER, "matches": FLAG, "index": NUMBER, "index_term": NUMBER, "refused": NUMBER},
+    ),
     "snapshot": (
         InstallSnapshot,
         {
@@ -245,11 +248,11 @@ def decode(data: bytes) -> Message:
         form, fields = UNPACKERS[_text(kind)]
         body = Body(data, end + 1)
         message = form(*(unpack(value, body) for unpack, value in zip(fields, values, strict=True)))
+        _check(message)
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedError(f"not a message: {error}") from error
     if not body.is_empty:
         raise MalformedError("bytes behind the message")
-    _check(message)
     return message
 
 
