@@ -15,6 +15,7 @@ COMMANDS = {
     "network": "list the interfaces and the choice; send and show bare datagrams",
     "transport": "deliver many small messages in order, and show what that took",
     "fragmentation": "deliver messages larger than a datagram, and check that they are whole",
+    "simulate": "run a layer in virtual time under faults drawn from seeds",
     "demo": "four endpoints in four processes share a topic, shown live",
 }
 

@@ -75,6 +75,9 @@ class Cluster:
         self.time = end
         return condition()
 
+    def told(self, source: str, destination: str, message: Message) -> None:
+        """A message arrives; for whoever wants to see that, by taking the place of this method."""
+
     def note(self, line: str) -> None:
         """Make something part of the trace."""
         self._hash.update(f"{self.time!r} {line}\n".encode())
@@ -101,8 +104,11 @@ class Cluster:
 
     def leader(self) -> Node | None:
         """The running leader of the highest term."""
-        leaders = [node for node in self.nodes.values() if node.replica and node.replica.status.leader == node.peer]
-        return max(leaders, key=lambda node: node.replica.status.term if node.replica else 0, default=None)
+        return max(self.leaders(), key=lambda node: node.replica.status.term if node.replica else 0, default=None)
+
+    def leaders(self) -> list[Node]:
+        """All that believe to lead."""
+        return [node for node in self.nodes.values() if node.replica and node.replica.status.leader == node.peer]
 
     def propose(self, node: Node, command: bytes) -> None:
         """A client asks this node to have a command committed."""
@@ -148,6 +154,7 @@ class Cluster:
     def _arrive(self, source: str, destination: str, message: Message) -> None:
         if (source, destination) in self.net.blocked:
             return
+        self.told(source, destination, message)
         self.note(f"{source}>{destination} {message}")
         self.nodes[destination].deliver(source, message)
 

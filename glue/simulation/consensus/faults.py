@@ -11,7 +11,12 @@ from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.node import Node
 
 SETTLED = 5.0
-"""Seconds after which a member that was admitted is known as one to everybody, or is not going to be."""
+"""Seconds after which a member that was admitted is known as one to everybody, or is not going to be; and after which
+nothing is on its way any more from one that was lost."""
+
+
+STANDSTILL = 1 - 1e-6
+"""How much slower a clock is that as good as stands still."""
 
 
 class Faults:
@@ -21,7 +26,7 @@ class Faults:
         self.counts: dict[str, int] = {}
         self._cluster = cluster
         self._luck = luck
-        self._kinds = [kind for kind in FAULTS if luck.random() < 0.5]
+        self._kinds = luck.sample(list(FAULTS), luck.choice((1, 2, 3, 5, 8, len(FAULTS))))
         self._pause = luck.choice((0.15, 0.4, 1.0, 3.0))
         self._ends = 0.0
         self._admitted: dict[str, float] = {}
@@ -54,7 +59,7 @@ class Faults:
         cluster, luck = self._cluster, self._luck
         if cluster.time >= self._ends:
             return
-        if self._kinds and cluster.nodes:
+        if cluster.nodes:
             kind = luck.choice(self._kinds)
             leader = cluster.leader()
             node = leader if leader is not None and luck.random() < 0.4 else luck.choice(list(cluster.nodes.values()))
@@ -79,6 +84,13 @@ class Faults:
         self._cluster.partition([node.peer], [peer for peer in self._cluster.nodes if peer != node.peer])
         self._later(self._cluster.heal)
 
+    def _rotate(self, node: Node) -> None:
+        """Cut off the present leader, and let back whoever was cut off before."""
+        leader = self._cluster.leader()
+        if leader is not None:
+            self._cluster.partition([leader.peer], [peer for peer in self._cluster.nodes if peer != leader.peer])
+            self._later(self._cluster.heal, 12.0)
+
     def _block(self, node: Node) -> None:
         """One way only, for some of the others."""
         for peer in self._cluster.nodes:
@@ -101,6 +113,19 @@ class Faults:
     def _stop(self, node: Node) -> None:
         node.pause()
         self._later(node.resume, 5.0)
+
+    def _freeze(self, node: Node) -> None:
+        """The machine is suspended, deaf, and its clock stands still (CLOCK_MONOTONIC does not count that)."""
+        node = self._cluster.leader() or node
+        node.pause()
+        node.clock.adjust(self._cluster.time, drift=-STANDSTILL)
+        self._cluster.after(self._luck.uniform(1.0, 6.0), self._thaw, node)
+
+    def _thaw(self, node: Node) -> None:
+        node.clock.adjust(self._cluster.time, drift=0.0)
+        node.resume(is_deaf=True)
+        node.arm()
+        self._cluster.read(node)  # somebody has waited for it
 
     def _jump(self, node: Node) -> None:
         node.clock.adjust(self._cluster.time, jump=self._luck.choice((0.5, 2.0, 3600.0)))
@@ -169,7 +194,7 @@ class Faults:
         return True
 
     def _configurations(self) -> list[Configuration]:
-        found = [node.replica.configuration for node in self._cluster.nodes.values() if node.replica is not None]
+        found = [node.configuration for node in self._cluster.nodes.values()]
         committed = [entry.data for entry in self._cluster.watch.committed.values() if entry.kind == 2]
         founded = [node.vital.value for node in self._cluster.nodes.values() if node.vital.value and not committed]
         found += map(Configuration.decode, [*founded, *committed[-1:]])
@@ -178,14 +203,20 @@ class Faults:
     # ----------------------------------------------------------------------------------------------- members
 
     def _remove(self, node: Node) -> None:
-        leader = self._cluster.leader()
-        if leader is not None and leader.replica is not None and len(leader.replica.configuration.voters) > 2:
+        """Not while one that is lost still counts: the leader may have heard it just before."""
+        leader, nodes = self._cluster.leader(), self._cluster.nodes
+        if leader is None or leader.replica is None:
+            return
+        voters = leader.replica.configuration.voters
+        if len(voters) > 2 and all(nodes[peer].life == life for peer, life in voters.items()):
             leader.replica.remove(leader.now, node.peer)
             leader.arm()
 
     def _admit(self, node: Node) -> None:
+        """Not one that was lost just now: late messages of its former life may make it look well."""
         leader = self._cluster.leader()
-        if leader is not None and leader.replica is not None:
+        is_settled = self._cluster.time - node.lost_at > SETTLED and node.replica is not None
+        if leader is not None and leader.replica is not None and is_settled:
             self._admitted[node.peer] = self._cluster.time
             leader.replica.admit(leader.now, node.peer)
             leader.arm()
@@ -201,10 +232,12 @@ class Faults:
 FAULTS: dict[str, Callable[[Faults, Node], None]] = {
     "split": Faults._split,
     "isolate": Faults._isolate,
+    "rotate": Faults._rotate,
     "block": Faults._block,
     "crash": Faults._crash,
     "crash all": Faults._crash_all,
     "stop": Faults._stop,
+    "freeze": Faults._freeze,
     "jump": Faults._jump,
     "drift": Faults._drift,
     "slow disk": Faults._slow_disk,

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from glue.errors import CorruptStorageError, StorageError
-from glue.model.consensus import ConsensusSettings, Entry, Output, Replica, Stored, Vital, Write
+from glue.model.consensus import Configuration, ConsensusSettings, Entry, Output, Replica, Stored, Vital, Write
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 from glue.simulation.clock import Clock
@@ -34,12 +34,14 @@ class Node:
         self.sync_delay = 0.001
         self.commit_index = 0
         self.lives = 0
+        self.lost_at = -inf
         self.is_stepping_once = True  # whether the call under way has taken one message at most
         self.last_before = (0, 0)  # last term and index before that call
         self._inbox: list[tuple[str, Message]] = []
         self._luck = Random(f"{cluster.seed} node {peer}")
         self._wake = inf
         self._written = 0
+        self._configuration = Configuration({}, {})
         self._storage: Storage
         self.start()
 
@@ -83,6 +85,7 @@ class Node:
 
     def crash(self) -> None:
         """The power fails: what was not synced may be lost."""
+        self._configuration = self.configuration
         self.replica = None
         self.is_paused = False
         self._wake = inf
@@ -95,6 +98,7 @@ class Node:
     def forget(self) -> None:
         """What it had stored is gone."""
         self.life = ""
+        self.lost_at = self.cluster.time
         self.durable = DurableLog(Vital(""), None, {})
 
     def restart(self) -> None:
@@ -106,13 +110,18 @@ class Node:
         """The process stands still (SIGSTOP); messages wait."""
         self.is_paused = True
 
-    def resume(self) -> None:
-        """It goes on, with all that has come meanwhile at once."""
+    def resume(self, is_deaf: bool = False) -> None:
+        """It goes on, with all that has come meanwhile at once, if it is not deaf."""
         if self.is_paused:
             self.is_paused = False
             messages, self._inbox = self._inbox, []
             if self.replica is not None:
-                self.step(messages)
+                self.step([] if is_deaf else messages)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The newest in its log; or in the one that it had when it crashed."""
+        return self._configuration if self.replica is None else self.replica.configuration
 
     # --------------------------------------------------------------------------------------------------- steps
 

@@ -80,16 +80,16 @@ class Swarm:
     def _client(self) -> None:
         """Ask somebody something, and again after a while."""
         cluster, luck = self.cluster, self.luck
-        node = luck.choice(list(cluster.nodes.values())) if cluster.nodes else None
-        leader = cluster.leader()
-        if leader is not None and luck.random() < 0.5:
-            node = leader
-        if node is not None:
-            if luck.random() < 0.4:
-                cluster.read(node)
-            else:
-                self._commands += 1
-                cluster.propose(node, b"%d" % self._commands + b"." * luck.choice((0, 0, 0, 90)))
+        leaders = cluster.leaders() if luck.random() < 0.6 else []
+        nodes = leaders or list(cluster.nodes.values())
+        if nodes:
+            node = luck.choice(nodes)
+            for _ in range(luck.choice((1, 1, 1, 5))):
+                if luck.random() < 0.4:
+                    cluster.read(node)
+                else:
+                    self._commands += 1
+                    cluster.propose(node, b"%d" % self._commands + b"." * luck.choice((0, 0, 0, 90)))
         if cluster.time < STORM:
             cluster.after(luck.expovariate(1 / self._pace), self._client)
 
