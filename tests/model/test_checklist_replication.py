@@ -1,0 +1,200 @@
+"""The rows of the Raft checklist about appending, acknowledging and committing; each test has its row's number."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from glue.model.consensus import Fate, Kind, Role
+from glue.model.consensus.messages import Append, Appended, Vote
+from tests.model.member import SETTINGS, Member
+
+
+def acknowledged(said: list[object]) -> list[tuple[bool, int]]:
+    return [(answer.matches, answer.index) for answer in said if isinstance(answer, Appended)]
+
+
+def appends(said: list[tuple[str | None, object]]) -> list[tuple[str | None, Append]]:
+    return [(to, message) for to, message in said if isinstance(message, Append)]
+
+
+def test_row_02_entries_of_older_terms_are_committed_only_by_one_of_the_own() -> None:
+    member = Member("a", [2])  # figure 8: an entry of term 2, not committed
+    member.syncs = False
+    member.stand()
+    member.get(member.vote("b", 3, pre=True))
+    member.sync()
+    member.get(member.vote("b", 3))
+    assert (member.role, member.last) == (Role.LEADER, (3, 3))
+    member.get(member.acknowledge("b", 2))
+    assert member.commit_index == 0  # although a majority has entry 2
+    member.get(member.acknowledge("b", 3), member.acknowledge("c", 3))
+    assert member.commit_index == 3
+
+
+def test_row_03_a_new_leader_appends_an_entry_of_its_own_term() -> None:
+    member = Member("a", [2, 2])
+    member.lead()
+    index, term = member.last
+    assert (index, term) == (4, 3)
+    assert member.replica._core.log.entries(4, 4)[0].kind == Kind.NOTHING
+    member.get(member.acknowledge("b", 4))
+    assert [entry.data for entry in member.committed] == [b"2.2", b"3.2"]
+
+
+def test_row_05_entries_are_acknowledged_when_they_are_durable() -> None:
+    member = Member("b")
+    member.syncs = False
+    assert acknowledged(member.get(member.append("a", 2, (1, 1), [2, 2]))) == []
+    assert acknowledged(member.sync()) == [(True, 3)]
+
+
+def test_row_06_a_leader_sends_at_once_and_counts_itself_when_it_has_synced() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    member.syncs = False
+    member.propose()
+    assert [append.entries[0].index for _, append in appends(member.letters())] == [3]
+    member.get(member.acknowledge("b", 3))
+    assert member.commit_index == 2
+    member.sync()
+    assert member.commit_index == 3
+
+
+def test_row_06_a_lone_voter_too() -> None:
+    member = Member("a", voters="a", settings=dataclasses.replace(SETTINGS, voters=1))
+    member.wait(2.5)
+    assert (member.role, member.commit_index) == (Role.LEADER, 2)
+    member.syncs = False
+    ticket = member.propose()
+    member.get()
+    assert member.resolved == []
+    member.sync()
+    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.COMMITTED)]
+
+
+def test_row_12_entries_are_taken_only_behind_the_right_one() -> None:
+    member = Member("b", [2, 2, 2])
+    refused = [member.append("a", 3, (9, 3), [3]), member.append("a", 3, (4, 3), [3])]
+    assert acknowledged(member.get(*refused)) == [(False, 4), (False, 3)]
+    assert acknowledged(member.get(member.append("a", 3, (3, 2), [3]))) == [(True, 4)]
+    assert member.log == [(1, 1), (2, 2), (3, 2), (4, 3)]
+
+
+def test_row_12_an_older_append_that_comes_late_cuts_nothing_off() -> None:
+    member = Member("b")
+    first, second = member.append("a", 2, (1, 1), [2]), member.append("a", 2, (2, 2), [2, 2])
+    member.get(first, second)
+    assert acknowledged(member.get(first)) == [(True, 2)]
+    assert member.last == (4, 2)
+
+
+def test_row_13_a_follower_commits_only_what_this_message_vouches_for() -> None:
+    member = Member("b", [2, 2, 2])  # of which 3 and 4 may be another leader's
+    member.get(member.append("a", 3, (1, 1), [2], commit=4))
+    assert member.commit_index == 2
+    assert [entry.index for entry in member.committed] == [2]
+
+
+def test_row_14_late_repeated_and_impossible_acknowledgements_do_no_harm() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    for _ in range(3):
+        member.propose()
+    member.get()
+    member.get(member.acknowledge("b", 5), member.acknowledge("b", 3), member.acknowledge("b", 5))
+    assert member.commit_index == 5
+    late = [
+        member.refuse("b", 2, 1, 1),
+        member.refuse("b", 4, 3, 2),
+        member.acknowledge("c", 99),
+        member.acknowledge("c", 9, term=1),
+    ]
+    assert appends(member.letters(*late)) == []
+    assert (member.commit_index, member.role) == (5, Role.LEADER)
+
+
+def test_row_17_a_write_of_what_was_cut_off_meanwhile_is_no_match() -> None:
+    member = Member("b", [])
+    member.syncs = False
+    member.get(member.append("a", 2, (1, 1), [2]))
+    first = member.writes[-1].number
+    member.get(member.append("c", 3, (1, 1), [3]))
+    member.get(member.append("a", 4, (1, 1), [2, 4]))  # the same entry again, but the disk may hold the other one
+    assert member.replica._core.journal.durable_index == 1
+    assert acknowledged(member.sync(first)) == [(True, 2)]  # told the leader of term 2, which is one no more
+    assert member.replica._core.journal.durable_index == 1
+    member.sync()
+    assert member.replica._core.journal.durable_index == 3
+
+
+def test_row_19_a_heartbeat_does_not_commit_what_does_not_match() -> None:
+    member = Member("b", [2])
+    member.get(member.append("a", 3, (3, 3), commit=3), member.append("a", 3, (2, 3), commit=2))
+    assert member.commit_index == 0
+    member.get(member.append("a", 3, (1, 1), commit=3))
+    assert member.commit_index == 1
+
+
+def test_row_30_what_may_have_happened_is_told_as_unknown() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    ticket = member.propose()
+    member.get()
+    member.now += 0.1
+    member.get(member.append("b", 9, (2, 2), []))  # another leader, which may have that entry or not
+    assert member.resolved == []
+    member.wait(6.0)
+    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.UNKNOWN)]
+
+
+def test_row_30_what_another_entry_has_replaced_is_told_as_refused() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    ticket = member.propose()
+    member.get()
+    member.get(member.append("b", 9, (2, 2), [9], commit=3))
+    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.REFUSED)]
+
+
+def test_row_41_uncommitted_bytes_and_appends_in_flight_are_bounded() -> None:
+    settings = dataclasses.replace(SETTINGS, uncommitted_limit=1000, append_limit=200, in_flight_limit=600)
+    member = Member("a", [1] * 50, settings=settings)
+    member.lead_and_commit()
+    tickets = [member.propose(bytes(100)) for _ in range(20)]
+    member.get()
+    assert [outcome.fate for outcome in member.resolved] == [Fate.REFUSED] * len(member.resolved)
+    assert 0 < len(tickets) - len(member.resolved) <= 1000 // 100
+    first = appends(member.letters(member.refuse("c", member.last[0], 5, 1)))
+    assert [(to, len(append.entries) > 0) for to, append in first if to == "c"] == [("c", True)]  # to find where it is
+    more = appends(member.letters(member.acknowledge("c", 6)))
+    assert len([to for to, _ in more if to == "c"]) == 2  # with the first one three of 200 bytes
+
+
+def test_a_follower_that_lags_is_found_in_as_many_questions_as_there_are_terms() -> None:
+    leader, follower = Member("a", [1, 1, 3, 3, 3, 3, 5]), Member("c", [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2])
+    said = leader.lead()
+    letters = [("a", message) for message in said if isinstance(message, Append)]
+    questions = 0
+    while follower.log != leader.log:
+        questions += 1
+        answers = [("c", answer) for answer in follower.get(*letters)]
+        letters = [("a", append) for to, append in appends(leader.letters(*answers)) if to in (None, "c")]
+        assert questions < 5
+
+
+def test_row_01_two_leaders_of_one_term_are_counted_not_obeyed() -> None:
+    member = Member("b")
+    member.get(member.append("a", 2, (1, 1), [2]))
+    assert member.get(member.append("c", 2, (1, 1), [2, 2])) == []
+    assert member.replica.statistics["two leaders in one term"] == 1
+
+
+def test_row_11_an_answer_of_a_higher_term_from_a_member_ends_a_leadership() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    stranger = Appended(member.replica._core.group, "another life", 99, 1, False, 0, 0, 0)
+    member.get(("b", stranger))
+    assert member.role is Role.LEADER
+    member.get(member.refuse("b", 1, 0, 0, term=99))
+    assert (member.role, member.term) == (Role.FOLLOWER, 99)
+    assert not [message for message in member.get() if isinstance(message, Vote)]

@@ -1,0 +1,43 @@
+"""A thousand runs of simulated groups under faults, in which every invariant is asserted at every step."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from glue.cmd import simulate
+from glue.simulation.consensus import run_seed
+from tests.model.planted_bugs import planted
+
+SEEDS = 1000
+JOBS = 2
+
+
+def test_a_thousand_seeds_are_well() -> None:
+    start = time.monotonic()
+    failed = [simulate.text(result) for result in simulate.results("model", range(SEEDS), JOBS) if result.violation]
+    assert failed == [], "repeat one with: python -m glue.cmd.simulate --layer model --first SEED --seeds 1 --trace"
+    print(f"{SEEDS} seeds in {time.monotonic() - start:.0f} s")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_seed_gives_the_same_run(seed: int) -> None:
+    assert run_seed(seed) == run_seed(seed)
+
+
+def test_a_seed_that_fails_is_told_with_the_command_that_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with planted("two-votes"):
+        assert simulate.main(["--layer", "model", "--seeds", "10"]) == 1
+        told = re.search(r"python -m glue.cmd.simulate (.*)", capsys.readouterr().out)
+        assert told is not None
+        assert simulate.main(told[1].split()) == 0
+        assert "one vote in a term" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_the_command_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate.main(["--seeds", "3", "--first", "7"]) == 0
+    out = capsys.readouterr().out
+    assert "entries committed" in out
+    assert "3 runs in" in out
