@@ -1,0 +1,220 @@
+"""What it costs to make a replica's writes durable: files of our own, SQLite, and LMDB, side by side.
+
+    python -m benchmarks.storage --document
+
+Each storage is given the same writes: batches of entries, as a leader makes them when so many clients write at a
+time, each batch synced before the next. Then it is opened again with 100 MB in it. The raw cost of the disk is that
+of appending the same bytes to a file and `fdatasync`. LMDB needs `pip install lmdb`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+from benchmarks.results import PAGE, Column, Row, provenance, refresh, save, table
+from glue.drivers.directory import FileDirectory
+from glue.model.consensus import Entry, Kind, Write
+from glue.model.storage import FileStorage
+
+SIZE = 256
+"""Bytes of a command."""
+BATCHES = (1, 8, 64, 512)
+RECOVERED = 100 << 20
+"""Bytes of commands in the log that is opened again."""
+
+
+class Bench(Protocol):
+    """A storage under measurement."""
+
+    def append(self, entries: list[Entry]) -> None:
+        """Make entries durable."""
+
+    def recover(self) -> int:
+        """Open it anew and read all; how many entries there are."""
+
+
+class Own:
+    """glue's files."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._number = 0
+        self._open()
+
+    def _open(self) -> int:
+        self._directory = FileDirectory(self._path)
+        self._storage = FileStorage(self._directory, Random(1))
+        return len(self._storage.load().entries)
+
+    def append(self, entries: list[Entry]) -> None:
+        """One record, one sync."""
+        self._number += 1
+        self._storage.write(Write(self._number, None, entries))
+        self._storage.sync()
+
+    def recover(self) -> int:
+        """Read the log, with all checksums."""
+        self._storage.close()
+        return self._open()
+
+
+class Sqlite:
+    """SQLite with a write-ahead log, synced at each commit."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir()
+        self._path = path / "log.db"
+        self._open()
+        self._base.execute("CREATE TABLE log (entry INTEGER PRIMARY KEY, term INTEGER, kind INTEGER, data BLOB)")
+        self._base.commit()
+
+    def _open(self) -> None:
+        self._base = sqlite3.connect(self._path)
+        self._base.execute("PRAGMA journal_mode = WAL")
+        self._base.execute("PRAGMA synchronous = FULL")
+
+    def append(self, entries: list[Entry]) -> None:
+        """One transaction."""
+        rows = [(entry.index, entry.term, entry.kind, entry.data) for entry in entries]
+        self._base.executemany("INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?)", rows)
+        self._base.commit()
+
+    def recover(self) -> int:
+        """Read the table."""
+        self._base.close()
+        self._open()
+        return len([Entry(*row) for row in self._base.execute("SELECT * FROM log ORDER BY entry")])
+
+
+class Lmdb:
+    """LMDB, synced at each commit."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open()
+
+    def _open(self) -> None:
+        import lmdb
+
+        self._environment: Any = lmdb.open(str(self._path), map_size=4 << 30)
+
+    def append(self, entries: list[Entry]) -> None:
+        """One transaction."""
+        with self._environment.begin(write=True) as transaction:
+            for entry in entries:
+                transaction.put(entry.index.to_bytes(8, "big"), entry.term.to_bytes(8, "big") + entry.data, append=True)
+
+    def recover(self) -> int:
+        """Read all keys."""
+        self._environment.close()
+        self._open()
+        with self._environment.begin() as transaction:
+            return len(
+                [
+                    Entry(int.from_bytes(key, "big"), int.from_bytes(value[:8], "big"), Kind.COMMAND, value[8:])
+                    for key, value in transaction.cursor()
+                ]
+            )
+
+
+class Raw:
+    """The disk alone."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def append(self, entries: list[Entry]) -> None:
+        """Append and sync."""
+        os.write(self._file, b"".join([entry.data for entry in entries]))
+        os.fdatasync(self._file)
+
+    def recover(self) -> int:
+        """There is nothing to find."""
+        return 0
+
+
+STORAGES: dict[str, Callable[[Path], Bench]] = {
+    "file and fdatasync": Raw, "glue": Own, "SQLite": Sqlite, "LMDB": Lmdb,
+}  # fmt: skip
+
+
+def batch(first: int, count: int, data: bytes) -> list[Entry]:
+    """Consecutive entries."""
+    return [Entry(index, 7, Kind.COMMAND, data) for index in range(first, first + count)]
+
+
+def measure(name: str, folder: Path, seconds: float, recovered: int) -> list[Row]:
+    """Appends of each size of batch for so long, then the opening of a full log."""
+    rows: list[Row] = []
+    bench, written, data = STORAGES[name](folder / name), 0, os.urandom(SIZE)
+    for count in BATCHES:
+        delays: list[float] = []
+        end = time.perf_counter() + seconds
+        while (start := time.perf_counter()) < end:
+            bench.append(batch(written + 1, count, data))
+            written += count
+            delays.append(time.perf_counter() - start)
+        delays.sort()
+        rows.append({
+            "storage": name, "batch": count, "entries_s": count * len(delays) / sum(delays),
+            "p50": delays[len(delays) // 2], "p99": delays[len(delays) * 99 // 100],
+        })  # fmt: skip
+    while written * SIZE < recovered:
+        bench.append(batch(written + 1, 4096, data))
+        written += 4096
+    start = time.perf_counter()
+    found = bench.recover()
+    if found:
+        rows.append({"storage": name, "recovery": (time.perf_counter() - start) * (100 << 20) / (written * SIZE)})
+        assert found == written
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each size of batch (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=3, help="how often (default: %(default)s)")
+    parser.add_argument("--recovered", type=int, default=RECOVERED, help="bytes in the log that is opened")
+    parser.add_argument("--directory", type=Path, help="where to write (default: the system's place for such files)")
+    parser.add_argument("--json", type=Path, help="write all rows there")
+    parser.add_argument("--document", action="store_true", help=f"write the tables into {PAGE.name}")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for run in range(options.runs):
+        for name in [name for name in STORAGES if name != "LMDB" or find_spec("lmdb")]:
+            with tempfile.TemporaryDirectory(prefix="glue-storage-", dir=options.directory) as folder:
+                rows += [{"run": run} | row for row in measure(name, Path(folder), options.seconds, options.recovered)]
+    tables = {
+        "storage appends": table(
+            [row for row in rows if "batch" in row],
+            (Column("storage", "storage"), Column("entries a sync", "batch")),
+            (Column("entries/s", "entries_s"), Column("p50 ms", "p50", 1e3), Column("p99 ms", "p99", 1e3)),
+        ),
+        "storage recovery": table(
+            [row for row in rows if "recovery" in row], (Column("storage", "storage"),),
+            (Column("100 MB opened in s", "recovery"),),
+        ),
+    }  # fmt: skip
+    tables = {
+        name: f"{made}\n\n{provenance('benchmarks.storage', sys.argv[1:], rows)}" for name, made in tables.items()
+    }
+    print("\n\n".join(tables.values()))
+    if options.json:
+        save(options.json, sys.argv[1:], rows)
+    if options.document:
+        refresh(tables)
+
+
+if __name__ == "__main__":
+    main()
