@@ -17,13 +17,10 @@ from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Core, Recent
 from glue.model.consensus.follower import Follower
-from glue.model.consensus.founder import Founder
 from glue.model.consensus.items import Fate, Kind, Snapshot
-from glue.model.consensus.journal import Journal
 from glue.model.consensus.leader import Leader
 from glue.model.consensus.log import Log
-from glue.model.consensus.membership import Membership
-from glue.model.consensus.messages import Append, Appended, Promise, RequestVote, Vote, Welcome
+from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
 from glue.model.consensus.part import Part
 from glue.model.consensus.progress import Progress
 from glue.model.consensus.reads import Reads
@@ -66,10 +63,6 @@ def counts_unsynced(self: Leader) -> None:
 
 
 count = Leader._count
-
-
-def marks_by_index(self: Journal, first: int) -> None:
-    self._first = min(self._first, first)  # but what is on its way to the disk is taken to be the same entries
 
 
 # -------------------------------------------------------------------------------------------------- elections
@@ -229,40 +222,12 @@ def appends_copies(self: Recent, key: object) -> bool:
 # ------------------------------------------------------------------------------------------ members, snapshots
 
 
-def changes_two_at_once(self: Membership) -> str:
-    return "" if self._core.commit_index >= self._first_index else "new"
-
-
-def changes_at_once(self: Membership) -> str:
-    return "" if self._core.log.configuration_index <= self._core.commit_index else "another"
-
-
-def keeps_configuration(self: Log, first: int) -> None:
-    known = list(self._configurations)
-    truncate(self, first)
-    self._configurations = known
-
-
-truncate = Log.truncate
-
-
 def forgets_configuration(self: Log, snapshot: Snapshot) -> None:
     begin_with(self, Snapshot(snapshot.index, snapshot.term, Configuration({}, {}), snapshot.data))
 
 
 begin_with = Log._begin_with
 
-
-def founds_alone(self: Founder, now: float, sender: str, promise: Promise) -> None:
-    on_promise(self, now, sender, promise)
-    if len(self._promises) >= self.core.settings.seats:
-        lives = {peer: known.life for peer, known in self._promises.items()}
-        welcome = Welcome(self.core.scope, self.core.life, Configuration(lives, {}).encode())
-        self.core.tell(None, welcome)
-        self.on_welcome(now, self.core.peer, welcome)
-
-
-on_promise = Founder.on_promise
 
 # ---------------------------------------------------------------------------------------------------- storage
 
@@ -340,7 +305,6 @@ BUGS: dict[str, Bug] = {
     ),
     "refusal-as-match": Bug(14, "a hint is taken for a match", [(Progress, "refused", takes_refusal_for_match)]),
     "stale-votes": Bug(15, "votes of older terms and of the pre-vote count", [on(Candidate, Vote, counts_any_vote)]),
-    "aba": Bug(17, "a write of an entry that was cut off meanwhile counts", [(Journal, "truncated", marks_by_index)]),
     "read-unasked": Bug(27, "reads are served without asking a majority", [(Reads, "confirmed", reads_without_asking)]),
     "read-new-leader": Bug(27, "reads before the first commit of the term", [(Reads, "__init__", reads_at_old_index)]),
     "lease": Bug(28, "reads by a lease on a clock that may stand still", [(Leader, "_count", reads_by_lease)]),
@@ -352,9 +316,6 @@ BUGS: dict[str, Bug] = {
     ),
     "rename-unsynced": Bug(34, "a file is renamed before it is synced", [(FileStorage, "_replace", renames_unsynced)]),
     "names-unsynced": Bug(34, "the directory is not synced", [(FileStorage, "_replace", leaves_names_unsynced)]),
-    "two-changes": Bug(35, "a second change before the first is made", [(Membership, "obstacle", changes_two_at_once)]),
-    "change-at-once": Bug(35, "a change before the leader has committed", [(Membership, "obstacle", changes_at_once)]),
-    "configuration-kept": Bug(37, "a configuration outlives its truncation", [(Log, "truncate", keeps_configuration)]),
     "learners-count": Bug(
         38, "learners count", [(Configuration, "has_quorum", learners_count), (Configuration, "votes", learners_vote)]
     ),
@@ -363,8 +324,6 @@ BUGS: dict[str, Bug] = {
     "damage-cut": Bug(44, "damage is taken for a torn end", [(files, "scan", takes_damage_for_a_torn_end)]),
     "torn-end": Bug(44, "a torn end is not cut off", [(SimulatedDisk, "truncate", keeps_torn_end)]),
     "wiped-votes": Bug(45, "a wiped voter votes under its old id", [(Configuration, "votes", any_life)]),
-    "founds-alone": Bug(46, "a founder does not wait for agreement", [(
-        Founder, "HANDLERS", {**Founder.HANDLERS, Promise: founds_alone})]),
 }  # fmt: skip
 
 
