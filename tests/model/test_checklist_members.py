@@ -67,7 +67,7 @@ def test_row_28_a_leader_that_was_stopped_serves_no_stale_read(stands_still: boo
     stopped = made.nodes[leader_of(made)]
     stopped.pause()
     if stands_still:
-        stopped.clock.adjust(made.time, drift=-0.999999)  # suspended, and its clock with it
+        stopped.clock.adjust(made.time, drift=-0.999)  # suspended, and its clock with it
     assert made.run_until(lambda: leader_of(made) != stopped.peer, 20.0)
     made.propose(made.nodes[leader_of(made)], b"newer")
     made.run(1.0)

@@ -15,8 +15,8 @@ SETTLED = 5.0
 nothing is on its way any more from one that was lost."""
 
 
-STANDSTILL = 1 - 1e-6
-"""How much slower a clock is that as good as stands still."""
+STANDSTILL = 1 - 1e-3
+"""How much slower a clock is that as good as stands still: some milliseconds in a suspension of seconds."""
 
 
 class Faults:
