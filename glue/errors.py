@@ -49,3 +49,19 @@ class StorageError(GlueError, OSError):
 
 class CorruptStorageError(StorageError):
     """What was durable once is damaged; the replica must begin anew and fetch it from the others."""
+
+
+class ModelError(GlueError, ValueError):
+    """A key, a value or an option of a model is wrong; the message says which and what would do."""
+
+
+class RefusedError(GlueError, RuntimeError):
+    """Nothing was changed, for certain: a condition did not hold, or this side of a partition may not write."""
+
+
+class MinorityError(RefusedError):
+    """Refused because a majority of the model's voters is out of reach, or not yet found; stale reads still work."""
+
+
+class UnknownOutcomeError(GlueError, TimeoutError):
+    """It may have happened, or happen yet: no answer came in time. Only a later read can tell."""

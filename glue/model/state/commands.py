@@ -1,0 +1,239 @@
+"""Commands: what a client asks of the state machine, and how a batch of them becomes one log entry.
+
+A command is a transaction of one or more operations, all of which take effect or none, in the session of a client
+and with the serial it has there. Deltas are what is logged: an update is its patch, never the value it leads to.
+
+    entry      [time in ms, [command, ...]]      only what the leader itself proposes carries its time, others 0
+    command    [session, serial, answered, [operation, ...]]      every serial up to `answered` has its answer
+    operation  ["=", key, value]   ["-", key]   ["~", key, patch]
+               ["?", key]          ["?", key, value]              expected: no value; this value
+               ["@", key, revision]                               expected: this revision (0: no value)
+               ["L", name, owner, lease in ms]   ["U", name, owner]   ["S", nonce]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from glue.errors import ModelError
+from glue.model.state.patterns import check_key
+
+COMMAND_OPERATIONS = 1024
+"""Operations in one transaction at most."""
+
+VALUE_LIMIT = 1 << 20
+"""Bytes of JSON in a value, a patch or an expected value: an entry stays far below what one message carries."""
+
+LEASE_LIMIT_MS = 86_400_000
+"""The longest lease of a lock: a day. Longer is an owner for ever, which is a key."""
+
+COUNTER_LIMIT = 1 << 53
+"""Serials, sessions and times stay below what every JSON library reads exactly."""
+
+
+class MalformedEntryError(ValueError):
+    """Bytes that are no entry or command; whoever got them from the network counts and drops them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Give a key this value."""
+
+    key: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Take a key and its value away; one that is not there is let be."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Apply a JSON Merge Patch (RFC 7396) to a key's value; a key that is not there starts as an empty object."""
+
+    key: str
+    patch: Any
+
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Go on only if the key has this value; without one, only if it has none."""
+
+    key: str
+    value: Any = _ABSENT
+
+    @property
+    def absent(self) -> bool:
+        """Whether no value is expected."""
+        return self.value is _ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectRevision:
+    """Go on only if the key was last changed at this log index; 0: only if it has no value."""
+
+    key: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Take a lock, or renew one's own, for so many milliseconds of committed time."""
+
+    name: str
+    owner: str
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unlock:
+    """Give back a lock; that of another owner, or of nobody, is let be."""
+
+    name: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Open a session; asked again with the same nonce, it is the same session."""
+
+    nonce: str
+
+
+Operation = Set | Delete | Update | Expect | ExpectRevision | Lock | Unlock | OpenSession
+
+
+class Command:
+    """Operations of one client, applied once however often they are proposed. Session 0: not in any session."""
+
+    __slots__ = ("answered", "operations", "serial", "session")
+
+    def __init__(self, session: int, serial: int, answered: int, operations: list[Operation]) -> None:
+        self.session = session
+        self.serial = serial
+        self.answered = answered
+        self.operations = operations
+
+
+# --------------------------------------------------------------------------------------------- encoding
+
+
+def encode_command(command: Command) -> bytes:
+    """A command as JSON. Raises ModelError for a key or a value that cannot be logged."""
+    if not 1 <= len(command.operations) <= COMMAND_OPERATIONS:
+        raise ModelError(f"{len(command.operations)} operations; expected 1 to {COMMAND_OPERATIONS}")
+    operations = [_written(operation) for operation in command.operations]
+    return orjson.dumps([command.session, command.serial, command.answered, operations])
+
+
+def encode_entry(time_ms: int, commands: list[bytes]) -> bytes:
+    """One log entry of commands that are already encoded, with the leader's committed time (ms), or 0."""
+    return b"[%d,[%b]]" % (time_ms, b",".join(commands))
+
+
+def _written(operation: Operation) -> list[Any]:
+    match operation:
+        case Set(key, value):
+            return ["=", check_key(key), _json(value, key)]
+        case Delete(key):
+            return ["-", check_key(key)]
+        case Update(key, patch):
+            return ["~", check_key(key), _json(patch, key)]
+        case Expect(key):
+            return ["?", check_key(key)] if operation.absent else ["?", check_key(key), _json(operation.value, key)]
+        case ExpectRevision(key, revision):
+            return ["@", check_key(key), revision]
+        case Lock(name, owner, lease_ms):
+            return ["L", check_key(name, "lock"), owner, lease_ms]
+        case Unlock(name, owner):
+            return ["U", check_key(name, "lock"), owner]
+        case OpenSession(nonce):
+            return ["S", nonce]
+    raise ModelError(f"{operation!r:.80} is no operation; expected Set, Delete, Update, Expect or ExpectRevision")
+
+
+def _json(value: Any, key: str) -> orjson.Fragment:
+    try:
+        document = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"the value for key {key!r:.80}: {error}; a value is a JSON value") from None
+    if len(document) > VALUE_LIMIT:
+        raise ModelError(f"the value for key {key!r:.80}: {len(document)} bytes; at most {VALUE_LIMIT}")
+    return orjson.Fragment(document)
+
+
+# --------------------------------------------------------------------------------------------- decoding
+
+
+def decode_entry(entry: bytes) -> tuple[int, list[Command]]:
+    """An entry's time (ms) and commands. Raises MalformedEntryError."""
+    document = _document(entry)
+    match document:
+        case [int(time_ms), [*commands]] if 0 <= time_ms < COUNTER_LIMIT:
+            return time_ms, [_command(command) for command in commands]
+    raise MalformedEntryError("not an entry")
+
+
+def decode_command(command: bytes) -> Command:
+    """One command. Raises MalformedEntryError."""
+    return _command(_document(command))
+
+
+def _document(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        raise MalformedEntryError("not JSON") from None
+
+
+def _command(document: Any) -> Command:
+    match document:
+        case [int(session), int(serial), int(answered), [_, *_] as operations] if (
+            min(session, serial, answered) >= 0
+            and max(session, serial, answered) < COUNTER_LIMIT
+            and len(operations) <= COMMAND_OPERATIONS
+        ):
+            return Command(session, serial, answered, [_operation(operation) for operation in operations])
+    raise MalformedEntryError("not a command")
+
+
+def _operation(document: Any) -> Operation:
+    try:
+        match document:
+            case ["=", key, value]:
+                return Set(check_key(key), _checked(value))
+            case ["~", key, patch]:
+                return Update(check_key(key), _checked(patch))
+            case ["-", key]:
+                return Delete(check_key(key))
+            case ["?", key]:
+                return Expect(check_key(key))
+            case ["?", key, value]:
+                return Expect(check_key(key), _checked(value))
+            case ["@", key, int(revision)]:
+                return ExpectRevision(check_key(key), revision)
+            case ["L", name, str(owner), int(lease)] if 0 < lease <= LEASE_LIMIT_MS and 0 < len(owner) <= 128:
+                return Lock(check_key(name), owner, lease)
+            case ["U", name, str(owner)]:
+                return Unlock(check_key(name), owner)
+            case ["S", str(nonce)] if 0 < len(nonce) <= 128:
+                return OpenSession(nonce)
+    except (ModelError, TypeError, ValueError):
+        pass
+    raise MalformedEntryError("not an operation")
+
+
+def _checked(value: Any) -> Any:
+    """The value if it can be written again: nested no deeper than 254, which also bounds the work of a merge."""
+    if isinstance(value, (dict, list)) and len(orjson.dumps(value)) > VALUE_LIMIT:
+        raise ValueError
+    return value

@@ -1,0 +1,203 @@
+"""Is there one order of these operations, each between its call and its return, in which every answer is right?
+
+The algorithm is that of Wing and Gong (1993) as improved by Lowe ("Testing for linearizability", 2017): try to put
+the operations that could come first, undo what led nowhere, and remember each (set of operations placed, state)
+so that it is tried once. Histories are checked key by key, since a history is linearizable if and only if it is for
+each object alone (Herlihy and Wing 1990, locality).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from math import inf
+from typing import Any
+
+READ, WRITE, COMPARE_AND_SET, ADD = "read", "write", "compare and set", "add"
+"""What can be done to a register. A read answers the value, compare-and-set whether it was done, the others nothing."""
+
+NOTHING: Hashable = None
+"""The value of a key that has none."""
+
+
+class Operation:
+    """One call of a client to a key, from `called` to `returned` (any clock that all clients share, seconds).
+
+    An operation of which nobody knows whether it happened has `returned` infinite and any `answer`. One that
+    certainly did not happen is not part of a history.
+    """
+
+    __slots__ = ("answer", "arguments", "called", "client", "key", "kind", "returned")
+
+    def __init__(
+        self,
+        client: str,
+        key: str,
+        kind: str,
+        arguments: Sequence[Any],
+        called: float,
+        returned: float = inf,
+        answer: Hashable = None,
+    ) -> None:
+        self.client = client
+        self.key = key
+        self.kind = kind
+        self.arguments = tuple(arguments)
+        self.called = called
+        self.returned = returned
+        self.answer = answer
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its client never learned what became of it."""
+        return self.returned == inf
+
+    def __repr__(self) -> str:
+        given = ", ".join(map(repr, self.arguments))
+        what = "?" if self.is_unknown else repr(self.answer)
+        return f"<{self.client}: {self.kind}({given}) of {self.key} → {what}, {self.called:.6f} to {self.returned:.6f}>"
+
+
+def step(operation: Operation, value: Any) -> tuple[bool, Any]:
+    """Whether the operation could have given its answer on a register with this value, and the value afterwards."""
+    kind, arguments = operation.kind, operation.arguments
+    if kind == READ:
+        return operation.is_unknown or operation.answer == value, value
+    if kind == WRITE:
+        return True, arguments[0]
+    if kind == ADD:
+        return True, (value or 0) + arguments[0]
+    expected, new = arguments
+    done = value == expected
+    return operation.is_unknown or operation.answer == done, new if done else value
+
+
+class Verdict:
+    """The outcome of a check: `linearizable`, or if not, the key and the operations of the longest wrong prefix."""
+
+    __slots__ = ("key", "operations")
+
+    def __init__(self, key: str | None = None, operations: Sequence[Operation] = ()) -> None:
+        self.key = key
+        self.operations = operations
+
+    @property
+    def linearizable(self) -> bool:
+        """Whether an order was found for every key."""
+        return self.key is None
+
+    def __repr__(self) -> str:
+        if self.linearizable:
+            return "<Verdict: linearizable>"
+        lines = "\n  ".join(map(repr, sorted(self.operations, key=lambda operation: operation.called)))
+        return f"<Verdict: {self.key} is not linearizable:\n  {lines}>"
+
+
+def check(history: Iterable[Operation], initial: Hashable = NOTHING) -> Verdict:
+    """Check a whole history; keys start with the value `initial`."""
+    by_key: dict[str, list[Operation]] = defaultdict(list)
+    for operation in history:
+        by_key[operation.key].append(operation)
+    for key, operations in by_key.items():
+        if not is_linearizable(operations, initial):
+            return Verdict(key, shortest_wrong_prefix(operations, initial))
+    return Verdict()
+
+
+def shortest_wrong_prefix(operations: Sequence[Operation], initial: Hashable) -> Sequence[Operation]:
+    """The operations called before the first return that cannot be explained, to be shown to somebody."""
+    returns = sorted(operation.returned for operation in operations if not operation.is_unknown)
+    low, high = 0, len(returns) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if is_linearizable(_until(operations, returns[middle]), initial):
+            low = middle + 1
+        else:
+            high = middle
+    return [operation for operation in operations if operation.called <= returns[low]]
+
+
+def _until(operations: Sequence[Operation], time: float) -> list[Operation]:
+    """What was known at that time: what returned later is unknown."""
+    return [
+        o if o.returned <= time else Operation(o.client, o.key, o.kind, o.arguments, o.called)
+        for o in operations
+        if o.called <= time
+    ]
+
+
+class _Event:
+    """A call or a return in the list of events, which is doubly linked so that placing and undoing cost O(1)."""
+
+    __slots__ = ("after", "before", "match", "number")
+
+    def __init__(self, number: int, match: _Event | None) -> None:
+        self.number = number
+        self.match = match  # of a call: its return; of a return: None
+        self.before: _Event = self
+        self.after: _Event | None = None
+
+    def lift(self) -> None:
+        """Take a call and its return out of the list."""
+        for event in (self, self.match):
+            assert event is not None
+            event.before.after = event.after
+            if event.after is not None:
+                event.after.before = event.before
+
+    def unlift(self) -> None:
+        """Put them back where they were."""
+        for event in (self.match, self):
+            assert event is not None
+            event.before.after = event
+            if event.after is not None:
+                event.after.before = event
+
+
+def is_linearizable(operations: Sequence[Operation], initial: Hashable = NOTHING) -> bool:
+    """Whether the operations on one key have a legal order. Exponential only where many overlap and disagree."""
+    head = _events(operations)
+    event = head.after
+    value: Any = initial
+    placed = 0  # one bit an operation
+    tried: set[tuple[int, Hashable]] = set()
+    path: list[tuple[_Event, Any]] = []
+    waiting = sum(not operation.is_unknown for operation in operations)
+    while waiting:
+        assert event is not None
+        if event.match is not None:  # a call: could it come next?
+            possible, after = step(operations[event.number], value)
+            mark = (placed | 1 << event.number, after)
+            if possible and mark not in tried:
+                tried.add(mark)
+                path.append((event, value))
+                placed, value = mark
+                waiting -= not operations[event.number].is_unknown
+                event.lift()
+                event = head.after
+            else:
+                event = event.after
+        else:  # a return whose call was not placed: something before was placed wrongly
+            if not path:
+                return False
+            undone, value = path.pop()
+            placed &= ~(1 << undone.number)
+            waiting += not operations[undone.number].is_unknown
+            undone.unlift()
+            event = undone.after
+    return True
+
+
+def _events(operations: Sequence[Operation]) -> _Event:
+    """All calls and returns in order of time, calls first where they coincide; behind a head that is neither."""
+    timed: list[tuple[float, int, int, _Event]] = []
+    for number, operation in enumerate(operations):
+        returned = _Event(number, None)
+        timed.append((operation.returned, 1, number, returned))
+        timed.append((operation.called, 0, number, _Event(number, returned)))
+    head = last = _Event(-1, None)
+    for *_, event in sorted(timed, key=lambda item: item[:3]):
+        last.after = event
+        event.before = last
+        last = event
+    return head
