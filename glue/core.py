@@ -23,11 +23,11 @@ from glue.contract import (
     PeerAdded,
     PeerRemoved,
     Publication,
-    Request,
     Topics,
     Train,
+    Wish,
 )
-from glue.errors import ConfigurationError, MessageTooLargeError
+from glue.errors import ConfigurationError, MessageTooLargeError, TopicError
 from glue.messages import Peer
 from glue.payloads import encoded
 from glue.settings import Settings
@@ -35,6 +35,7 @@ from glue.stack import LAYERS, Factory, Identity, Stack
 from glue.topics import check_topic
 from glue.topics.names import check_type
 
+RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 JSON_COST = 512  # bytes that a decoded JSON payload is taken to weigh while it waits for its handler
@@ -53,7 +54,7 @@ class Outbox:
     def __init__(self) -> None:
         self._lock = Lock()
         self._last: Publication | None = None
-        self.requests: list[Request] = []
+        self.requests: list[Wish] = []
         self.size = 0
 
     def add(self, publication: Publication) -> None:
@@ -68,13 +69,13 @@ class Outbox:
                 self._last = publication
             self.size += weight
 
-    def order(self, request: Request) -> None:
+    def order(self, request: Wish) -> None:
         """Queue another request behind what was published so far."""
         with self._lock:
             self.requests.append(request)
             self._last = None
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[Wish]:
         """Everything queued so far."""
         with self._lock:
             requests, self.requests, self._last, self.size = self.requests, [], None, 0
@@ -107,7 +108,7 @@ class Core:
         self.settings = settings
         self.identity = Identity(
             name=name,
-            endpoint_id=hashlib.blake2s(name.encode(), digest_size=8).hexdigest(),
+            endpoint_id=id_of(name),
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
@@ -168,6 +169,7 @@ class Core:
 
     def _check(self, topic: str) -> None:
         check_topic(topic)
+        check_not_reserved(topic)
         if len(topic) <= KNOWN_LENGTH:
             if len(self._checked) >= KNOWN_TOPICS:
                 self._checked.clear()
@@ -239,6 +241,17 @@ class Core:
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
+
+
+def id_of(name: str) -> str:
+    """The id of the endpoint of this name: 16 hex digits."""
+    return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
+
+
+def check_not_reserved(name: str) -> None:
+    """Raise TopicError for a topic or pattern among those that glue itself uses."""
+    if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
+        raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
 
 
 def chunk_count(count: int, publications: Sequence[Publication]) -> int:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from os import PathLike
 from typing import Any
 
 from glue.base import LINGER, BaseEndpoint
-from glue.contract import Delivery, Event, Subscribe, Unsubscribe
-from glue.core import chunk_count
+from glue.contract import Delivery, Event, OpenModel, Subscribe, Unsubscribe
+from glue.core import check_not_reserved, chunk_count
 from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
+from glue.models import model_options
+from glue.shared import Model
 from glue.subscription import Handler, Subscription, is_coroutine_function
 from glue.topics import check_pattern
 
@@ -33,6 +36,7 @@ class Endpoint(BaseEndpoint):
         self._news = _News(self._tell)
         self._driver: ThreadDriver | None = None
         self._subscriptions: set[Subscription] = set()
+        self.models: dict[str, Model] = {}
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -61,6 +65,8 @@ class Endpoint(BaseEndpoint):
         """
         if self._driver is None or self._driver.closed:
             return
+        for model in list(self.models.values()):
+            model.close()
         self._driver.close(timeout)
         for subscription in self._subscriptions.copy():
             subscription.close()
@@ -131,6 +137,7 @@ class Endpoint(BaseEndpoint):
         Raises TopicError, and ConfigurationError for a handler that would have to be awaited.
         """
         check_pattern(pattern)
+        check_not_reserved(pattern)
         if is_coroutine_function(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
@@ -155,6 +162,46 @@ class Endpoint(BaseEndpoint):
         """For subscriptions: a delivery was read."""
         if self._driver is not None:
             self._driver.handled(delivery)
+
+    # ---------------------------------------------------------------------------------------- shared state
+
+    def model(
+        self,
+        name: str,
+        *,
+        voters: int | None = None,
+        members: Sequence[str] | None = None,
+        observer: bool = False,
+        mergeable: Mapping[str, str] | None = None,
+        data_dir: str | PathLike[str] | None = None,
+        election_timeout: float = 1.0,
+    ) -> Model:
+        """Take part in the shared state of this name; see `docs/model.md` for what it promises.
+
+        Who votes is given by all alike: how many `voters` there are to be, or the names of the `members`; the rest
+        is found. Whoever is not among them, or is an `observer`, follows. With `data_dir`, a directory of this
+        model at this endpoint alone, what was acknowledged survives a power cut; without, this endpoint votes only
+        once it has learned again what it knew. `election_timeout` (seconds) is how long voters do without a leader.
+        `mergeable` maps prefixes of keys to how they merge: "counter", "set", "register" or "values".
+
+        Raises ConfigurationError, ModelError, StorageError.
+        """
+        driver = self._running()
+        options = model_options(
+            self._core, name, voters=voters, members=members, observer=observer, mergeable=mergeable or {},
+            data_dir=data_dir, election_timeout=election_timeout,
+        )  # fmt: skip
+        driver.order(OpenModel(name, options))
+        self.models[name] = Model(name, self, self._core, driver)
+        return self.models[name]
+
+    def adopt(self, subscription: Subscription) -> None:
+        """For watches: a subscription that ends with the endpoint."""
+        self._subscriptions.add(subscription)
+
+    def disown(self, subscription: Subscription) -> None:
+        """For watches: one that has ended."""
+        self._subscriptions.discard(subscription)
 
     # --------------------------------------------------------------------------------- peers and progress
 

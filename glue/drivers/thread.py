@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
-from glue.contract import Delivery, Event, Leave, Network, Publication, Request
+from glue.contract import Answer, Ask, Delivery, Event, Leave, Network, Publication, Wish
 from glue.core import Core
 from glue.errors import ClosedError, WouldBlockError
 
@@ -157,12 +157,25 @@ class ThreadDriver:
         elif self._sleeps_until:
             self._wake()
 
-    def order(self, request: Request) -> None:
+    def order(self, request: Wish) -> None:
         """Pass a request to the stack, behind what was published before, and act on it now."""
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
         self._core.outbox.order(request)
         self._flush(wait=True)
+
+    def ask(self, question: Ask) -> None:
+        """Pass a question to the stack; with what others ask at the same time, if a turn is under way."""
+        if self.closed:
+            raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
+        self._core.outbox.order(question)
+        self._flush(wait=False)
+
+    def wait_for(self, event: threading.Event, timeout: float) -> bool:
+        """Wait until another thread sets an event; in a handler, the turns go on without it."""
+        if threading.current_thread() is self._leader:
+            self._step_down()
+        return event.wait(timeout)
 
     def _flush(self, wait: bool) -> None:
         """Run a turn from a publisher's thread; if the leader is in one and `wait` is false, leave it to it."""
@@ -256,6 +269,8 @@ class ThreadDriver:
             if event.__class__ is Delivery:
                 for token in event.tokens:
                     self._events.append((cast(Receiver, token), event))
+            elif event.__class__ is Answer:
+                event.token.answered(event.answer)
             else:
                 self._events.append((self._news, event))
         self._deadline = self._core.deadline
