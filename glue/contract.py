@@ -11,8 +11,6 @@ per batch rather than per datagram:
     up          Train                 Inbound, news         Inbound, news; then Delivery, news
     down        Train                 Outbound, orders      Publication, Subscribe, ...; then Outbound, orders
 
-Above the model layer there are also `OpenModel`, `Ask` and `CloseModel` on their way down, `Answer` on its way up.
-
 *News* (a peer came or went, an interest changed, something was lost) travels up between the data, *orders*
 (announce this interest, stop accepting) travel down between the data. A layer passes on, unchanged and in
 their place, the news and orders that are not its own.
@@ -193,19 +191,9 @@ class Undelivered:
         self.cause = cause
 
 
-class Answer:
-    """Model to the application: what became of the `Ask` with this token."""
-
-    __slots__ = ("answer", "token")
-
-    def __init__(self, token: Any, answer: Any) -> None:
-        self.token = token
-        self.answer = answer
-
-
 News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered
 Upward = Inbound | News
-Event = Delivery | News | Answer
+Event = Delivery | News
 """What a stack hands to the application."""
 
 
@@ -297,42 +285,6 @@ class Unsubscribe:
         self.token = token
 
 
-class OpenModel:
-    """Application to model: take part in the shared state of this name; `options` are those of the layer in use."""
-
-    __slots__ = ("name", "options")
-
-    def __init__(self, name: str, options: Any) -> None:
-        self.name = name
-        self.options = options
-
-
-class CloseModel:
-    """Application to model: take part no more."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class Ask:
-    """Application to model: a question to the model of that name; an `Answer` comes within `timeout` seconds.
-
-    What the questions and their answers are is for the layer and the application to know (`glue.model`). `at` is
-    the wall clock (Unix seconds).
-    """
-
-    __slots__ = ("at", "name", "question", "timeout", "token")
-
-    def __init__(self, name: str, token: Any, question: Any, timeout: float, at: float) -> None:
-        self.name = name
-        self.token = token
-        self.question = question
-        self.timeout = timeout
-        self.at = at
-
-
 class Interest:
     """Topics to discovery: announce these interests, withdraw those. Both are sets of strings, counted once."""
 
@@ -361,10 +313,6 @@ class Leave:
 Order = Interest | Accept | Leave
 Downward = Outbound | Order
 Request = Publication | Subscribe | Unsubscribe | Order
-"""What goes down to topics."""
-
-ModelRequest = OpenModel | CloseModel | Ask
-Wish = Request | ModelRequest
 """What an application hands to a stack."""
 
 

@@ -25,10 +25,10 @@ from glue.contract import (
     Publication,
     Topics,
     Train,
-    Wish,
 )
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError
 from glue.messages import Peer
+from glue.model import Answer, Wish
 from glue.payloads import encoded
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity, Stack
@@ -188,15 +188,20 @@ class Core:
         return self.outbox.size + self.stack.backlog
 
     def turn(self, now: float, trains: list[Train]) -> tuple[list[Event], list[Train]]:
-        """One turn of the stack, with all that was published since the last one."""
+        """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
-        events, out = self.stack.turn(now, trains, requests)
-        for event in events:
+        happenings, out = self.stack.turn(now, trains, requests)
+        events: list[Event] = []
+        for event in happenings:
+            if isinstance(event, Answer):
+                event.token.answered(event.answer)
+                continue
             if event.__class__ is Delivery:
                 self._wait(event, weight(event) * len(event.tokens))
             else:
                 self._note(event)
+            events.append(event)
         return events, out
 
     def _wait(self, delivery: Delivery, change: int) -> None:

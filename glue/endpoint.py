@@ -11,10 +11,11 @@ from os import PathLike
 from typing import Any
 
 from glue.base import LINGER, BaseEndpoint
-from glue.contract import Delivery, Event, OpenModel, Subscribe, Unsubscribe
+from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.core import check_not_reserved, chunk_count
 from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
+from glue.model import OpenModel
 from glue.models import model_options
 from glue.shared import Model
 from glue.subscription import Handler, Subscription, is_coroutine_function

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from glue.contract import Ask, CloseModel
 from glue.core import Core, id_of
 from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, RefusedError
 from glue.messages import Message
 from glue.model import (
+    Ask,
     Change,
+    CloseModel,
     Delete,
     Ending,
     Operation,

@@ -19,9 +19,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
-from glue.contract import Answer, Ask, Delivery, Event, Leave, Network, Publication, Wish
+from glue.contract import Delivery, Event, Leave, Network, Publication
 from glue.core import Core
 from glue.errors import ClosedError, WouldBlockError
+from glue.model import Ask, Wish
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
 BUNDLE = 256 << 10  # bytes gathered at most before they are sent by whoever published them: some 5 full trains
@@ -269,8 +270,6 @@ class ThreadDriver:
             if event.__class__ is Delivery:
                 for token in event.tokens:
                     self._events.append((cast(Receiver, token), event))
-            elif event.__class__ is Answer:
-                event.token.answered(event.answer)
             else:
                 self._events.append((self._news, event))
         self._deadline = self._core.deadline

@@ -6,7 +6,7 @@ layer for programs that want none of it.
 
 from glue.model.consensus import ConsensusSettings, Role, Status, Stored
 from glue.model.direct import Direct
-from glue.model.group import ModelOptions
+from glue.model.group import PREFIX
 from glue.model.questions import (
     Committed,
     Ending,
@@ -22,6 +22,7 @@ from glue.model.questions import (
     Write,
 )
 from glue.model.replicated import Replicated, check_name
+from glue.model.requests import Answer, Ask, CloseModel, Happening, ModelOptions, OpenModel, Pending, Wish
 from glue.model.state import (
     Change,
     Delete,
@@ -39,8 +40,47 @@ from glue.model.state import (
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 
 __all__ = [
-    "Change", "Committed", "ConsensusSettings", "Delete", "Direct", "Ending", "Expect", "ExpectRevision",
-    "FileStorage", "Found", "Lock", "MemoryStorage", "ModelOptions", "Operation", "Pattern", "Question", "Read",
-    "Refused", "Remove", "Replicated", "Role", "Set", "Status", "Storage", "Stored", "Transfer", "Unknown", "Unlock",
-    "Unwatch", "Update", "Watch", "Write", "check_key", "check_name", "encode_command",
+    "PREFIX",
+    "Answer",
+    "Ask",
+    "Change",
+    "CloseModel",
+    "Committed",
+    "ConsensusSettings",
+    "Delete",
+    "Direct",
+    "Ending",
+    "Expect",
+    "ExpectRevision",
+    "FileStorage",
+    "Found",
+    "Happening",
+    "Lock",
+    "MemoryStorage",
+    "ModelOptions",
+    "OpenModel",
+    "Operation",
+    "Pattern",
+    "Pending",
+    "Question",
+    "Read",
+    "Refused",
+    "Remove",
+    "Replicated",
+    "Role",
+    "Set",
+    "Status",
+    "Storage",
+    "Stored",
+    "Transfer",
+    "Unknown",
+    "Unlock",
+    "Unwatch",
+    "Update",
+    "Watch",
+    "Wish",
+    "Write",
+    "check_key",
+    "check_name",
+    "encode_command",
 ]  # fmt: skip

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Any
 
 from glue.model.questions import Committed, Ending, Refused, Unknown
+from glue.model.requests import Pending
 from glue.model.state import (
     EXPIRED,
     OK,
@@ -39,7 +39,7 @@ BATCH = 256 << 10
 
 NO_MAJORITY = "no majority of the voters is in reach"
 
-Settled = list[tuple[Any, Ending]]
+Settled = list[tuple[Pending, Ending]]
 """Tokens of calls and how they ended."""
 
 
@@ -48,7 +48,7 @@ class Call:
 
     __slots__ = ("deadline", "encoded", "operations", "patient", "serial", "token", "tries", "uncertain")
 
-    def __init__(self, token: Any, operations: Sequence[Operation], deadline: float, patient: bool) -> None:
+    def __init__(self, token: Pending, operations: Sequence[Operation], deadline: float, patient: bool) -> None:
         self.token = token
         self.operations = list(operations)
         self.deadline = deadline

@@ -8,22 +8,20 @@ work side by side, and all that came in while a disk was busy shares the next sy
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from math import inf
 from random import Random
-from typing import Any
 
-from glue.contract import Answer, Delivery, Event, Publication, Request, Subscribe, Unsubscribe
+from glue.contract import Delivery, Publication, Request, Subscribe, Unsubscribe
 from glue.errors import ModelError, StorageError
 from glue.model.calls import NO_MAJORITY, Call, Calls, Settled
 from glue.model.clock import LeaderClock
-from glue.model.consensus import ConsensusSettings, Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status, Stored
+from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
 from glue.model.consensus.messages import Append, InstallSnapshot, Message
 from glue.model.consensus.wire import MalformedError, decode, encode
 from glue.model.questions import Found, Question, Read, Refused, Remove, Transfer, Unwatch, Watch, Write
+from glue.model.requests import Answer, Happening, ModelOptions, Pending
 from glue.model.state import Change, Pattern, State, encode_entry
-from glue.model.storage import Storage
 from glue.model.watches import WATCHES, Watches, difference
 
 PREFIX = "$glue/model"
@@ -36,21 +34,11 @@ MESSAGES = 16_384
 """Messages of consensus taken in one turn; the rest is dropped, as if lost: a turn brings a few dozen."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
-    """How an endpoint takes part in a model: the options of `OpenModel`. `stored` is what `storage` has loaded."""
-
-    consensus: ConsensusSettings
-    storage: Storage
-    stored: Stored
-    mergeable: Mapping[str, str] = field(default_factory=dict)
-
-
 class Group:
     """One model at one endpoint."""
 
     def __init__(
-        self, name: str, options: ModelOptions, scope: str, peer: str, incarnation: int, random: Random, now: float
+        self, name: str, options: ModelOptions, scope: str, peer: str, incarnation: int, luck: Random, now: float
     ) -> None:
         self.name = name
         self.statistics: Counter[str] = Counter()
@@ -58,17 +46,17 @@ class Group:
         self._peer = peer
         self._storage = options.storage
         stored = options.stored
-        self.replica = Replica(peer, scope, options.consensus, stored, random, now)
+        self.replica = Replica(peer, scope, options.consensus, stored, luck, now)
         self.state = State() if stored.snapshot is None else State.restore(stored.snapshot.data)
         self._heard_at = -inf  # when a leader was heard, by this endpoint's clock
         self._speakers: set[str] = set()  # who sent as a leader in this turn
         self._clock = LeaderClock()
         self._lifespan = options.consensus.election_timeout
-        self._calls = Calls(f"{peer}-{incarnation}-{random.getrandbits(32):08x}")
-        self._reads: list[tuple[float, Any, Pattern]] = []  # deadline, token, pattern; to be asked for
-        self._reading: dict[int, list[tuple[float, Any, Pattern]]] = {}  # by ticket
+        self._calls = Calls(f"{peer}-{incarnation}-{luck.getrandbits(32):08x}")
+        self._reads: list[tuple[float, Pending, Pattern]] = []  # deadline, token, pattern; to be asked for
+        self._reading: dict[int, list[tuple[float, Pending, Pattern]]] = {}  # by ticket
         self._read_at = -inf
-        self._changes: dict[int, Any] = {}  # tokens of transfers and removals by ticket
+        self._changes: dict[int, Pending] = {}  # tokens of transfers and removals by ticket
         self._watches = Watches(name, peer, incarnation)
         self._unsynced: int | None = None
         self._status = self.replica.status
@@ -88,7 +76,7 @@ class Group:
         """Begin to listen."""
         return [Subscribe((self.name, n), topic) for n, topic in enumerate((self.to_all, self.to_one(self._peer)))]
 
-    def close(self) -> tuple[list[Event], list[Request]]:
+    def close(self) -> tuple[list[Happening], list[Request]]:
         """Stop: calls end without an answer."""
         up = self._answers(self._calls.end("the model was closed"))
         for _, token, _ in self._all_reads():
@@ -122,9 +110,9 @@ class Group:
         """Bytes of calls that wait for their answers, as a guess."""
         return 256 * len(self._calls)
 
-    def receive(self, now: float, deliveries: Sequence[Delivery]) -> tuple[list[Event], list[Request]]:
+    def receive(self, now: float, deliveries: Sequence[Delivery]) -> tuple[list[Happening], list[Request]]:
         """Take messages of other replicas; do what is due; ask what was asked of this one."""
-        up: list[Event] = []
+        up: list[Happening] = []
         down: list[Request] = []
         if self.failure:
             return up, down
@@ -144,7 +132,7 @@ class Group:
         self._expire(now, up)
         return up, down
 
-    def _fail(self, reason: str, up: list[Event]) -> None:
+    def _fail(self, reason: str, up: list[Happening]) -> None:
         """Fail-stop: what the disk holds now is not known, so this replica says nothing any more."""
         self.failure = reason
         self.statistics["storage failures"] += 1
@@ -175,7 +163,7 @@ class Group:
 
     # ------------------------------------------------------------------------------------ obeying the replica
 
-    def _obey(self, now: float, output: Output, up: list[Event], down: list[Request]) -> None:
+    def _obey(self, now: float, output: Output, up: list[Happening], down: list[Request]) -> None:
         """Messages first; then the state; then the tickets; the disk at last. The order matters: see `Output`."""
         for receiver, message in output.messages:
             topic = self.to_all if receiver is None else self.to_one(receiver)
@@ -209,7 +197,7 @@ class Group:
             self._read_at = -inf
         self._status = status
 
-    def _restore(self, snapshot: Snapshot, up: list[Event]) -> None:
+    def _restore(self, snapshot: Snapshot, up: list[Happening]) -> None:
         """Another replica's state takes the place of entries that are gone."""
         before, self.state = self.state, State.restore(snapshot.data)
         for session, serial in self._calls.results():
@@ -220,7 +208,7 @@ class Group:
         if len(self._watches):
             up += self._watches.tell(difference(before, self.state))
 
-    def _settle(self, now: float, outcome: Outcome, up: list[Event]) -> None:
+    def _settle(self, now: float, outcome: Outcome, up: list[Happening]) -> None:
         ticket, fate = outcome.ticket, outcome.fate
         if ticket in self._reading:
             reads = self._reading.pop(ticket)
@@ -239,12 +227,12 @@ class Group:
             self._calls.settle(now, ticket, fate is Fate.REFUSED)
 
     @staticmethod
-    def _answers(settled: Settled) -> list[Event]:
+    def _answers(settled: Settled) -> list[Happening]:
         return [Answer(token, ending) for token, ending in settled]
 
     # ------------------------------------------------------------------------------------- asking the replica
 
-    def ask(self, now: float, token: Hashable, question: Question, timeout: float) -> list[Event]:
+    def ask(self, now: float, token: Pending, question: Question, timeout: float) -> list[Happening]:
         """Take a question; its answer comes from here or from a later `receive`."""
         if self.failure:
             return [Answer(token, Refused(self.failure, unreachable=True))]
@@ -253,7 +241,7 @@ class Group:
         except ModelError as error:
             return [Answer(token, Refused(str(error)))]
 
-    def _take(self, now: float, token: Hashable, question: Question, deadline: float) -> list[Event]:
+    def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
         match question:
             case Write(operations, patient):
                 return self._answers(self._calls.add(Call(token, operations, deadline, patient)))
@@ -288,10 +276,10 @@ class Group:
             self._reading[self.replica.read(now)] = self._reads
             self._reads = []
 
-    def _all_reads(self) -> list[tuple[float, Any, Pattern]]:
+    def _all_reads(self) -> list[tuple[float, Pending, Pattern]]:
         return self._reads + [read for reads in self._reading.values() for read in reads]
 
-    def _expire(self, now: float, up: list[Event]) -> None:
+    def _expire(self, now: float, up: list[Happening]) -> None:
         reason = self._trouble()
         up += self._answers(self._calls.expired(now, reason))
         if any(deadline <= now for deadline, _, _ in self._all_reads()):

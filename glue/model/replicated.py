@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from math import inf
 from random import Random
-from typing import Any
 
-from glue.contract import Answer, Ask, CloseModel, Delivery, Event, OpenModel, Request, Wish
+from glue.contract import Delivery, Event, Request
 from glue.errors import ModelError
-from glue.model.group import Group
+from glue.model.group import PREFIX, Group
 from glue.model.questions import Refused
+from glue.model.requests import Answer, Ask, CloseModel, Happening, OpenModel, Wish
 from glue.model.state import check_key
 
 MODELS = 64
@@ -26,16 +26,17 @@ NAME_LIMIT = 128
 
 
 class Replicated:
-    """A `Layer[Event, Event, Request, Wish]` with models."""
+    """A `Layer[Event, Happening, Wish, Request]` with models."""
 
     def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, random: Random) -> None:
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
         self._network_id = network_id
-        self._random = random
+        self._luck = random
         self._counts: Counter[str] = Counter()
         self.groups: dict[str, Group] = {}
-        self._up: list[Event] = []  # answers that are known already, for the next `receive`
+        self._was_used = False
+        self._up: list[Happening] = []  # answers that are known already, for the next `receive`
 
     def fit(self, size: int) -> int:
         """Messages may have any size."""
@@ -88,6 +89,7 @@ class Replicated:
     def _ask(self, now: float, item: Ask, asked: dict[str, Group]) -> None:
         group = self.groups.get(item.name)
         if group is None:
+            self._was_used = True
             self._up.append(Answer(item.token, Refused(f"no model {item.name!r} is open here")))
             return
         self._up += group.ask(now, item.token, item.question, item.timeout)
@@ -100,24 +102,31 @@ class Replicated:
             raise ModelError(f"model {item.name!r} is open here already, or {MODELS} others are")
         scope = f"{self._network_id}/{item.name}"
         group = Group(
-            item.name, item.options, scope, self._endpoint_id, self._incarnation, Random(self._random.random()), now
+            item.name,
+            item.options,
+            scope,
+            self._endpoint_id,
+            self._incarnation,
+            Random(self._luck.getrandbits(64)),
+            now,
         )
         self.groups[item.name] = group
+        self._was_used = True
         return group.open()
 
     # --------------------------------------------------------------------------------------------------- up
 
-    def receive(self, now: float, items: list[Event]) -> tuple[list[Event], list[Request]]:
+    def receive(self, now: float, items: list[Event]) -> tuple[list[Happening], list[Request]]:
         """Take what is for models; everything else goes on up, in its place."""
-        if not self.groups and not self._up:
-            return items, []
-        up: list[Event] = []
+        if not self._was_used:
+            return [*items], []
+        up: list[Happening] = []
         down: list[Request] = []
         for_groups: dict[str, list[Delivery]] = {}
         for item in items:
-            if isinstance(item, Delivery) and item.topic.startswith("$glue/"):
-                token: Any = item.tokens[0]
-                for_groups.setdefault(token[0], []).append(item)
+            if isinstance(item, Delivery) and item.topic.startswith(PREFIX):
+                name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
+                for_groups.setdefault(name, []).append(item)
             else:
                 up.append(item)
         for name, group in list(self.groups.items()):
