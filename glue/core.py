@@ -28,7 +28,7 @@ from glue.contract import (
 )
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError
 from glue.messages import Peer
-from glue.model import Answer, Wish
+from glue.model import Answer, Happening, Wish
 from glue.payloads import encoded
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity, Stack
@@ -191,7 +191,7 @@ class Core:
         """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
-        happenings, out = self.stack.turn(now, trains, requests)
+        happenings, out = cast(tuple[list[Happening], list[Train]], self.stack.turn(now, trains, requests))
         events: list[Event] = []
         for event in happenings:
             if isinstance(event, Answer):

@@ -16,7 +16,7 @@ from glue.core import check_not_reserved, chunk_count
 from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
-from glue.models import model_options
+from glue.models import file_directory, model_options
 from glue.shared import Model
 from glue.subscription import Handler, Subscription, is_coroutine_function
 from glue.topics import check_pattern
@@ -190,7 +190,7 @@ class Endpoint(BaseEndpoint):
         driver = self._running()
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer, mergeable=mergeable or {},
-            data_dir=data_dir, election_timeout=election_timeout,
+            directory=file_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         driver.order(OpenModel(name, options))
         self.models[name] = Model(name, self, self._core, driver)

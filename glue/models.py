@@ -8,11 +8,10 @@ UnknownOutcomeError: it may have happened, or happen yet.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 from glue.core import Core, id_of
@@ -28,6 +27,7 @@ from glue.model import (
     Change,
     Committed,
     ConsensusSettings,
+    Directory,
     Ending,
     Expect,
     FileStorage,
@@ -95,10 +95,13 @@ def model_options(
     members: Sequence[str] | None,
     observer: bool,
     mergeable: Mapping[str, str],
-    data_dir: str | PathLike[str] | None,
+    directory: Directory | None,
     election_timeout: float,
 ) -> ModelOptions:
-    """Check the options of a model and open its storage. Raises ConfigurationError, ModelError, StorageError."""
+    """Check the options of a model and open its storage; `directory` is where to store, None: in memory.
+
+    Raises ConfigurationError, ModelError, StorageError.
+    """
     layer = core.stack.layers["model"]
     if not isinstance(layer, Replicated):
         raise ConfigurationError(f"the model layer is {type(layer).__name__}, which has no models; leave out model=…")
@@ -115,26 +118,29 @@ def model_options(
         heartbeat=election_timeout / HEARTBEATS,
         ticket_timeout=2 * election_timeout,
     )
-    storage, stored = open_storage(data_dir)
+    storage, stored = open_storage(directory, core.identity.random)
     return ModelOptions(consensus=consensus, storage=storage, stored=stored, mergeable=mergeable)
 
 
-def open_storage(data_dir: str | PathLike[str] | None) -> tuple[Storage, Stored]:
+def file_directory(data_dir: str | PathLike[str] | None) -> Directory | None:
+    """The directory on disk, if there is to be one. Raises StorageError if another process uses it."""
+    return None if data_dir is None else FileDirectory(data_dir)
+
+
+def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, Stored]:
     """The storage in this directory, or in memory, with what it holds.
 
     One that is damaged is put aside (the log says so), and the replica begins a new life: it fetches everything
     from the others before it votes again.
     """
-    luck = random.Random()
-    if data_dir is None:
-        storage: Storage = MemoryStorage(luck)
+    if directory is None:
+        storage = MemoryStorage(luck)
         return storage, storage.load()
-    directory = FileDirectory(Path(data_dir))
     files = FileStorage(directory, luck)
     try:
         return files, files.load()
     except CorruptStorageError as error:
-        logger.error("%s: %s; it is put aside, and this replica begins anew", data_dir, error)
+        logger.error("%s; what is stored is put aside, and this replica begins anew", error)
         return files, files.begin_anew()
     except BaseException:
         files.close()

@@ -37,7 +37,7 @@ from glue.model.state import (
     check_key,
     encode_command,
 )
-from glue.model.storage import FileStorage, MemoryStorage, Storage
+from glue.model.storage import Directory, FileStorage, MemoryStorage, Storage
 
 __all__ = [
     "PREFIX",
@@ -49,6 +49,7 @@ __all__ = [
     "ConsensusSettings",
     "Delete",
     "Direct",
+    "Directory",
     "Ending",
     "Expect",
     "ExpectRevision",

@@ -8,16 +8,19 @@ and close, and what they raise comes out of `run`, so that an assertion in a han
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from glue.base import LINGER, BaseEndpoint, multicast_network
 from glue.contract import Address, Delivery, Event, Leave, Publication, Request, Subscribe, Train, Unsubscribe
-from glue.core import Core
+from glue.core import Core, check_not_reserved
 from glue.errors import ClosedError, ConfigurationError, WouldBlockError
 from glue.messages import Message, messages
+from glue.model import Directory, OpenModel, Replicated, Wish
+from glue.models import model_options
 from glue.simulation.host import EPOCH
+from glue.simulation.model import SimulatedModel
 from glue.subscription import Handler
 from glue.topics import check_pattern
 
@@ -266,6 +269,7 @@ class SimulatedEndpoint(BaseEndpoint):
         `handling_time` is how long (virtual seconds) the handler takes for each message; the next ones wait.
         """
         check_pattern(pattern)
+        check_not_reserved(pattern)
         core = self._running()
         subscription = SimulatedSubscription(pattern, handler, handling_time, self)
         self._subscriptions[subscription] = None
@@ -291,6 +295,33 @@ class SimulatedEndpoint(BaseEndpoint):
         """See to it that the outbox is emptied at this instant, unless this life is over."""
         if self._state is not None:
             self.host.submit()
+
+    # ---------------------------------------------------------------------------------------- shared state
+
+    def model(
+        self,
+        name: str,
+        *,
+        voters: int | None = None,
+        members: Sequence[str] | None = None,
+        observer: bool = False,
+        mergeable: Mapping[str, str] | None = None,
+        directory: Directory | None = None,
+        election_timeout: float = 1.0,
+    ) -> SimulatedModel:
+        """As `glue.Endpoint.model`; what is stored is kept in `directory`, such as a `SimulatedDisk`."""
+        core = self._running()
+        options = model_options(
+            core, name, voters=voters, members=members, observer=observer, mergeable=mergeable or {},
+            directory=directory, election_timeout=election_timeout,
+        )  # fmt: skip
+        self.order(OpenModel(name, options))
+        return SimulatedModel(name, self, lambda: cast(Replicated, self._core.stack.layers["model"]).groups[name])
+
+    def order(self, wish: Wish) -> None:
+        """For models: hand this to the stack at this instant."""
+        self._running().outbox.order(wish)
+        self._wake()
 
     # --------------------------------------------------------------------------------- peers and progress
 
