@@ -97,7 +97,7 @@ class SimulatedModel:
 
     # --------------------------------------------------------------- clients whose calls become a history
 
-    def read(self, history: list[Operation], client: str, key: str) -> None:
+    def read(self, history: list[Operation], client: str, key: str) -> SimulatedQuestion:
         """Read a key; a read without an answer tells nothing and leaves no trace."""
         operation = Operation(client, key, READ, (), self.endpoint.world.time)
 
@@ -107,20 +107,22 @@ class SimulatedModel:
                 operation.returned = self.endpoint.world.time
                 history.append(operation)
 
-        self.ask(Read(key), then=finish)
+        return self.ask(Read(key), then=finish)
 
-    def write(self, history: list[Operation], client: str, key: str, value: Any) -> None:
+    def write(self, history: list[Operation], client: str, key: str, value: Any) -> SimulatedQuestion:
         """Set a key."""
         operation = Operation(client, key, WRITE, (value,), self.endpoint.world.time)
-        self._write(history, operation, Write([Set(key, value)]))
+        return self._write(history, operation, Write([Set(key, value)]))
 
-    def compare_and_set(self, history: list[Operation], client: str, key: str, expected: Any, value: Any) -> None:
+    def compare_and_set(
+        self, history: list[Operation], client: str, key: str, expected: Any, value: Any
+    ) -> SimulatedQuestion:
         """Set a key if it has the expected value, None standing for no value."""
         operation = Operation(client, key, COMPARE_AND_SET, (expected, value), self.endpoint.world.time)
         condition = Expect(key, ABSENT if expected is None else expected)
-        self._write(history, operation, Write([condition, Set(key, value)]))
+        return self._write(history, operation, Write([condition, Set(key, value)]))
 
-    def _write(self, history: list[Operation], operation: Operation, question: Write) -> None:
+    def _write(self, history: list[Operation], operation: Operation, question: Write) -> SimulatedQuestion:
         """It is part of the history from the beginning, as unknown, for this endpoint may crash."""
         history.append(operation)
 
@@ -133,4 +135,4 @@ class SimulatedModel:
             operation.answer = None if operation.kind == WRITE else isinstance(ending, Committed)
             operation.returned = self.endpoint.world.time
 
-        self.ask(question, then=finish)
+        return self.ask(question, then=finish)

@@ -14,7 +14,7 @@ from glue.simulation import Conditions, World
 from glue.simulation.consensus import SimulatedDisk
 from glue.simulation.endpoint import SimulatedEndpoint
 from glue.simulation.linearizability import Operation, check
-from glue.simulation.model import SimulatedModel
+from glue.simulation.model import SimulatedModel, SimulatedQuestion
 
 KEYS = ("a", "b", "c")
 
@@ -32,7 +32,7 @@ class Plant:
         self.models = {endpoint: self.open(endpoint) for endpoint in self.endpoints}
         self.is_asking = True
         self.values = 0
-        self.endings = 0
+        self.asked: dict[SimulatedEndpoint, SimulatedQuestion] = {}  # what each client waits for
         for endpoint in self.endpoints:
             self._ask_again(endpoint)
 
@@ -49,18 +49,24 @@ class Plant:
         self._ask_again(endpoint)
         if not endpoint.is_running or endpoint.host.is_paused:
             return
+        waits_for = self.asked.get(endpoint)
+        if waits_for is not None and waits_for.ending is None:
+            return
         model, key, client = self.models[endpoint], self.luck.choice(KEYS), endpoint.name
         self.values += 1
         kind = self.luck.random()
         if kind < 0.4:
-            model.read(self.history, client, key)
+            asked = model.read(self.history, client, key)
         elif kind < 0.8:
-            model.write(self.history, client, key, self.values)
+            asked = model.write(self.history, client, key, self.values)
         else:
-            model.compare_and_set(self.history, client, key, self.luck.randrange(1, self.values + 1), self.values)
+            expected = self.luck.randrange(max(1, self.values - 10), self.values + 1)
+            asked = model.compare_and_set(self.history, client, key, expected, self.values)
+        self.asked[endpoint] = asked
 
     def restart(self, endpoint: SimulatedEndpoint) -> None:
         endpoint.crash()
+        self.asked.pop(endpoint, None)
         if endpoint in self.disks:
             self.disks[endpoint].crash()
         endpoint.restart()
