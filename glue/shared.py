@@ -134,17 +134,13 @@ class Model(BaseModel):
         """
         check_pattern(pattern)
         watch = Watch(pattern, handler, self)
+        self._endpoint.adopt(watch.subscription)
         try:
             committed(self._ask(WatchQuestion(watch.subscription, pattern), TIMEOUT))
         except RefusedError:
             watch.close()
             raise
-        self._endpoint.adopt(watch.subscription)
         return watch
-
-    def unwatch(self, watch: Watch) -> None:
-        """The same as closing the watch."""
-        watch.close()
 
     def lock(self, name: str, lease: float = 10.0, *, timeout: float = TIMEOUT) -> Lock:
         """Wait for a lock and take it, for `lease` seconds unless renewed; a context manager that gives it back.

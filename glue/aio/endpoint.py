@@ -10,15 +10,19 @@ import inspect
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from os import PathLike
 from typing import Any, cast
 
+from glue.aio.model import Model
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint
 from glue.contract import Delivery, Event, Leave, Publication, Subscribe, Unsubscribe
-from glue.core import chunk_count
+from glue.core import check_not_reserved, chunk_count
 from glue.errors import ClosedError, WouldBlockError
+from glue.model import OpenModel, Wish
+from glue.models import file_directory, model_options
 from glue.topics import check_pattern
 
 GATHERED = 64 << 10  # bytes published in one pass of the loop, after which publish lets it go round
@@ -42,6 +46,7 @@ class Endpoint(BaseEndpoint):
         self._maintain_at = 0.0
         self._changed: set[asyncio.Future[None]] = set()
         self._subscriptions: set[Subscription] = set()
+        self.models: dict[str, Model] = {}
         self._tasks: set[asyncio.Future[Any]] = set()  # coroutine handlers of news; the loop itself holds none
         self._full = False
         self.closed = False
@@ -87,6 +92,8 @@ class Endpoint(BaseEndpoint):
             return
         assert self._network is not None
         assert self._loop is not None
+        for model in list(self.models.values()):
+            model.close()
         self._core.outbox.order(Leave())
         self._turn(False)
         self.closed = True
@@ -258,6 +265,7 @@ class Endpoint(BaseEndpoint):
         """As `glue.Endpoint.subscribe`; the handler may be a coroutine function, awaited message by message."""
         self._running()
         check_pattern(pattern)
+        check_not_reserved(pattern)
         subscription = Subscription(pattern, handler, self)
         self._subscriptions.add(subscription)
         self._core.outbox.order(Subscribe(subscription, pattern))
@@ -280,6 +288,48 @@ class Endpoint(BaseEndpoint):
             self._notify()
         if self._core.outbox.requests:
             self._turn_soon()
+
+    # ---------------------------------------------------------------------------------------- shared state
+
+    def model(
+        self,
+        name: str,
+        *,
+        voters: int | None = None,
+        members: Sequence[str] | None = None,
+        observer: bool = False,
+        mergeable: Mapping[str, str] | None = None,
+        data_dir: str | PathLike[str] | None = None,
+        election_timeout: float = 1.0,
+    ) -> Model:
+        """As `glue.Endpoint.model`."""
+        self._running()
+        options = model_options(
+            self._core, name, voters=voters, members=members, observer=observer, mergeable=mergeable or {},
+            directory=file_directory(data_dir), election_timeout=election_timeout,
+        )  # fmt: skip
+        self._core.outbox.order(OpenModel(name, options))
+        self._turn(False)
+        self.models[name] = Model(name, self, self._core)
+        return self.models[name]
+
+    def order(self, wish: Wish) -> None:
+        """For models: pass this to the stack in this pass of the loop."""
+        self._running()
+        self._core.outbox.order(wish)
+        self._turn_soon()
+
+    def adopt(self, subscription: Subscription) -> None:
+        """For watches: a subscription that ends with the endpoint."""
+        self._subscriptions.add(subscription)
+
+    def disown(self, subscription: Subscription) -> None:
+        """For watches: one that has ended."""
+        self._subscriptions.discard(subscription)
+
+    async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """For models: wait for something that turns bring about; whether it came true in time."""
+        return await self._until(condition, timeout)
 
     # --------------------------------------------------------------------------------- peers and progress
 

@@ -76,7 +76,9 @@ class Leader(Part):
         self._arm()
 
     def _arm(self) -> None:
-        self.deadline = min(self._heartbeat, self._tending, self._checks, self._transfer.until if self._transfer else inf)
+        self.deadline = min(
+            self._heartbeat, self._tending, self._checks, self._transfer.until if self._transfer else inf
+        )
 
     def hears_leader(self, now: float) -> bool:
         """It is one, as long as a majority answers it."""
