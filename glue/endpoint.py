@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from os import PathLike
 from typing import Any
@@ -173,7 +173,6 @@ class Endpoint(BaseEndpoint):
         voters: int | None = None,
         members: Sequence[str] | None = None,
         observer: bool = False,
-        mergeable: Mapping[str, str] | None = None,
         data_dir: str | PathLike[str] | None = None,
         election_timeout: float = 1.0,
     ) -> Model:
@@ -183,13 +182,12 @@ class Endpoint(BaseEndpoint):
         is found. Whoever is not among them, or is an `observer`, follows. With `data_dir`, a directory of this
         model at this endpoint alone, what was acknowledged survives a power cut; without, this endpoint votes only
         once it has learned again what it knew. `election_timeout` (seconds) is how long voters do without a leader.
-        `mergeable` maps prefixes of keys to how they merge: "counter", "set", "register" or "values".
 
         Raises ConfigurationError, ModelError, StorageError.
         """
         driver = self._running()
         options = model_options(
-            self._core, name, voters=voters, members=members, observer=observer, mergeable=mergeable or {},
+            self._core, name, voters=voters, members=members, observer=observer,
             directory=file_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         driver.order(OpenModel(name, options))

@@ -8,7 +8,7 @@ UnknownOutcomeError: it may have happened, or happen yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from random import Random
@@ -94,7 +94,6 @@ def model_options(
     voters: int | None,
     members: Sequence[str] | None,
     observer: bool,
-    mergeable: Mapping[str, str],
     directory: Directory | None,
     election_timeout: float,
 ) -> ModelOptions:
@@ -119,7 +118,7 @@ def model_options(
         ticket_timeout=2 * election_timeout,
     )
     storage, stored = open_storage(directory, core.identity.random)
-    return ModelOptions(consensus=consensus, storage=storage, stored=stored, mergeable=mergeable)
+    return ModelOptions(consensus=consensus, storage=storage, stored=stored)
 
 
 def file_directory(data_dir: str | PathLike[str] | None) -> Directory | None:

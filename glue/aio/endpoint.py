@@ -10,7 +10,7 @@ import inspect
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from os import PathLike
 from typing import Any, cast
@@ -298,14 +298,13 @@ class Endpoint(BaseEndpoint):
         voters: int | None = None,
         members: Sequence[str] | None = None,
         observer: bool = False,
-        mergeable: Mapping[str, str] | None = None,
         data_dir: str | PathLike[str] | None = None,
         election_timeout: float = 1.0,
     ) -> Model:
         """As `glue.Endpoint.model`."""
         self._running()
         options = model_options(
-            self._core, name, voters=voters, members=members, observer=observer, mergeable=mergeable or {},
+            self._core, name, voters=voters, members=members, observer=observer,
             directory=file_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         self._core.outbox.order(OpenModel(name, options))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from glue.contract import Event, Request
@@ -19,7 +18,6 @@ class ModelOptions:
     consensus: ConsensusSettings
     storage: Storage
     stored: Stored
-    mergeable: Mapping[str, str] = field(default_factory=dict)
 
 
 class Pending(Protocol):

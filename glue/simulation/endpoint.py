@@ -8,7 +8,7 @@ and close, and what they raise comes out of `run`, so that an assertion in a han
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -305,14 +305,13 @@ class SimulatedEndpoint(BaseEndpoint):
         voters: int | None = None,
         members: Sequence[str] | None = None,
         observer: bool = False,
-        mergeable: Mapping[str, str] | None = None,
         directory: Directory | None = None,
         election_timeout: float = 1.0,
     ) -> SimulatedModel:
         """As `glue.Endpoint.model`; what is stored is kept in `directory`, such as a `SimulatedDisk`."""
         core = self._running()
         options = model_options(
-            core, name, voters=voters, members=members, observer=observer, mergeable=mergeable or {},
+            core, name, voters=voters, members=members, observer=observer,
             directory=directory, election_timeout=election_timeout,
         )  # fmt: skip
         self.order(OpenModel(name, options))
