@@ -11,33 +11,57 @@ from glue.errors import (
     GlueError,
     InterfaceError,
     MessageTooLargeError,
+    MinorityError,
     MissingExtraError,
+    ModelError,
     PayloadError,
     PortInUseError,
+    RefusedError,
     SlowReaderError,
     TopicError,
+    UnknownOutcomeError,
     WouldBlockError,
 )
 from glue.messages import Gap, Message, Peer
+from glue.model import Change, Delete, Expect, ExpectRevision, Set, Update
+from glue.model.state import ABSENT
+from glue.models import Entry, ModelStatus
+from glue.shared import Lock, Model, Watch
 from glue.subscription import Subscription
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ABSENT",
+    "Change",
     "ClosedError",
     "ConfigurationError",
+    "Delete",
     "Endpoint",
+    "Entry",
+    "Expect",
+    "ExpectRevision",
     "Gap",
     "GlueError",
     "InterfaceError",
+    "Lock",
     "Message",
     "MessageTooLargeError",
+    "MinorityError",
     "MissingExtraError",
+    "Model",
+    "ModelError",
+    "ModelStatus",
     "PayloadError",
     "Peer",
     "PortInUseError",
+    "RefusedError",
+    "Set",
     "SlowReaderError",
     "Subscription",
     "TopicError",
+    "UnknownOutcomeError",
+    "Update",
+    "Watch",
     "WouldBlockError",
 ]

@@ -26,13 +26,13 @@ from glue.contract import (
     PeerRemoved,
     Publication,
     Receipted,
-    Request,
     Topics,
     Train,
 )
-from glue.errors import ConfigurationError, MessageTooLargeError
+from glue.errors import ConfigurationError, MessageTooLargeError, TopicError
 from glue.ledger import FATES, MISSED
 from glue.messages import JSON_COST, MESSAGE_COST, Peer
+from glue.model import Answer, Happening, Wish
 from glue.payloads import encoded
 from glue.receipt import Receipt
 from glue.settings import Settings
@@ -40,6 +40,7 @@ from glue.stack import LAYERS, Factory, Identity, Stack
 from glue.topics import check_topic
 from glue.topics.names import check_type
 
+RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 CHUNK = 32 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
@@ -56,7 +57,7 @@ class Outbox:
     def __init__(self) -> None:
         self._lock = Lock()
         self._last: Publication | None = None
-        self.requests: list[Request] = []
+        self.requests: list[Wish] = []
         self.size = 0
 
     def add(self, publication: Publication) -> None:
@@ -71,13 +72,13 @@ class Outbox:
                 self._last = publication
             self.size += weight
 
-    def order(self, request: Request) -> None:
+    def order(self, request: Wish) -> None:
         """Queue another request behind what was published so far."""
         with self._lock:
             self.requests.append(request)
             self._last = None
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[Wish]:
         """Everything queued so far."""
         with self._lock:
             requests, self.requests, self._last, self.size = self.requests, [], None, 0
@@ -111,7 +112,7 @@ class Core:
         self.settings = settings
         self.identity = Identity(
             name=name,
-            endpoint_id=hashlib.blake2s(name.encode(), digest_size=8).hexdigest(),
+            endpoint_id=id_of(name),
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
@@ -175,6 +176,7 @@ class Core:
 
     def _check(self, topic: str) -> None:
         check_topic(topic)
+        check_not_reserved(topic)
         if len(topic) <= KNOWN_LENGTH:
             if len(self._checked) >= KNOWN_TOPICS:
                 self._checked.clear()
@@ -193,16 +195,21 @@ class Core:
         return self.outbox.size + self.stack.backlog
 
     def turn(self, now: float, trains: list[Train]) -> tuple[list[Event], list[Train]]:
-        """One turn of the stack, with all that was published since the last one."""
+        """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
-        events, out = self.stack.turn(now, trains, requests)
-        for event in events:
+        happenings, out = cast(tuple[list[Happening], list[Train]], self.stack.turn(now, trains, requests))
+        events: list[Event] = []
+        for event in happenings:
+            if isinstance(event, Answer):
+                event.token.answered(event.answer)
+                continue
             if event.__class__ is Delivery:
                 self._wait(event, weight(event) * len(event.tokens))
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
             else:
                 self._note(event)
+            events.append(event)
         return events, out
 
     def _wait(self, delivery: Delivery, change: int) -> None:
@@ -251,6 +258,17 @@ class Core:
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
+
+
+def id_of(name: str) -> str:
+    """The id of the endpoint of this name: 16 hex digits."""
+    return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
+
+
+def check_not_reserved(name: str) -> None:
+    """Raise TopicError for a topic or pattern among those that glue itself uses."""
+    if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
+        raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
 
 
 def chunk_count(count: int, publications: Sequence[Publication]) -> int:

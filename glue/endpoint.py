@@ -6,17 +6,21 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from os import PathLike
 from typing import Any, Literal, Unpack, overload
 
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
-from glue.core import chunk_count
+from glue.core import check_not_reserved, chunk_count
 from glue.drivers.thread import FAREWELL, ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
 from glue.messages import Gap
+from glue.model import OpenModel
+from glue.models import file_directory, model_options
 from glue.receipt import WaitingReceipt
+from glue.shared import Model
 from glue.subscription import Handler, Subscription, check_payload_only, is_coroutine_function
 from glue.topics import check_pattern
 
@@ -38,6 +42,7 @@ class Endpoint(BaseEndpoint):
         self._news = _News(self._tell)
         self._driver: ThreadDriver | None = None
         self._subscriptions: set[Subscription] = set()
+        self.models: dict[str, Model] = {}
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -66,6 +71,8 @@ class Endpoint(BaseEndpoint):
         """
         if self._driver is None or self._driver.closed:
             return
+        for model in list(self.models.values()):
+            model.close()
         self._driver.close(timeout)
         subscriptions = self._subscriptions.copy()
         for subscription in subscriptions:
@@ -169,6 +176,7 @@ class Endpoint(BaseEndpoint):
         """
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
+        check_not_reserved(pattern)
         if is_coroutine_function(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
@@ -198,6 +206,44 @@ class Endpoint(BaseEndpoint):
                 self.on_gap(gap)
             except BaseException:  # the handler's own affair, as that of messages
                 logger.exception("on_gap failed on %r", gap)
+
+    # ---------------------------------------------------------------------------------------- shared state
+
+    def model(
+        self,
+        name: str,
+        *,
+        voters: int | None = None,
+        members: Sequence[str] | None = None,
+        observer: bool = False,
+        data_dir: str | PathLike[str] | None = None,
+        election_timeout: float = 1.0,
+    ) -> Model:
+        """Take part in the shared state of this name; see `docs/model.md` for what it promises.
+
+        Who votes is given by all alike: how many `voters` there are to be, or the names of the `members`; the rest
+        is found. Whoever is not among them, or is an `observer`, follows. With `data_dir`, a directory of this
+        model at this endpoint alone, what was acknowledged survives a power cut; without, this endpoint votes only
+        once it has learned again what it knew. `election_timeout` (seconds) is how long voters do without a leader.
+
+        Raises ConfigurationError, ModelError, StorageError.
+        """
+        driver = self._running()
+        options = model_options(
+            self._core, name, voters=voters, members=members, observer=observer,
+            directory=file_directory(data_dir), election_timeout=election_timeout,
+        )  # fmt: skip
+        driver.order(OpenModel(name, options))
+        self.models[name] = Model(name, self, self._core, driver)
+        return self.models[name]
+
+    def adopt(self, subscription: Subscription) -> None:
+        """For watches: a subscription that ends with the endpoint."""
+        self._subscriptions.add(subscription)
+
+    def disown(self, subscription: Subscription) -> None:
+        """For watches: one that has ended."""
+        self._subscriptions.discard(subscription)
 
     # --------------------------------------------------------------------------------- peers and progress
 

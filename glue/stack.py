@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from glue.contract import Event, Layer, Request, Train
+from glue.contract import Event, Layer, Train
 from glue.discovery import Discovery, ServiceDiscovery
 from glue.fragmentation import Fragmentation
-from glue.model import Direct
+from glue.model import Replicated
 from glue.serialization import Serialization
 from glue.settings import Settings
 from glue.topics import Topics
@@ -71,8 +71,13 @@ def _topics(who: Identity) -> Topics:
     return Topics(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
 
 
-def _model(who: Identity) -> Direct:
-    return Direct()
+def _model(who: Identity) -> Replicated:
+    return Replicated(
+        endpoint_id=who.endpoint_id,
+        incarnation=who.incarnation,
+        network_id=who.settings.network_id,
+        random=who.random,
+    )
 
 
 LAYERS: dict[str, Factory] = {
@@ -121,8 +126,11 @@ class Stack:
         """The counters of each layer by its name."""
         return {name: layer.statistics for name, layer in self.layers.items()}
 
-    def turn(self, now: float, trains: list[Train], requests: list[Request]) -> tuple[list[Event], list[Train]]:
-        """Take datagrams from the network and requests from the application; return events and datagrams."""
+    def turn(self, now: float, trains: list[Train], requests: list[Any]) -> tuple[list[Event], list[Train]]:
+        """Take datagrams from the network and requests from the application; return events and datagrams.
+
+        What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
+        """
         returned: dict[int, list[Any]] = {}
         items: list[Any] = trains
         for index, layer in enumerate(self._upwards):

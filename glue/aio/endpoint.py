@@ -9,16 +9,20 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from os import PathLike
 from typing import Any, Literal, Unpack, cast, overload
 
+from glue.aio.model import Model
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Unsubscribe
-from glue.core import chunk_count
+from glue.core import check_not_reserved, chunk_count
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
+from glue.model import OpenModel, Wish
+from glue.models import file_directory, model_options
 from glue.receipt import AwaitableReceipt
 from glue.subscription import check_payload_only
 from glue.topics import check_pattern
@@ -44,6 +48,7 @@ class Endpoint(BaseEndpoint):
         self._maintain_at = 0.0
         self._changed: set[asyncio.Future[None]] = set()
         self._subscriptions: set[Subscription] = set()
+        self.models: dict[str, Model] = {}
         self._tasks: set[asyncio.Future[Any]] = set()  # coroutine handlers of news; the loop itself holds none
         self._full = False
         self.closed = False
@@ -89,6 +94,8 @@ class Endpoint(BaseEndpoint):
             return
         assert self._network is not None
         assert self._loop is not None
+        for model in list(self.models.values()):
+            model.close()
         self._core.outbox.order(Leave())
         self._turn(False)
         self.closed = True
@@ -293,6 +300,7 @@ class Endpoint(BaseEndpoint):
         self._running()
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
+        check_not_reserved(pattern)
         waiting = self._waiting_room(policy, limit)
         subscription = Subscription(pattern, handler, self, waiting, payload_only)
         self._subscriptions.add(subscription)
@@ -316,6 +324,47 @@ class Endpoint(BaseEndpoint):
             self._notify()
         if self._core.outbox.requests:
             self._turn_soon()
+
+    # ---------------------------------------------------------------------------------------- shared state
+
+    def model(
+        self,
+        name: str,
+        *,
+        voters: int | None = None,
+        members: Sequence[str] | None = None,
+        observer: bool = False,
+        data_dir: str | PathLike[str] | None = None,
+        election_timeout: float = 1.0,
+    ) -> Model:
+        """As `glue.Endpoint.model`."""
+        self._running()
+        options = model_options(
+            self._core, name, voters=voters, members=members, observer=observer,
+            directory=file_directory(data_dir), election_timeout=election_timeout,
+        )  # fmt: skip
+        self._core.outbox.order(OpenModel(name, options))
+        self._turn(False)
+        self.models[name] = Model(name, self, self._core)
+        return self.models[name]
+
+    def order(self, wish: Wish) -> None:
+        """For models: pass this to the stack in this pass of the loop."""
+        self._running()
+        self._core.outbox.order(wish)
+        self._turn_soon()
+
+    def adopt(self, subscription: Subscription) -> None:
+        """For watches: a subscription that ends with the endpoint."""
+        self._subscriptions.add(subscription)
+
+    def disown(self, subscription: Subscription) -> None:
+        """For watches: one that has ended."""
+        self._subscriptions.discard(subscription)
+
+    async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """For models: wait for something that turns bring about; whether it came true in time."""
+        return await self._until(condition, timeout)
 
     # --------------------------------------------------------------------------------- peers and progress
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from glue.cmd.common import SUCCESS, USAGE
 
 COMMANDS = {
+    "model": "share state that a majority of terminals keeps",
     "topics": "show the messages of a topic, and publish to it",
     "endpoint": "subscribe and publish from a shell",
     "discovery": "show the endpoints on the network as they come and go",

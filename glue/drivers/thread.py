@@ -19,9 +19,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
-from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Request
+from glue.contract import Delivery, Event, Leave, Missed, Network, Publication
 from glue.core import Core
 from glue.errors import ClosedError, WouldBlockError
+from glue.model import Ask, Wish
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
 BUNDLE = 256 << 10  # bytes gathered at most before they are sent by whoever published them: some 5 full trains
@@ -157,12 +158,25 @@ class ThreadDriver:
         elif self._sleeps_until:
             self._wake()
 
-    def order(self, request: Request) -> None:
+    def order(self, request: Wish) -> None:
         """Pass a request to the stack, behind what was published before, and act on it now."""
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
         self._core.outbox.order(request)
         self._flush(wait=True)
+
+    def ask(self, question: Ask) -> None:
+        """Pass a question to the stack; with what others ask at the same time, if a turn is under way."""
+        if self.closed:
+            raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
+        self._core.outbox.order(question)
+        self._flush(wait=False)
+
+    def wait_for(self, event: threading.Event, timeout: float) -> bool:
+        """Wait until another thread sets an event; in a handler, the turns go on without it."""
+        if threading.current_thread() is self._leader:
+            self._step_down()
+        return event.wait(timeout)
 
     def _flush(self, wait: bool) -> None:
         """Run a turn from a publisher's thread; if the leader is in one and `wait` is false, leave it to it."""

@@ -1,5 +1,87 @@
-"""The model layer: what a program shares through topics. So far the direct one, which adds nothing to them."""
+"""The model layer: state that programs share, built from deltas, agreed on by a quorum of them.
 
+`Replicated` is the layer; `state` is what is agreed on, `consensus` how, `storage` where it is kept. `Direct` is the
+layer for programs that want none of it.
+"""
+
+from glue.model.consensus import ConsensusSettings, Role, Status, Stored
 from glue.model.direct import Direct
+from glue.model.group import PREFIX
+from glue.model.questions import (
+    Committed,
+    Ending,
+    Found,
+    Question,
+    Read,
+    Refused,
+    Remove,
+    Transfer,
+    Unknown,
+    Unwatch,
+    Watch,
+    Write,
+)
+from glue.model.replicated import Replicated, check_name
+from glue.model.requests import Answer, Ask, CloseModel, Happening, ModelOptions, OpenModel, Pending, Wish
+from glue.model.state import (
+    Change,
+    Delete,
+    Expect,
+    ExpectRevision,
+    Lock,
+    Operation,
+    Pattern,
+    Set,
+    Unlock,
+    Update,
+    check_key,
+    encode_command,
+)
+from glue.model.storage import Directory, FileStorage, MemoryStorage, Storage
 
-__all__ = ["Direct"]
+__all__ = [
+    "PREFIX",
+    "Answer",
+    "Ask",
+    "Change",
+    "CloseModel",
+    "Committed",
+    "ConsensusSettings",
+    "Delete",
+    "Direct",
+    "Directory",
+    "Ending",
+    "Expect",
+    "ExpectRevision",
+    "FileStorage",
+    "Found",
+    "Happening",
+    "Lock",
+    "MemoryStorage",
+    "ModelOptions",
+    "OpenModel",
+    "Operation",
+    "Pattern",
+    "Pending",
+    "Question",
+    "Read",
+    "Refused",
+    "Remove",
+    "Replicated",
+    "Role",
+    "Set",
+    "Status",
+    "Storage",
+    "Stored",
+    "Transfer",
+    "Unknown",
+    "Unlock",
+    "Unwatch",
+    "Update",
+    "Watch",
+    "Wish",
+    "Write",
+    "check_key",
+    "check_name",
+    "encode_command",
+]  # fmt: skip

@@ -8,17 +8,20 @@ and close, and what they raise comes out of `run`, so that an assertion in a han
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from glue.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
-from glue.core import Core
+from glue.core import Core, check_not_reserved
 from glue.errors import ClosedError, ConfigurationError, WouldBlockError
 from glue.messages import Gap, Message
+from glue.model import Directory, OpenModel, Replicated, Wish
+from glue.models import model_options
 from glue.receipt import Receipt
 from glue.simulation.host import EPOCH
+from glue.simulation.model import SimulatedModel
 from glue.subscription import Handler
 from glue.topics import check_pattern
 from glue.waiting import Buffer, Kept
@@ -299,6 +302,7 @@ class SimulatedEndpoint(BaseEndpoint):
         `handling_time` is how long (virtual seconds) the handler takes for each message; the next ones wait.
         """
         check_pattern(pattern)
+        check_not_reserved(pattern)
         core = self._running()
         waiting = self._waiting_room(policy, limit, lambda: self.host.now)
         subscription = SimulatedSubscription(pattern, handler, handling_time, self, waiting)
@@ -330,6 +334,32 @@ class SimulatedEndpoint(BaseEndpoint):
         """See to it that the outbox is emptied at this instant, unless this life is over."""
         if self._state is not None:
             self.host.submit()
+
+    # ---------------------------------------------------------------------------------------- shared state
+
+    def model(
+        self,
+        name: str,
+        *,
+        voters: int | None = None,
+        members: Sequence[str] | None = None,
+        observer: bool = False,
+        directory: Directory | None = None,
+        election_timeout: float = 1.0,
+    ) -> SimulatedModel:
+        """As `glue.Endpoint.model`; what is stored is kept in `directory`, such as a `SimulatedDisk`."""
+        core = self._running()
+        options = model_options(
+            core, name, voters=voters, members=members, observer=observer,
+            directory=directory, election_timeout=election_timeout,
+        )  # fmt: skip
+        self.order(OpenModel(name, options))
+        return SimulatedModel(name, self, lambda: cast(Replicated, self._core.stack.layers["model"]).groups[name])
+
+    def order(self, wish: Wish) -> None:
+        """For models: hand this to the stack at this instant."""
+        self._running().outbox.order(wish)
+        self._wake()
 
     # --------------------------------------------------------------------------------- peers and progress
 

@@ -172,5 +172,5 @@ def test_the_same_name_is_the_same_id_and_another_life() -> None:
 
 def test_every_error_is_a_glue_error() -> None:
     errors = [value for name, value in vars(glue).items() if name.endswith("Error")]
-    assert len(errors) == 11
+    assert len(errors) == 15
     assert all(issubclass(error, glue.GlueError) for error in errors)

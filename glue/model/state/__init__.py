@@ -1,6 +1,7 @@
 """The replicated state machine: committed commands in, results and changes out, the same on every replica."""
 
 from glue.model.state.commands import (
+    ABSENT,
     Command,
     Delete,
     Expect,
@@ -23,6 +24,7 @@ from glue.model.state.patterns import Pattern, check_key
 from glue.model.state.results import EXPIRED, OK, REFUSED, Result
 
 __all__ = [
+    "ABSENT",
     "EXPIRED",
     "OK",
     "REFUSED",

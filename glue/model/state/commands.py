@@ -61,7 +61,8 @@ class Update:
     patch: Any
 
 
-_ABSENT = object()
+ABSENT = object()
+"""Stands for no value at all; None is the JSON value null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,12 @@ class Expect:
     """Go on only if the key has this value; without one, only if it has none."""
 
     key: str
-    value: Any = _ABSENT
+    value: Any = ABSENT
 
     @property
     def absent(self) -> bool:
         """Whether no value is expected."""
-        return self.value is _ABSENT
+        return self.value is ABSENT
 
 
 @dataclass(frozen=True, slots=True)

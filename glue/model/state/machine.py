@@ -49,26 +49,39 @@ Entry = tuple[bytes, int]
 
 
 class Change:
-    """A key was given a value (as JSON), or lost it (None), at this log index."""
+    """A key was given a value, or lost it, at log index `index`.
 
-    __slots__ = ("document", "index", "key")
+    `live` is False for what is told of the past: the state at the beginning of a watch, or after a gap that could
+    only be bridged by a snapshot. `document` is the value as JSON, None if it was deleted.
+    """
 
-    def __init__(self, key: str, document: bytes | None, index: int) -> None:
+    __slots__ = ("document", "index", "key", "live")
+
+    def __init__(self, key: str, document: bytes | None, index: int, live: bool = True) -> None:
         self.key = key
         self.document = document
         self.index = index
+        self.live = live
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the key has no value any more."""
+        return self.document is None
+
+    @property
+    def value(self) -> Any:
+        """The new value, a copy of one's own; None if it was deleted."""
+        return None if self.document is None else orjson.loads(self.document)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Change) and (self.key, self.document, self.index) == (
-            other.key,
-            other.document,
-            other.index,
-        )
+        mine = (self.key, self.document, self.index, self.live)
+        return isinstance(other, Change) and mine == (other.key, other.document, other.index, other.live)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Change {self.key} = {self.document!r:.80} at {self.index}>"
+        what = "deleted" if self.document is None else f"= {self.document.decode():.80}"
+        return f"<Change {self.key} {what} at {self.index}>"
 
 
 class Applied:
@@ -102,6 +115,9 @@ class State:
 
     def match(self, pattern: Pattern) -> list[Change]:
         """All keys that match, with their values and revisions, by key."""
+        if pattern.key is not None:
+            entry = self._values.get(pattern.key)
+            return [] if entry is None else [Change(pattern.key, *entry)]
         found = [key for key in self._values if pattern.matches(key)]
         return [Change(key, *self._values[key]) for key in sorted(found)]
 

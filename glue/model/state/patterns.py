@@ -44,6 +44,11 @@ class Pattern:
             if level != "+" and ("+" in level or "#" in level):
                 raise ModelError(f"pattern {text!r:.80}: in {level!r:.80}; a wildcard is a whole level, '#' the last")
 
+    @property
+    def key(self) -> str | None:
+        """The only key it can match, if it has no wildcard."""
+        return None if self._wild else self.text
+
     def matches(self, key: str) -> bool:
         """Whether the pattern holds for this key; `a/#` holds for `a`, too."""
         if not self._wild:

@@ -1,0 +1,275 @@
+"""`glue model`: share state with other terminals, kept by a majority of them. Run it in three, and kill any one.
+
+    glue model --voters 3 --endpoint-name A            take part, show what happens, and do what is typed
+    glue model set valve/1 '{"open":true}'             do one thing and end, without a vote
+    glue model watch 'valve/#' --json                  follow the changes
+
+What is typed, or given on the command line, is one of
+
+    get KEY                 items [PATTERN]            watch PATTERN
+    set KEY VALUE           update KEY DELTA           delete KEY
+    compare KEY EXPECTED VALUE                         set it if it has the expected value
+    lock NAME [LEASE]       unlock NAME                status
+    transfer ENDPOINT       remove ENDPOINT            at the leader: hand over; take a voter out for good
+
+A value that is JSON is taken as JSON, any other as a string. A delta is a JSON Merge Patch (RFC 7396).
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import glue
+from glue.cmd import common
+from glue.cmd.endpoint import next_line, parsed, shown
+from glue.cmd.output import Output, printable
+from glue.cmd.session import open_endpoint
+from glue.errors import ConfigurationError
+
+LOOK_INTERVAL = 0.1
+"""Seconds between looks at the status: an election takes ten of them."""
+
+COMMIT_INTERVAL = 1.0
+"""Seconds between two lines that tell of nothing but a higher commit index."""
+
+LEASE = 10.0
+
+
+def parser() -> common.Parser:
+    """The options of this command."""
+    made = common.common_parser("model", "State that terminals share.", epilog=(__doc__ or "").split("\n", 2)[2])
+    made.add_argument("command", nargs="*", help="do this and end; without, take part until Ctrl-C")
+    group = made.add_argument_group("model")
+    group.add_argument("--model", default="model", metavar="NAME", help="which one (default: %(default)s)")
+    group.add_argument("--voters", type=common.count, metavar="NUMBER", help="how many vote (default: 3)")
+    group.add_argument("--members", metavar="NAME,NAME,...", help="who votes, instead of how many")
+    group.add_argument("--observer", action="store_true", help="follow without a vote")
+    group.add_argument("--data-dir", metavar="DIRECTORY", help="keep the state on disk (default: in memory)")
+    group.add_argument(
+        "--election-timeout", type=common.positive_number, default=1.0, metavar="SECONDS",
+        help="how long voters do without a leader (default: %(default)g)",
+    )  # fmt: skip
+    group.add_argument(
+        "--timeout", type=common.positive_number, default=10.0, metavar="SECONDS",
+        help="how long to wait for an answer (default: %(default)g)",
+    )  # fmt: skip
+    return made
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Do what the command line says, or take part until the command ends."""
+    one_shot = bool(arguments.command)
+    if one_shot:
+        check_words(arguments.command)
+    members = arguments.members.split(",") if arguments.members else None
+    with open_endpoint(arguments, output, quiet=one_shot) as endpoint:
+        model = endpoint.model(
+            arguments.model,
+            voters=arguments.voters or (None if members else 3),
+            members=members,
+            observer=arguments.observer or one_shot,
+            data_dir=arguments.data_dir,
+            election_timeout=arguments.election_timeout,
+        )
+        terminal = Terminal(model, output, arguments.timeout)
+        with common.until_ended(arguments.duration):
+            if not one_shot:
+                terminal.live()
+            elif not terminal.do(arguments.command):
+                return common.FAILURE
+            elif arguments.command[0] in ("watch", "lock"):
+                common.wait_for_end()
+    return common.SUCCESS
+
+
+class Terminal:
+    """A model with somebody who types."""
+
+    def __init__(self, model: glue.Model, output: Output, timeout: float) -> None:
+        self._model = model
+        self._output = output
+        self._timeout = timeout
+        self._locks: dict[str, glue.Lock] = {}
+
+    # ------------------------------------------------------------------------------------------- watching
+
+    def live(self) -> None:
+        """Show the status and every change, and do what is typed, until the command ends."""
+        threading.Thread(target=self._look, name="status", daemon=True).start()
+        self._model.watch("#", self._show_change)
+        while line := next_line():
+            try:
+                words = shlex.split(line)
+                if words:
+                    check_words(words)
+                    self.do(words)
+            except (ValueError, glue.ConfigurationError) as error:
+                self._output.event("mistake", self._output.style("red", str(error)), reason=str(error))
+        common.wait_for_end()
+
+    def _look(self) -> None:
+        """Say when the status has changed; runs in a thread that ends with the process."""
+        told: Any = None
+        told_at = 0.0
+        while True:
+            try:
+                status = self._model.status
+            except glue.GlueError:
+                return  # the endpoint was closed
+            known = (status.role, status.term, status.leader, status.voters, status.failure)
+            moved = told is not None and status.commit_index != told[1]
+            if told is None or known != told[0] or (moved and time.monotonic() - told_at > COMMIT_INTERVAL):
+                self.show_status(status)
+                told, told_at = (known, status.commit_index), time.monotonic()
+            time.sleep(LOOK_INTERVAL)
+
+    def show_status(self, status: glue.ModelStatus) -> None:
+        """The status, and who takes part."""
+        voters = ", ".join(map(printable, status.voters)) or "not yet known"
+        leader = printable(status.leader) if status.leader else "none"
+        text = (
+            f"{status.role} in term {status.term}, leader {leader}, commit index {status.commit_index}, "
+            f"{status.keys} keys; voters: {voters}{'; ' + status.failure if status.failure else ''}"
+        )
+        self._output.event(
+            "status", self._output.style("cyan", text), role=status.role, term=status.term, leader=status.leader,
+            commit_index=status.commit_index, voters=list(status.voters), keys=status.keys,
+            age=None if status.age == float("inf") else round(status.age, 3), failure=status.failure,
+        )  # fmt: skip
+
+    def _show_change(self, change: glue.Change) -> None:
+        key = printable(change.key)
+        text = f"{key} deleted" if change.deleted else f"{key} = {shown(change.value)}"
+        self._output.event(
+            "change", f"{text}  ({change.index})", key=change.key, value=change.value, deleted=change.deleted,
+            index=change.index, live=change.live,
+        )  # fmt: skip
+
+    # --------------------------------------------------------------------------------------------- doing
+
+    def do(self, words: Sequence[str]) -> bool:
+        """Do what these words say, and tell what came of it; whether it went well."""
+        output = self._output
+        try:
+            DOING[words[0]][0](self, *words[1:])
+        except glue.UnknownOutcomeError as error:
+            output.event("unknown", output.style("yellow", f"unknown: {error}"), reason=str(error))
+        except (glue.RefusedError, glue.ModelError, ConfigurationError) as error:
+            output.event("refused", output.style("red", f"refused: {error}"), reason=str(error))
+        else:
+            return True
+        return False
+
+    def _committed(self, index: int) -> None:
+        self._output.event("committed", f"committed at {index}", index=index)
+
+    def get(self, key: str) -> None:
+        """Show one key."""
+        entry = self._model.entry(key, timeout=self._timeout)
+        text = f"{printable(key)} has no value" if entry is None else shown(entry.value)
+        value, revision = (None, 0) if entry is None else (entry.value, entry.revision)
+        self._output.event("value", text, key=key, value=value, found=entry is not None, revision=revision)
+
+    def items(self, pattern: str = "#") -> None:
+        """Show all keys that match."""
+        for key, value in self._model.items(pattern, timeout=self._timeout).items():
+            self._output.event("value", f"{printable(key)} = {shown(value)}", key=key, value=value, found=True)
+
+    def set(self, key: str, value: str) -> None:
+        """Set a key."""
+        self._committed(self._model.set(key, parsed(value), timeout=self._timeout))
+
+    def update(self, key: str, delta: str) -> None:
+        """Patch a key."""
+        self._committed(self._model.update(key, parsed(delta), timeout=self._timeout))
+
+    def delete(self, key: str) -> None:
+        """Delete a key."""
+        self._committed(self._model.delete(key, timeout=self._timeout))
+
+    def compare(self, key: str, expected: str, value: str) -> None:
+        """Set a key if it has the expected value."""
+        index = self._model.compare_and_set(key, parsed(expected), parsed(value), timeout=self._timeout)
+        self._committed(index)
+
+    def watch(self, pattern: str) -> None:
+        """Show the changes of the keys that match."""
+        self._model.watch(pattern, self._show_change)
+
+    def lock(self, name: str, lease: str = str(LEASE)) -> None:
+        """Take a lock."""
+        held = self._locks[name] = self._model.lock(name, _seconds(lease), timeout=self._timeout)
+        text = f"locked for {held.remaining:.1f} s, token {held.token}"
+        self._output.event("locked", text, name=name, token=held.token, remaining=round(held.remaining, 3))
+
+    def unlock(self, name: str) -> None:
+        """Give it back."""
+        if name not in self._locks:
+            raise ConfigurationError(f"lock {name!r} was not taken here")
+        self._locks.pop(name).release()
+        self._output.event("unlocked", "unlocked", name=name)
+
+    def status(self) -> None:
+        """Show the status, once there is a leader."""
+        self._model.wait_until_ready(self._timeout)
+        self.show_status(self._model.status)
+
+    def transfer(self, name: str) -> None:
+        """Hand the leadership over."""
+        self._model.transfer(name, timeout=self._timeout)
+        self._output.event("transferred", f"{printable(name)} leads", name=name)
+
+    def remove(self, name: str) -> None:
+        """Take a voter out."""
+        self._model.remove(name, timeout=self._timeout)
+        self._output.event("removed", f"{printable(name)} votes no more", name=name)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"lease {text!r}: expected a number of seconds") from None
+
+
+DOING: dict[str, tuple[Callable[..., None], int, int]] = {
+    "get": (Terminal.get, 1, 1),
+    "items": (Terminal.items, 0, 1),
+    "set": (Terminal.set, 2, 2),
+    "update": (Terminal.update, 2, 2),
+    "delete": (Terminal.delete, 1, 1),
+    "compare": (Terminal.compare, 3, 3),
+    "watch": (Terminal.watch, 1, 1),
+    "lock": (Terminal.lock, 1, 2),
+    "unlock": (Terminal.unlock, 1, 1),
+    "status": (Terminal.status, 0, 0),
+    "transfer": (Terminal.transfer, 1, 1),
+    "remove": (Terminal.remove, 1, 1),
+}
+"""What can be typed, with the least and the most words behind it."""
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Raise ConfigurationError unless these words say what to do."""
+    name, *rest = words
+    if name not in DOING:
+        raise ConfigurationError(f"no command {name!r}; there are {', '.join(DOING)}")
+    _, least, most = DOING[name]
+    if not least <= len(rest) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise ConfigurationError(f"{name} takes {wanted} words, not {len(rest)}; quote values with spaces")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return common.execute(parser(), run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

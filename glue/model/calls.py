@@ -1,0 +1,273 @@
+"""The commands this endpoint wants committed, from the question to the answer: tried again until one is known.
+
+Each command has a serial in this endpoint's session, so trying again is harmless: it takes effect once. A try that
+consensus refused had no effect for certain; one whose outcome is unknown makes the call uncertain, and if time runs
+out then, its ending is `Unknown`, else `Refused`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from glue.model.questions import Committed, Ending, Refused, Unknown
+from glue.model.requests import Pending
+from glue.model.state import (
+    EXPIRED,
+    OK,
+    Applied,
+    Command,
+    Lock,
+    OpenSession,
+    Operation,
+    Result,
+    encode_command,
+)
+
+OUTSTANDING = 512
+"""Serials of a session under way at once: half of what the state machine remembers for it."""
+
+WAITING_LIMIT = 65_536
+"""Calls that wait for a place among them; beyond, a call is refused: at 300 bytes each, 20 MB."""
+
+RETRY_INTERVAL = 0.05
+"""Seconds until a refused try is repeated: a few times within an election timeout."""
+
+BATCH = 256 << 10
+"""Bytes of commands in one log entry, unless a single one is larger: worth a sync, and small beside a window."""
+
+NO_MAJORITY = "no majority of the voters is in reach"
+
+Settled = list[tuple[Pending, Ending]]
+"""Tokens of calls and how they ended."""
+
+
+class Call:
+    """One command under way. `uncertain`: some try of it may have happened; `tries`: how many there were."""
+
+    __slots__ = ("deadline", "encoded", "operations", "patient", "serial", "token", "tries", "uncertain")
+
+    def __init__(self, token: Pending, operations: Sequence[Operation], deadline: float, patient: bool) -> None:
+        self.token = token
+        self.operations = list(operations)
+        self.deadline = deadline
+        self.patient = patient
+        self.serial = 0
+        self.encoded = b""
+        self.uncertain = False
+        self.tries = 0
+
+
+class Calls:
+    """All commands of this endpoint to one model, in one session at a time."""
+
+    def __init__(self, nonce: str) -> None:
+        """`nonce` tells this life of this endpoint from all others."""
+        self.session = 0
+        self._nonce = nonce
+        self._openings = 0
+        self._opening: bytes | None = None
+        self._open_at = -inf  # when to try (again) to open the session
+        self._last_serial = 0
+        self._waiting: deque[Call] = deque()  # without a serial yet
+        self._numbered: OrderedDict[int, Call] = OrderedDict()
+        self._due: deque[Call] = deque()  # numbered, and to be proposed
+        self._retries: deque[tuple[float, Call]] = deque()
+        self._blocked: dict[str, list[Call]] = {}  # patient ones, by the lock that they wait for
+        self._tickets: dict[int, list[Call]] = {}
+        self._earliest = inf  # no call's time is over before; it may have ended already
+
+    def __len__(self) -> int:
+        return len(self._numbered) + len(self._waiting) + sum(map(len, self._blocked.values()))
+
+    @property
+    def deadline(self) -> float:
+        """When `expired` or `batches` has something to do."""
+        at = min(self._earliest, self._retries[0][0] if self._retries else inf)
+        if self._waiting and not self.session:
+            return min(at, self._open_at)
+        if self._due or (self._waiting and len(self._numbered) < OUTSTANDING):
+            return -inf
+        return at
+
+    def _all(self) -> Iterable[Call]:
+        yield from self._waiting
+        yield from self._numbered.values()
+        for blocked in self._blocked.values():
+            yield from blocked
+
+    # ----------------------------------------------------------------------------------------------- asking
+
+    def add(self, call: Call) -> Settled:
+        """Take on a call. Raises ModelError for operations that cannot be logged."""
+        encode_command(Command(0, 0, 0, call.operations))
+        if len(self._waiting) >= WAITING_LIMIT:
+            return [(call.token, Refused(f"more than {WAITING_LIMIT} calls wait"))]
+        self._waiting.append(call)
+        self._earliest = min(self._earliest, call.deadline)
+        return []
+
+    def batches(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
+        """What is to be proposed now: encoded commands, an entry each list, with the calls they are of."""
+        while self._retries and self._retries[0][0] <= now:
+            self._due.append(self._retries.popleft()[1])
+        if self._waiting and not self.session:
+            return self._open(now)
+        while self._waiting and len(self._numbered) < OUTSTANDING:
+            self._number(self._waiting.popleft())
+        batches: list[tuple[list[bytes], list[Call]]] = []
+        size = BATCH
+        while self._due:
+            call = self._due.popleft()
+            if call.serial not in self._numbered:
+                continue  # it ended meanwhile
+            if size + len(call.encoded) > BATCH:
+                batches.append(([], []))
+                size = 0
+            call.tries += 1
+            size += len(call.encoded)
+            batches[-1][0].append(call.encoded)
+            batches[-1][1].append(call)
+        return batches
+
+    def _open(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
+        if now < self._open_at:
+            return []
+        if self._opening is None:
+            self._openings += 1
+            self._opening = f"{self._nonce}-{self._openings}".encode()
+        self._open_at = inf  # until its ticket is settled
+        return [([encode_command(Command(0, 0, 0, [OpenSession(self._opening.decode())]))], [])]
+
+    def _number(self, call: Call) -> None:
+        self._last_serial += 1
+        call.serial = self._last_serial
+        self._numbered[call.serial] = call
+        answered = next(iter(self._numbered)) - 1
+        call.encoded = encode_command(Command(self.session, call.serial, answered, call.operations))
+        call.tries = 0
+        self._due.append(call)
+
+    def proposed(self, ticket: int, calls: list[Call]) -> None:
+        """A batch was proposed under this ticket."""
+        self._tickets[ticket] = calls
+
+    # --------------------------------------------------------------------------------------------- answers
+
+    def settle(self, now: float, ticket: int, refused: bool) -> bool:
+        """A ticket's batch was refused, or nobody knows; whether the ticket is one of ours."""
+        calls = self._tickets.pop(ticket, None)
+        if calls is None:
+            return False
+        if not calls:
+            self._open_at = now + RETRY_INTERVAL
+        for call in calls:
+            call.uncertain = call.uncertain or not refused
+            if call.serial in self._numbered:
+                self._retries.append((now + RETRY_INTERVAL, call))
+        return True
+
+    def repeat(self) -> None:
+        """Another leader: what the one before did with the commands under way is not known, so try them all again."""
+        if any(not calls for calls in self._tickets.values()):
+            self._open_at = -inf
+        for calls in self._tickets.values():
+            for call in calls:
+                call.uncertain = True
+                if call.serial in self._numbered:
+                    self._due.append(call)
+        self._tickets.clear()
+
+    def committed(self, ticket: int) -> bool:
+        """A ticket's batch was committed, and its results were taken as it was applied."""
+        return self._tickets.pop(ticket, None) is not None
+
+    def take(self, applied: Applied) -> Settled:
+        """Find the answers to calls among the results of an entry."""
+        settled: Settled = []
+        for command, result in zip(applied.commands, applied.results, strict=True):
+            if command.session and command.session == self.session:
+                self._answer(command.serial, result, settled)
+            elif self._opening is not None and isinstance(command.operations[0], OpenSession):
+                self._opened(command.operations[0], result)
+        for name in applied.released:
+            self._waiting.extend(self._blocked.pop(name, ()))
+        return settled
+
+    def _opened(self, opening: OpenSession, result: Result) -> None:
+        if self._opening is not None and opening.nonce.encode() == self._opening:
+            self.session, self._opening, self._last_serial = result.index, None, 0
+
+    def results(self) -> list[tuple[int, int]]:
+        """Session and serial of the commands under way, to be looked up after a snapshot took the place of the log."""
+        return [(self.session, serial) for serial in self._numbered]
+
+    def found(self, serial: int, result: Result) -> Settled:
+        """The result of a command that was found in a snapshot."""
+        settled: Settled = []
+        self._answer(serial, result, settled)
+        return settled
+
+    def unblock(self) -> None:
+        """Let those who wait for locks ask again: what was released meanwhile is not known."""
+        for calls in self._blocked.values():
+            self._waiting.extend(calls)
+        self._blocked.clear()
+
+    def _answer(self, serial: int, result: Result, settled: Settled) -> None:
+        call = self._numbered.pop(serial, None)
+        if call is None:
+            return
+        first = call.operations[0]
+        if result.code == OK:
+            settled.append((call.token, Committed(result.index)))
+        elif result.code == EXPIRED:
+            self._session_ended(call, settled)
+        elif call.patient and isinstance(first, Lock):
+            self._blocked.setdefault(first.name, []).append(call)
+        else:
+            settled.append((call.token, Refused(result.detail)))
+
+    def _session_ended(self, call: Call, settled: Settled) -> None:
+        """This endpoint did nothing for too long; a command tried once was not applied, and gets a new session."""
+        self.session, self._open_at = 0, -inf
+        others = [call, *self._numbered.values()]
+        self._numbered.clear()
+        self._due.clear()
+        self._retries.clear()
+        for other in others:
+            if other.tries > 1 or other.uncertain:
+                settled.append((other.token, Unknown("the session ended before an answer came")))
+            else:
+                self._waiting.append(other)
+
+    def expired(self, now: float, reason: str) -> Settled:
+        """The calls whose time is over."""
+        settled: Settled = []
+        if now < self._earliest:
+            return settled
+        self._earliest = min((call.deadline for call in self._all() if call.deadline > now), default=inf)
+        late = [call for call in self._all() if call.deadline <= now]
+        for call in late:
+            self._numbered.pop(call.serial, None)
+            if call.patient and not call.uncertain and any(call in calls for calls in self._blocked.values()):
+                settled.append((call.token, Refused("somebody else holds the lock")))
+            elif call.uncertain or (call.tries and any(call in calls for calls in self._tickets.values())):
+                settled.append((call.token, Unknown("no answer came in time")))
+            else:
+                settled.append((call.token, Refused(reason, unreachable=True)))
+        self._waiting = deque(call for call in self._waiting if call.deadline > now)
+        self._blocked = {
+            name: kept
+            for name, calls in self._blocked.items()
+            if (kept := [call for call in calls if call.deadline > now])
+        }
+        return settled
+
+    def end(self, reason: str) -> Settled:
+        """No call will get an answer any more."""
+        return [
+            (call.token, Unknown(reason) if call.uncertain or call.tries else Refused(reason, unreachable=True))
+            for call in self._all()
+        ]

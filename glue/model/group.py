@@ -1,0 +1,316 @@
+"""One model at one endpoint: its replica and its state, the calls and watches of this endpoint, what is on its way.
+
+The group obeys the replica's `Output` (see `consensus/items.py`). What is to be stored is written and synced in the
+turn that follows at once, so that the messages of this turn have left by then: the leader's disk and the followers'
+work side by side, and all that came in while a disk was busy shares the next sync.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import inf
+from random import Random
+
+from glue.contract import Delivery, Publication, Request, Subscribe, Unsubscribe
+from glue.errors import ModelError, StorageError
+from glue.model.calls import NO_MAJORITY, Call, Calls, Settled
+from glue.model.clock import LeaderClock
+from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
+from glue.model.consensus.messages import Append, InstallSnapshot, Message
+from glue.model.consensus.wire import MalformedError, decode, encode
+from glue.model.questions import Found, Question, Read, Refused, Remove, Transfer, Unwatch, Watch, Write
+from glue.model.requests import Answer, Happening, ModelOptions, Pending
+from glue.model.state import Change, Pattern, State, encode_entry
+from glue.model.watches import WATCHES, Watches, difference
+
+PREFIX = "$glue/model"
+"""First levels of the topics that models use: by the rules of MQTT a wildcard does not match them."""
+
+READS = 65_536
+"""Reads that wait at once."""
+
+MESSAGES = 16_384
+"""Messages of consensus taken in one turn; the rest is dropped, as if lost: a turn brings a few dozen."""
+
+
+class Group:
+    """One model at one endpoint."""
+
+    def __init__(
+        self, name: str, options: ModelOptions, scope: str, peer: str, incarnation: int, luck: Random, now: float
+    ) -> None:
+        self.name = name
+        self.statistics: Counter[str] = Counter()
+        self.failure = ""
+        self._peer = peer
+        self._storage = options.storage
+        stored = options.stored
+        self.replica = Replica(peer, scope, options.consensus, stored, luck, now)
+        self.state = State() if stored.snapshot is None else State.restore(stored.snapshot.data)
+        self._heard_at = -inf  # when a leader was heard, by this endpoint's clock
+        self._speakers: set[str] = set()  # who sent as a leader in this turn
+        self._clock = LeaderClock()
+        self._lifespan = options.consensus.election_timeout
+        self._calls = Calls(f"{peer}-{incarnation}-{luck.getrandbits(32):08x}")
+        self._reads: list[tuple[float, Pending, Pattern]] = []  # deadline, token, pattern; to be asked for
+        self._reading: dict[int, list[tuple[float, Pending, Pattern]]] = {}  # by ticket
+        self._read_at = -inf
+        self._changes: dict[int, Pending] = {}  # tokens of transfers and removals by ticket
+        self._watches = Watches(name, peer, incarnation)
+        self._unsynced: int | None = None
+        self._status = self.replica.status
+
+    # ---------------------------------------------------------------------------------------------- its topics
+
+    @property
+    def to_all(self) -> str:
+        """The topic that every replica hears: what goes to it is one multicast."""
+        return f"{PREFIX}/{self.name}/all"
+
+    def to_one(self, peer: str) -> str:
+        """The topic that only this peer hears: what goes to it is unicast."""
+        return f"{PREFIX}/{self.name}/to/{peer}"
+
+    def open(self) -> list[Request]:
+        """Begin to listen."""
+        return [Subscribe((self.name, n), topic) for n, topic in enumerate((self.to_all, self.to_one(self._peer)))]
+
+    def close(self) -> tuple[list[Happening], list[Request]]:
+        """Stop: calls end without an answer."""
+        up = self._answers(self._calls.end("the model was closed"))
+        for _, token, _ in self._all_reads():
+            up.append(Answer(token, Refused("the model was closed", unreachable=True)))
+        self._storage.close()
+        return up, [Unsubscribe((self.name, n)) for n in range(2)]
+
+    # -------------------------------------------------------------------------------------------- the turns
+
+    @property
+    def status(self) -> Status:
+        """Role, term, leader and commit index of the replica."""
+        return self._status
+
+    @property
+    def deadline(self) -> float:
+        """When `receive` must be called even without messages."""
+        if self.failure:
+            return inf
+        if self._unsynced is not None:
+            return -inf
+        at = min(self.replica.deadline, self._calls.deadline)
+        if self._status.role is Role.LEADER:
+            at = min(at, self._clock.due(self.state))
+        if self._reads:
+            at = min(at, self._read_at)
+        return min((at, *(deadline for deadline, _, _ in self._all_reads())))
+
+    @property
+    def backlog(self) -> int:
+        """Bytes of calls that wait for their answers, as a guess."""
+        return 256 * len(self._calls)
+
+    def receive(self, now: float, deliveries: Sequence[Delivery]) -> tuple[list[Happening], list[Request]]:
+        """Take messages of other replicas; do what is due; ask what was asked of this one."""
+        up: list[Happening] = []
+        down: list[Request] = []
+        if self.failure:
+            return up, down
+        try:
+            if self._unsynced is not None:
+                number, self._unsynced = self._unsynced, None
+                self._storage.sync()
+                self._obey(now, self.replica.synced(now, number), up, down)
+            self._propose(now)
+            self._obey(now, self.replica.receive(now, self._messages(deliveries)), up, down)
+            if self._speakers:
+                if self._status.leader in self._speakers:
+                    self._heard_at = now
+                self._speakers.clear()
+        except StorageError as error:
+            self._fail(f"the storage failed: {error}", up)
+        self._expire(now, up)
+        return up, down
+
+    def _fail(self, reason: str, up: list[Happening]) -> None:
+        """Fail-stop: what the disk holds now is not known, so this replica says nothing any more."""
+        self.failure = reason
+        self.statistics["storage failures"] += 1
+        up += self._answers(self._calls.end(reason))
+        for _, token, _ in self._all_reads():
+            up.append(Answer(token, Refused(reason, unreachable=True)))
+        self._reads, self._reading = [], {}
+
+    def _messages(self, deliveries: Sequence[Delivery]) -> list[tuple[str, Message]]:
+        messages: list[tuple[str, Message]] = []
+        for delivery in deliveries:
+            sender = delivery.publisher_id
+            if sender == self._peer:
+                continue
+            for payload in delivery.payloads:
+                if payload.__class__ is not bytes or len(messages) >= MESSAGES:
+                    self.statistics["messages dropped: not bytes, or too many"] += 1
+                    continue
+                try:
+                    message = decode(payload)
+                except MalformedError:
+                    self.statistics["malformed messages of consensus"] += 1
+                    continue
+                if message.__class__ in (Append, InstallSnapshot):
+                    self._speakers.add(sender)
+                messages.append((sender, message))
+        return messages
+
+    # ------------------------------------------------------------------------------------ obeying the replica
+
+    def _obey(self, now: float, output: Output, up: list[Happening], down: list[Request]) -> None:
+        """Messages first; then the state; then the tickets; the disk at last. The order matters: see `Output`."""
+        for receiver, message in output.messages:
+            topic = self.to_all if receiver is None else self.to_one(receiver)
+            down.append(Publication(topic, [encode(message)], 0.0, lifespan=self._lifespan))
+        if output.status is not None:
+            self._follow(output.status)
+            self._clock.role(now, output.status.role is Role.LEADER, self.state.time_ms)
+        if output.restore is not None:
+            self._restore(output.restore, up)
+        for entry in output.committed:
+            if entry.kind == Kind.COMMAND:
+                applied = self.state.apply(entry.index, entry.data)
+                up += self._answers(self._calls.take(applied))
+                up += self._watches.tell(applied.changes)
+        for outcome in output.resolved:
+            self._settle(now, outcome, up)
+        if output.write is not None:
+            self._storage.write(output.write)
+            self._unsynced = output.write.number
+        if output.wants_snapshot:
+            commit_index = self.replica.status.commit_index
+            self._obey(now, self.replica.take_snapshot(now, commit_index, self.state.snapshot()), up, down)
+
+    def _follow(self, status: Status) -> None:
+        """Note a new status; whatever an earlier leader was asked is asked again of a new one."""
+        if status.leader and (status.leader, status.term) != (self._status.leader, self._status.term):
+            self._calls.repeat()
+            for reads in self._reading.values():
+                self._reads += reads
+            self._reading.clear()
+            self._read_at = -inf
+        self._status = status
+
+    def _restore(self, snapshot: Snapshot, up: list[Happening]) -> None:
+        """Another replica's state takes the place of entries that are gone."""
+        before, self.state = self.state, State.restore(snapshot.data)
+        for session, serial in self._calls.results():
+            result = self.state.sessions.result(session, serial)
+            if result is not None:
+                up += self._answers(self._calls.found(serial, result))
+        self._calls.unblock()
+        if len(self._watches):
+            up += self._watches.tell(difference(before, self.state))
+
+    def _settle(self, now: float, outcome: Outcome, up: list[Happening]) -> None:
+        ticket, fate = outcome.ticket, outcome.fate
+        if ticket in self._reading:
+            reads = self._reading.pop(ticket)
+            if fate is Fate.READABLE:
+                up += [Answer(token, Found(self.state.match(pattern))) for _, token, pattern in reads]
+            else:
+                self._reads += reads
+                self._read_at = now + self._lifespan / 20
+        elif ticket in self._changes:
+            done = fate in (Fate.COMMITTED, Fate.READABLE)
+            answer = Found([]) if done else Refused(outcome.reason)
+            up.append(Answer(self._changes.pop(ticket), answer))
+        elif fate is Fate.COMMITTED:
+            self._calls.committed(ticket)
+        else:
+            self._calls.settle(now, ticket, fate is Fate.REFUSED)
+
+    @staticmethod
+    def _answers(settled: Settled) -> list[Happening]:
+        return [Answer(token, ending) for token, ending in settled]
+
+    # ------------------------------------------------------------------------------------- asking the replica
+
+    def ask(self, now: float, token: Pending, question: Question, timeout: float) -> list[Happening]:
+        """Take a question; its answer comes from here or from a later `receive`."""
+        if self.failure:
+            return [Answer(token, Refused(self.failure, unreachable=True))]
+        try:
+            return self._take(now, token, question, now + timeout)
+        except ModelError as error:
+            return [Answer(token, Refused(str(error)))]
+
+    def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
+        match question:
+            case Write(operations, patient):
+                return self._answers(self._calls.add(Call(token, operations, deadline, patient)))
+            case Read(pattern):
+                if len(self._reads) + sum(map(len, self._reading.values())) >= READS:
+                    return [Answer(token, Refused(f"more than {READS} reads wait"))]
+                self._reads.append((deadline, token, Pattern(pattern)))
+                self._read_at = -inf
+            case Watch(watcher, text):
+                if len(self._watches) >= WATCHES:
+                    return [Answer(token, Refused(f"more than {WATCHES} watches of one model"))]
+                wanted = Pattern(text)
+                return [*self._watches.add(watcher, wanted, self.state.match(wanted)), Answer(token, Found([]))]
+            case Unwatch(watcher):
+                self._watches.remove(watcher)
+                return [Answer(token, Found([]))]
+            case Transfer(peer):
+                self._changes[self.replica.transfer(now, peer)] = token
+            case Remove(peer):
+                self._changes[self.replica.remove(now, peer)] = token
+        return []
+
+    def _propose(self, now: float) -> None:
+        """Hand everything that waits to the replica, as few entries and reads as possible."""
+        leads = self._status.role is Role.LEADER
+        for commands, calls in self._calls.batches(now):
+            stamp = self._clock.stamp(now) if leads else 0
+            self._calls.proposed(self.replica.propose(now, encode_entry(stamp, commands)), calls)
+        if leads and self._clock.due(self.state) <= now:
+            self.replica.propose(now, encode_entry(self._clock.stamp(now), []))
+        if self._reads and self._read_at <= now:
+            self._reading[self.replica.read(now)] = self._reads
+            self._reads = []
+
+    def _all_reads(self) -> list[tuple[float, Pending, Pattern]]:
+        return self._reads + [read for reads in self._reading.values() for read in reads]
+
+    def _expire(self, now: float, up: list[Happening]) -> None:
+        reason = self._trouble()
+        up += self._answers(self._calls.expired(now, reason))
+        if any(deadline <= now for deadline, _, _ in self._all_reads()):
+            for deadline, token, _ in self._all_reads():
+                if deadline <= now:
+                    up.append(Answer(token, Refused(reason, unreachable=True)))
+            self._reads = [read for read in self._reads if read[0] > now]
+            self._reading = {t: [read for read in reads if read[0] > now] for t, reads in self._reading.items()}
+
+    def _trouble(self) -> str:
+        """Why nothing is committed now, as far as this replica knows."""
+        if self._status.role is Role.FOUNDING:
+            return f"the model {self.name!r} is not founded yet: not all of its voters have been found"
+        return f"{NO_MAJORITY} of model {self.name!r}; reads with stale=True still work"
+
+    # --------------------------------------------------------------------------------------- stale reading
+
+    def age(self, now: float) -> float:
+        """How old the local state may be: seconds since a leader was heard; 0 for the leader itself."""
+        return 0.0 if self._status.role is Role.LEADER else now - self._heard_at
+
+    def local(self, pattern: str) -> list[Change]:
+        """What this replica has, however old. Raises ModelError for a malformed pattern."""
+        return self.state.match(Pattern(pattern))
+
+    def local_entry(self, key: str) -> Change | None:
+        """One key of what this replica has."""
+        entry = self.state.get(key)
+        return None if entry is None else Change(key, *entry)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this replica has a vote."""
+        return self._peer in self.replica.configuration.voters

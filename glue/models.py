@@ -1,0 +1,249 @@
+"""What the models of all kinds of endpoint have in common: how they are opened, and what their answers mean.
+
+A call ends in one of three ways. It returns: committed, and nothing acknowledged is ever lost again. It raises
+RefusedError (MinorityError where the voters are out of reach): nothing was changed, for certain. Or it raises
+UnknownOutcomeError: it may have happened, or happen yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from random import Random
+from typing import Any, cast
+
+from glue.core import Core, id_of
+from glue.drivers.directory import FileDirectory
+from glue.errors import (
+    ConfigurationError,
+    CorruptStorageError,
+    MinorityError,
+    RefusedError,
+    UnknownOutcomeError,
+)
+from glue.model import (
+    Change,
+    Committed,
+    ConsensusSettings,
+    Directory,
+    Ending,
+    Expect,
+    FileStorage,
+    Found,
+    MemoryStorage,
+    ModelOptions,
+    Operation,
+    Pattern,
+    Refused,
+    Replicated,
+    Role,
+    Set,
+    Storage,
+    Stored,
+    Unknown,
+    check_name,
+    encode_command,
+)
+from glue.model.state import ABSENT, Command
+
+TIMEOUT = 10.0
+"""Seconds that a call waits: some elections."""
+
+GRACE = 2.0
+"""Seconds that an answer may be late, on a busy machine, before the outcome is taken to be unknown."""
+
+HEARTBEATS = 5
+"""Heartbeats in an election timeout: four of them may be lost before anybody stands for election."""
+
+logger = logging.getLogger("glue")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key's value, its revision (the log index of its last change) and how old that knowledge may be.
+
+    `age` is 0.0 for a linearizable read; for a stale one, seconds since this endpoint last heard a leader.
+    """
+
+    key: str
+    value: Any
+    revision: int
+    age: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """What this endpoint's replica is now; `leader` is a name, None while none is known; `voters` are names."""
+
+    role: str
+    term: int
+    leader: str | None
+    commit_index: int
+    voters: tuple[str, ...]
+    age: float
+    keys: int
+    failure: str
+
+
+def model_options(
+    core: Core,
+    name: str,
+    *,
+    voters: int | None,
+    members: Sequence[str] | None,
+    observer: bool,
+    directory: Directory | None,
+    election_timeout: float,
+) -> ModelOptions:
+    """Check the options of a model and open its storage; `directory` is where to store, None: in memory.
+
+    Raises ConfigurationError, ModelError, StorageError.
+    """
+    layer = core.stack.layers["model"]
+    if not isinstance(layer, Replicated):
+        raise ConfigurationError(f"the model layer is {type(layer).__name__}, which has no models; leave out model=…")
+    check_name(name)
+    if isinstance(members, str):
+        raise ConfigurationError(f"members={members!r}: expected a list of endpoint names")
+    if name in layer.groups:
+        raise ConfigurationError(f"model {name!r} is open at this endpoint already")
+    consensus = ConsensusSettings(
+        voters=voters,
+        members=None if members is None else tuple(id_of(member) for member in members),
+        observer=observer,
+        election_timeout=election_timeout,
+        heartbeat=election_timeout / HEARTBEATS,
+        ticket_timeout=2 * election_timeout,
+    )
+    storage, stored = open_storage(directory, core.identity.random)
+    return ModelOptions(consensus=consensus, storage=storage, stored=stored)
+
+
+def file_directory(data_dir: str | PathLike[str] | None) -> Directory | None:
+    """The directory on disk, if there is to be one. Raises StorageError if another process uses it."""
+    return None if data_dir is None else FileDirectory(data_dir)
+
+
+def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, Stored]:
+    """The storage in this directory, or in memory, with what it holds.
+
+    One that is damaged is put aside (the log says so), and the replica begins a new life: it fetches everything
+    from the others before it votes again.
+    """
+    if directory is None:
+        storage = MemoryStorage(luck)
+        return storage, storage.load()
+    files = FileStorage(directory, luck)
+    try:
+        return files, files.load()
+    except CorruptStorageError as error:
+        logger.error("%s; what is stored is put aside, and this replica begins anew", error)
+        return files, files.begin_anew()
+    except BaseException:
+        files.close()
+        raise
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+def committed(ending: Ending | None) -> int:
+    """The log index of a write. Raises RefusedError, MinorityError or UnknownOutcomeError."""
+    match ending:
+        case Committed(index):
+            return index
+        case Refused(reason, unreachable):
+            raise (MinorityError if unreachable else RefusedError)(reason)
+        case Found():
+            return 0
+    raise UnknownOutcomeError(ending.reason if isinstance(ending, Unknown) else "no answer came in time")
+
+
+def found(ending: Ending | None) -> list[Change]:
+    """What a read found. Raises MinorityError or RefusedError; a read never changes anything."""
+    if isinstance(ending, Found):
+        return ending.entries
+    if isinstance(ending, Refused):
+        raise (MinorityError if ending.unreachable else RefusedError)(ending.reason)
+    raise MinorityError("no answer came in time")
+
+
+def checked(operations: Sequence[Operation]) -> Sequence[Operation]:
+    """The operations, if they can be logged. Raises ModelError."""
+    encode_command(Command(0, 0, 0, list(operations)))
+    return operations
+
+
+def compare_and_set(key: str, expected: Any, value: Any) -> Sequence[Operation]:
+    """The operations of that name."""
+    condition = Expect(key) if expected is ABSENT else Expect(key, expected)
+    return checked([condition, Set(key, value)])
+
+
+def lease_ms(lease: float) -> int:
+    """A lease in the log's unit. Raises ConfigurationError."""
+    if not isinstance(lease, (int, float)) or not 0.001 <= lease <= 86_400:
+        raise ConfigurationError(f"lease={lease!r}: expected 0.001 to 86400 seconds")
+    return int(lease * 1000)
+
+
+class BaseModel:
+    """The part of a model that does not wait: what this endpoint has, without asking anybody."""
+
+    def __init__(self, name: str, core: Core, now: Callable[[], float]) -> None:
+        self.name = name
+        self._core = core
+        self._now = now
+        self._locks_taken = 0
+
+    def _local_entries(self, pattern: str) -> list[Entry]:
+        group = self._group()
+        age = group.age(self._now())
+        return [Entry(change.key, change.value, change.index, age) for change in group.local(pattern)]
+
+    def _local_entry(self, key: str) -> Entry | None:
+        group = self._group()
+        found = group.local_entry(key)
+        return None if found is None else Entry(key, found.value, found.index, group.age(self._now()))
+
+    def _group(self) -> Any:
+        group = cast(Replicated, self._core.stack.layers["model"]).groups.get(self.name)
+        if group is None:
+            raise ConfigurationError(f"model {self.name!r} is closed")
+        return group
+
+    def _read_status(self) -> ModelStatus:
+        group = self._group()
+        status = group.status
+        role = "observer" if status.role is Role.FOLLOWER and not group.is_voter else status.role.value
+        return ModelStatus(
+            role=role,
+            term=status.term,
+            leader=self._name_of(status.leader) if status.leader else None,
+            commit_index=status.commit_index,
+            voters=tuple(sorted(self._name_of(peer) for peer in group.replica.configuration.voters)),
+            age=group.age(self._now()),
+            keys=len(group.state),
+            failure=group.failure,
+        )
+
+    def _name_of(self, peer: str) -> str:
+        if peer == self._core.identity.endpoint_id:
+            return self._core.identity.name
+        known = self._core.peers.get(peer)
+        return peer if known is None else known.name
+
+    def _owner(self) -> str:
+        """A new owner of locks: unique, and telling for others who it is."""
+        self._locks_taken += 1
+        return f"{self._core.identity.name[:64]}/{self._core.identity.incarnation}/{self._locks_taken}"
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name} at {self._core.identity.name}>"
+
+
+def check_pattern(pattern: str) -> str:
+    """The pattern. Raises ModelError if it is malformed."""
+    return Pattern(pattern).text

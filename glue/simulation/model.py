@@ -1,0 +1,138 @@
+"""A model at a simulated endpoint: questions that are answered while the time of the world passes.
+
+It offers the questions themselves (`glue.model.Write` and so on) instead of calls that wait, since nothing can wait
+inside a simulation; `history` notes what its clients saw, for `linearizability.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from glue.contract import Delivery
+from glue.model import (
+    Ask,
+    Change,
+    Committed,
+    Ending,
+    Expect,
+    Found,
+    Question,
+    Read,
+    Refused,
+    Set,
+    Unknown,
+    Watch,
+    Write,
+)
+from glue.model.group import Group
+from glue.model.state import ABSENT
+from glue.simulation.linearizability import COMPARE_AND_SET, READ, WRITE, Operation
+
+if TYPE_CHECKING:
+    from glue.simulation.endpoint import SimulatedEndpoint
+
+TIMEOUT = 5.0
+
+
+class SimulatedQuestion:
+    """A question; `ending` is None until it is answered, and for ever if its endpoint crashed meanwhile."""
+
+    __slots__ = ("_then", "ending")
+
+    def __init__(self, then: Callable[[Ending], object] | None = None) -> None:
+        self.ending: Ending | None = None
+        self._then = then
+
+    def answered(self, answer: Ending) -> None:
+        """For the endpoint."""
+        self.ending = answer
+        if self._then is not None:
+            self._then(answer)
+
+
+class SimulatedWatch:
+    """The changes that a watch was told of."""
+
+    def __init__(self, model: SimulatedModel) -> None:
+        self.changes: list[Change] = []
+        self._model = model
+
+    def deliver(self, delivery: Delivery) -> None:
+        """For the endpoint."""
+        self.changes += delivery.payloads
+        self._model.endpoint.handled(delivery)
+
+    def close(self) -> None:
+        """For the endpoint: it crashed or was closed."""
+
+
+class SimulatedModel:
+    """A model at a simulated endpoint; made by `SimulatedEndpoint.model`."""
+
+    def __init__(self, name: str, endpoint: SimulatedEndpoint, group: Callable[[], Group]) -> None:
+        """Use `SimulatedEndpoint.model`."""
+        self.name = name
+        self.endpoint = endpoint
+        self._group = group
+
+    @property
+    def group(self) -> Group:
+        """The replica with its state, to be looked into."""
+        return self._group()
+
+    def ask(
+        self, question: Question, timeout: float = TIMEOUT, then: Callable[[Ending], object] | None = None
+    ) -> SimulatedQuestion:
+        """Ask at this instant; `then` is called with the ending."""
+        pending = SimulatedQuestion(then)
+        self.endpoint.order(Ask(self.name, pending, question, timeout, self.endpoint.host.unix_time))
+        return pending
+
+    def watch(self, pattern: str) -> SimulatedWatch:
+        """Note all changes of the keys that match."""
+        watch = SimulatedWatch(self)
+        self.ask(Watch(watch, pattern))
+        return watch
+
+    # --------------------------------------------------------------- clients whose calls become a history
+
+    def read(self, history: list[Operation], client: str, key: str) -> SimulatedQuestion:
+        """Read a key; a read without an answer tells nothing and leaves no trace."""
+        operation = Operation(client, key, READ, (), self.endpoint.world.time)
+
+        def finish(ending: Ending) -> None:
+            if isinstance(ending, Found):
+                operation.answer = ending.entries[0].value if ending.entries else None
+                operation.returned = self.endpoint.world.time
+                history.append(operation)
+
+        return self.ask(Read(key), then=finish)
+
+    def write(self, history: list[Operation], client: str, key: str, value: Any) -> SimulatedQuestion:
+        """Set a key."""
+        operation = Operation(client, key, WRITE, (value,), self.endpoint.world.time)
+        return self._write(history, operation, Write([Set(key, value)]))
+
+    def compare_and_set(
+        self, history: list[Operation], client: str, key: str, expected: Any, value: Any
+    ) -> SimulatedQuestion:
+        """Set a key if it has the expected value, None standing for no value."""
+        operation = Operation(client, key, COMPARE_AND_SET, (expected, value), self.endpoint.world.time)
+        condition = Expect(key, ABSENT if expected is None else expected)
+        return self._write(history, operation, Write([condition, Set(key, value)]))
+
+    def _write(self, history: list[Operation], operation: Operation, question: Write) -> SimulatedQuestion:
+        """It is part of the history from the beginning, as unknown, for this endpoint may crash."""
+        history.append(operation)
+
+        def finish(ending: Ending) -> None:
+            if isinstance(ending, Unknown):
+                return
+            if isinstance(ending, Refused) and ending.unreachable:
+                history.remove(operation)
+                return
+            operation.answer = None if operation.kind == WRITE else isinstance(ending, Committed)
+            operation.returned = self.endpoint.world.time
+
+        return self.ask(question, then=finish)

@@ -1,0 +1,47 @@
+"""`glue model` as processes: three terminals share state, one is killed, the others go on."""
+
+from __future__ import annotations
+
+from tests.cmd.conftest import Command, Start
+
+FAST = ("--election-timeout", "0.4")
+
+
+def wait_for_leader(terminal: Command, besides: str | None = None) -> str:
+    """Wait until the terminal tells of a leader, another one than `besides`."""
+    while True:
+        leader: str | None = terminal.expect("status")["leader"]
+        if leader not in (None, besides):
+            assert leader is not None
+            return leader
+
+
+def test_three_terminals_share_state_and_survive_the_death_of_their_leader(start: Start) -> None:
+    terminals = {name: start("model", "--endpoint-name", name, *FAST) for name in "ABC"}
+    leader = wait_for_leader(terminals["A"])
+    setting = start("model", "set", "valve/1", '{"open": true}', *FAST)
+    assert setting.finish() == 0
+    assert setting.events[-1]["event"] in ("committed", "peer_removed")
+    for terminal in terminals.values():
+        change = terminal.expect("change")
+        assert (change["key"], change["value"]) == ("valve/1", {"open": True})
+    terminals[leader].process.kill()
+    survivor = next(terminal for name, terminal in terminals.items() if name != leader)
+    wait_for_leader(survivor, besides=leader)
+    getting = start("model", "get", "valve/1", *FAST)
+    assert getting.expect("value")["value"] == {"open": True}
+    assert getting.finish() == 0
+
+
+def test_one_shots_tell_what_came_of_them(start: Start) -> None:
+    keeper = start("model", "--voters", "1", *FAST)
+    wait_for_leader(keeper)
+    assert start("model", "compare", "n", "1", "2", *FAST).finish() == 1
+    refused = start("model", "compare", "n", "1", "2", *FAST)
+    assert "no value" in refused.expect("refused")["reason"]
+    locked = start("model", "lock", "door", "30", *FAST)
+    assert locked.expect("locked")["remaining"] > 0
+    assert start("model", "get", "n", "--timeout", "0.5", "--model", "other").finish() == 1
+    wrong = start("model", "paint", "n")
+    assert wrong.finish() == 2
+    assert "no command 'paint'" in wrong.errors()

@@ -1,0 +1,256 @@
+"""Shared state over real sockets: what a program sees of a model, blocking and asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glue
+import glue.aio
+from glue import ABSENT, Delete, Expect, Set
+from tests.endpoint.lan import PATIENCE, Ear, Lan, private_network
+
+FAST: dict[str, Any] = {"election_timeout": 0.3}
+
+
+def opened(lan: Lan, count: int = 3, **options: Any) -> list[glue.Model]:
+    """A model at so many endpoints, all of them voters, with a leader."""
+    endpoints = [lan.start(f"e{number}") for number in range(count)]
+    models = [endpoint.model("plant", voters=count, **FAST, **options) for endpoint in endpoints]
+    assert all(model.wait_until_ready(PATIENCE) for model in models)
+    return models
+
+
+def test_what_one_endpoint_sets_all_others_get(lan: Lan) -> None:
+    one, other, third = opened(lan)
+    revision = one.set("valve/1", {"open": True})
+    assert other.get("valve/1") == {"open": True}
+    other.update("valve/1", {"open": None, "by": "other"})
+    assert third.items("valve/+") == {"valve/1": {"by": "other"}}
+    entry = third.entry("valve/1")
+    assert entry is not None
+    assert (entry.value, entry.age) == ({"by": "other"}, 0.0)
+    assert entry.revision > revision
+    third.delete("valve/1")
+    assert one.get("valve/1", "nothing") == "nothing"
+
+
+def test_a_condition_that_does_not_hold_refuses_the_write(lan: Lan) -> None:
+    (model,) = opened(lan, 1)
+    model.compare_and_set("n", ABSENT, 1)
+    with pytest.raises(glue.RefusedError, match="'n' has another value"):
+        model.compare_and_set("n", 2, 3)
+    with pytest.raises(glue.RefusedError):
+        model.transaction(Delete("n"), Set("m", 1), Expect("m", 2))
+    assert model.items() == {"n": 1}
+
+
+def test_a_watcher_gets_the_present_state_and_then_each_change_once(lan: Lan) -> None:
+    one, other, _ = opened(lan)
+    one.set("a/1", 0)
+    ear = Ear()
+    assert other.get("a/1") == 0
+    watch = other.watch("a/#", ear)
+    for number in range(1, 20):
+        one.set("a/1", number)
+    ear.wait(20)
+    assert [change.value for change in ear.heard] == list(range(20))
+    assert [change.live for change in ear.heard] == [False] + [True] * 19
+    indices = [change.index for change in ear.heard]
+    assert indices == sorted(set(indices))
+    watch.close()
+    one.set("a/1", 20)
+    assert len(ear.heard) == 20
+
+
+def test_a_watch_is_an_iterator_too(lan: Lan) -> None:
+    (model,) = opened(lan, 1)
+    with model.watch("k") as watch:
+        model.set("k", 1)
+        model.delete("k")
+        assert (watch.get(PATIENCE).value, watch.get(PATIENCE).deleted) == (1, True)
+    assert list(watch) == []
+
+
+def test_a_handler_may_use_the_model(lan: Lan) -> None:
+    one, other, _ = opened(lan)
+    done = Ear()
+
+    def copy(change: glue.Change) -> None:
+        other.set("copy", change.value)
+        done(other.get("copy"))
+
+    other.watch("original", copy)
+    one.set("original", 5)
+    assert done.wait() == [5]
+
+
+def test_a_lock_has_one_holder_at_a_time(lan: Lan) -> None:
+    models = opened(lan)
+    inside: list[str] = []
+    most: list[int] = []
+    tokens: list[int] = []
+
+    def work(model: glue.Model) -> None:
+        for _ in range(5):
+            with model.lock("door", lease=30, timeout=PATIENCE) as lock:
+                inside.append(model.name)
+                tokens.append(lock.token)
+                most.append(len(inside))
+                assert 0 < lock.remaining <= 30
+                inside.pop()
+
+    threads = [threading.Thread(target=work, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert most == [1] * 15
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_lock_whose_holder_is_gone_is_free_after_its_lease(lan: Lan) -> None:
+    one, other, _ = opened(lan)
+    held = one.lock("door", lease=0.2)
+    with pytest.raises(glue.RefusedError, match="somebody else holds"):
+        other.lock("door", timeout=0.05)
+    with other.lock("door", lease=30, timeout=PATIENCE) as lock:
+        assert lock.token > held.token
+        assert held.remaining == 0.0
+        with pytest.raises(glue.RefusedError):
+            held.renew()
+
+
+def test_a_minority_says_so_and_still_serves_stale_reads(lan: Lan) -> None:
+    models = opened(lan)
+    models[0].set("k", 1)
+    assert models[2].get("k") == 1
+    for model in models[:2]:
+        model.endpoint.close(timeout=0)
+    with pytest.raises((glue.MinorityError, glue.UnknownOutcomeError)):
+        models[2].set("k", 2, timeout=1.5)
+    with pytest.raises(glue.MinorityError, match="majority"):
+        models[2].set("k", 3, timeout=0.3)
+    with pytest.raises(glue.MinorityError, match="majority"):
+        models[2].get("k", timeout=0.3)
+    entry = models[2].entry("k", stale=True)
+    assert entry is not None
+    assert entry.value == 1
+    assert entry.age > 0.3
+
+
+def test_before_all_voters_are_found_a_call_says_so(lan: Lan) -> None:
+    model = lan.start("alone").model("plant", voters=3, **FAST)
+    with pytest.raises(glue.MinorityError, match="not founded"):
+        model.set("k", 1, timeout=0.2)
+    assert model.status.role == "founding"
+
+
+def test_a_new_leader_goes_on_where_the_old_one_was_killed(lan: Lan) -> None:
+    models = opened(lan)
+    models[0].set("k", 1)
+    leader = models[0].leader
+    assert leader is not None
+    gone = next(model for model in models if model.endpoint.name == leader)
+    gone.endpoint.close(timeout=0)
+    for model in models:
+        if model is not gone:
+            assert model.get("k") == 1
+            assert model.status.leader != leader
+
+
+def test_an_observer_follows_and_may_write(lan: Lan) -> None:
+    models = opened(lan)
+    watcher = lan.start("watcher").model("plant", voters=3, observer=True, **FAST)
+    models[0].set("k", 1)
+    assert watcher.get("k", timeout=PATIENCE) == 1
+    watcher.set("k", 2)
+    assert models[0].get("k") == 2
+    assert watcher.status.role == "observer"
+
+
+def test_what_was_acknowledged_survives_a_restart_of_all(lan: Lan, tmp_path: Path) -> None:
+    for life in range(2):
+        endpoints = [lan.start(f"e{number}") for number in range(3)]
+        models = [
+            endpoint.model("plant", voters=3, data_dir=tmp_path / endpoint.name, **FAST) for endpoint in endpoints
+        ]
+        if life == 0:
+            models[0].set("k", {"kept": True})
+        else:
+            assert models[2].get("k", timeout=PATIENCE) == {"kept": True}
+        for endpoint in endpoints:
+            endpoint.close()
+
+
+def test_the_same_under_asyncio() -> None:
+    async def run() -> None:
+        settings = private_network()
+        async with (
+            glue.aio.Endpoint("a", **settings) as a,
+            glue.aio.Endpoint("b", **settings) as b,
+            glue.aio.Endpoint("c", **settings) as c,
+        ):
+            one, other, third = (endpoint.model("plant", voters=3, **FAST) for endpoint in (a, b, c))
+            assert await one.wait_until_ready(PATIENCE)
+            watch = await third.watch("k")
+            await asyncio.gather(*(one.set(f"many/{number}", number) for number in range(100)))
+            assert len(await other.items("many/#")) == 100
+            await one.set("k", 1)
+            await other.update("k", {"n": 2})
+            assert await third.get("k") == {"n": 2}
+            assert [(await watch.get(PATIENCE)).value for _ in range(2)] == [1, {"n": 2}]
+            async with await one.lock("door") as lock:
+                with pytest.raises(glue.RefusedError):
+                    await other.lock("door", timeout=0.1)
+                assert lock.remaining > 0
+            with pytest.raises(glue.RefusedError):
+                await one.compare_and_set("k", 5, 6)
+            assert (await third.items("k", stale=True)).keys() == {"k"}
+
+    asyncio.run(run())
+
+
+def test_mistakes_are_told_at_once(lan: Lan) -> None:
+    (model,) = opened(lan, 1)
+    with pytest.raises(glue.ConfigurationError, match="voters"):
+        model.endpoint.model("other")
+    with pytest.raises(glue.ConfigurationError, match="open at this endpoint already"):
+        model.endpoint.model("plant", voters=1)
+    with pytest.raises(glue.ModelError, match="wildcards"):
+        model.set("a/#", 1)
+    with pytest.raises(glue.ModelError, match="JSON"):
+        model.set("a", {1, 2})
+    with pytest.raises(glue.ModelError):
+        model.watch("a#")
+    with pytest.raises(glue.ConfigurationError, match="lease"):
+        model.lock("a", lease=0)
+    with pytest.raises(glue.TopicError, match="for glue itself"):
+        model.endpoint.subscribe("$glue/#")
+    with pytest.raises(glue.TopicError, match="for glue itself"):
+        model.endpoint.publish("$glue/model/plant/all", b"")
+
+
+def test_closing_a_model_ends_its_calls_and_its_messages(lan: Lan) -> None:
+    endpoint = lan.start("alone")
+    model = endpoint.model("plant", voters=3, **FAST)
+    ended = Ear()
+
+    def call() -> None:
+        try:
+            model.set("k", 1)
+        except glue.MinorityError as error:
+            ended(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while endpoint.flush(0.01):  # until the call has begun
+        pass
+    model.close()
+    ended.wait()
+    thread.join(PATIENCE)
+    assert endpoint.model("plant", voters=1, **FAST).set("k", 1) > 0
