@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 from glue.contract import Delivery, Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.core import Core
@@ -17,7 +17,7 @@ from glue.errors import ConfigurationError
 from glue.ledger import Ledger, ledger
 from glue.messages import Gap, Peer
 from glue.network import MulticastNetwork
-from glue.settings import Settings, effective
+from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
 from glue.waiting import Buffer, Clock, Kept, waiting_room
 
@@ -61,11 +61,12 @@ class BaseEndpoint:
 
     _environment: Mapping[str, str] | None = None  # where settings are looked up; None: that of the process
 
-    def __init__(self, name: str | None = None, **settings: Any) -> None:
+    def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
         """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
-        self._factories = _take_factories(settings)
+        keywords: dict[str, Any] = {**settings}
+        self._factories = _take_factories(keywords)
         self._network_factory: NetworkFactory = self._factories.pop("network", multicast_network)
-        self.settings = effective({"name": name, **settings}, self._environment)
+        self.settings = effective({"name": name, **keywords}, self._environment)
         self._core = self._new_core()
         self._network: Network | None = None
         self.on_peer_added: PeerHandler | None = None

@@ -20,6 +20,7 @@ from glue.messages import Gap
 from glue.model import OpenModel
 from glue.models import file_directory, model_options
 from glue.receipt import WaitingReceipt
+from glue.settings import Keywords
 from glue.shared import Model
 from glue.subscription import Handler, Subscription, check_payload_only, is_coroutine_function
 from glue.topics import check_pattern
@@ -36,7 +37,7 @@ class Endpoint(BaseEndpoint):
     handlers included. Errors derive from `glue.GlueError`.
     """
 
-    def __init__(self, name: str | None = None, **settings: Any) -> None:
+    def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
         """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
         super().__init__(name, **settings)
         self._news = _News(self._tell)

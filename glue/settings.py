@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypedDict
 
 from glue.contract import Address
 from glue.errors import ConfigurationError
@@ -105,6 +105,31 @@ def _address(text: str) -> Address | None:
     if found.is_multicast or found.is_unspecified or "%" in bare or not 0 < port <= 65535:
         return None
     return (str(found), port) if found.version == 4 else (str(found), port, 0, 0)
+
+
+class Keywords(TypedDict, total=False):
+    """The keywords of an endpoint beside its name, for editors and type checkers: settings, and layers to replace."""
+
+    interface: str | None
+    network_id: int | None
+    multicast_address: str | None
+    listen_port: int | None
+    announce_interval: float | None
+    lease_intervals: float | None
+    message_limit: int | None
+    queue_limit: int | None
+    receive_limit: int | None
+    receive_buffer: int | None
+    offload: bool | None
+    spin: float | None
+    discovery: str | Callable[..., Any] | None
+    peers: str | Sequence[str] | None
+    network: Callable[..., Any]
+    serialization: Callable[..., Any]
+    transport: Callable[..., Any]
+    fragmentation: Callable[..., Any]
+    topics: Callable[..., Any]
+    model: Callable[..., Any]
 
 
 def _utf8_size(text: str) -> int:

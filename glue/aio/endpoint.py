@@ -24,6 +24,7 @@ from glue.messages import Gap
 from glue.model import OpenModel, Wish
 from glue.models import file_directory, model_options
 from glue.receipt import AwaitableReceipt
+from glue.settings import Keywords
 from glue.subscription import check_payload_only
 from glue.topics import check_pattern
 
@@ -39,7 +40,7 @@ class Endpoint(BaseEndpoint):
     All of it is to be used from one event loop. `on_peer_added` and its like may be coroutine functions.
     """
 
-    def __init__(self, name: str | None = None, **settings: Any) -> None:
+    def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
         """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
         super().__init__(name, **settings)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import threading
@@ -122,6 +123,7 @@ def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Numbe
 
 def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
     """Run a command; returns its exit code."""
+    _open_what_is_closed()
     arguments = parser.parse_args(argv)
     logging.basicConfig(format=f"{parser.prog}: %(message)s", level=logging.WARNING)
     output = Output(sys.stdout, json=arguments.json, unread=request_end)
@@ -134,6 +136,13 @@ def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
             return _complain(parser, mistake, USAGE)
         except (GlueError, OSError) as error:
             return _complain(parser, error, FAILURE)
+
+
+def _open_what_is_closed() -> None:
+    """Standard streams that the caller has closed (`<&-`, `>&-`) lead nowhere, rather than to our first socket."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lives
 
 
 def _complain(parser: Parser, error: Exception, code: int) -> int:

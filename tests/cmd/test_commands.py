@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cmd.conftest import TIMEOUT, Start
+from tests.support.loopback import loopback_environment
 
 LONG_RUNNING = ("network", "discovery", "transport", "fragmentation", "topics", "endpoint")
 LISTENING = {"network": ("--listen",), "endpoint": ("--subscribe", "#")}
@@ -180,3 +181,12 @@ def test_an_interrupted_demo_ends_its_processes(start: Start) -> None:
     for pid in processes:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("command", ["topics --duration 0.1", "endpoint --lines --wait 0"])
+def test_closed_standard_streams_are_no_mistake(command: str) -> None:
+    shell = f"{sys.executable} -m glue.cmd.{command} <&- >&-"
+    ended = subprocess.run(
+        shell, shell=True, env={**os.environ, **loopback_environment()}, stderr=subprocess.PIPE, timeout=TIMEOUT
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -10,7 +10,8 @@ import pytest
 
 import glue
 from glue.network import RENDEZVOUS_PORT
-from glue.settings import Settings, effective, variable
+from glue.settings import Keywords, Settings, effective, variable
+from glue.stack import LAYERS
 from tests.endpoint.lan import Lan
 
 NAMES = [field.name for field in fields(Settings) if field.name != "sources"]
@@ -168,6 +169,10 @@ def test_the_same_name_is_the_same_id_and_another_life() -> None:
     assert first.id == second.id != glue.Endpoint("hall").id
     assert len(first.id) == 16
     assert first.incarnation != second.incarnation
+
+
+def test_editors_know_every_setting_and_layer() -> None:
+    assert set(Keywords.__annotations__) == ({*NAMES} - {"name"}) | {"network", *LAYERS}
 
 
 def test_every_error_is_a_glue_error() -> None:
