@@ -126,3 +126,12 @@ def test_every_setting_is_documented_with_its_default() -> None:
         if spec.name != "sources":
             default = "" if spec.default is None else f"`{spec.default}`"
             assert f"| `{spec.name}` | `{variable(spec.name)}` | {default} | {spec.metadata['help']} |" in page
+
+
+def test_the_tests_that_prove_a_promise_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "reliability.md").read_text()))
+    written = {
+        name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
+    assert named - written == set()
+    assert len(named) > 20
