@@ -2,7 +2,7 @@
 
 Each endpoint multicasts who it is and what it wants to hear: on start, whenever its interests change, and every
 interval. A newcomer is answered at once by unicast, so that both know each other within one round trip. Any
-datagram of a peer renews its lease; a peer silent for half of it is probed, so that lost announcements alone
+datagram of a peer renews its lease; a peer silent for most of it is probed, so that lost announcements alone
 hardly ever remove it. Data passes through: up only from current lives of known peers, down to their addresses.
 Whom multicast does not reach is called, and sent data for several peers, by unicast (see `rendezvous`).
 

@@ -17,6 +17,11 @@ MIN_INTERVAL = 0.01
 MAX_INTERVAL = 3600.0
 """A peer's announced interval (seconds) is taken to be within these, whatever it says."""
 
+PATIENCE = 0.7
+"""The part of a lease after which a silent peer is probed: with 5 intervals, once 3 announcements in a row are lost.
+At 20 % loss that befalls 0.8 x 0.2^3 = 0.6 % of the peers each second; of 199 peers 1.3, who cost two probes and
+answers of 330 bytes each. After 2 losses it would be five times as many: more than all else that discovery sends."""
+
 PROBES = 16
 """Probes of a silent peer before it is given up.
 
@@ -91,11 +96,11 @@ class Peer:
     def follow_interval(self, interval: float, lease_intervals: float) -> None:
         """Set the lease after the interval it announced, and the patience, after which it is probed.
 
-        Patience ends half-way, but never before an announcement is overdue, and always before the lease.
+        Patience ends after most of the lease, but never before an announcement is overdue.
         """
         interval = min(max(interval, MIN_INTERVAL), MAX_INTERVAL)
         self.lease = lease_intervals * interval
-        self.patience = min(max(self.lease / 2, 1.25 * interval), 0.9 * self.lease)
+        self.patience = min(max(PATIENCE * self.lease, 1.25 * interval), 0.9 * self.lease)
 
     def move(self, address: Address, token: int) -> None:
         """It has another address now, which has yet to prove itself."""

@@ -143,9 +143,11 @@ class Lan:
     def run(self, seconds: float) -> None:
         """Let time pass; every timer is met exactly."""
         end = self.now + seconds
+        due = self._due()  # or earlier: only what is delivered can bring it forward
         while True:
-            due = min([host.due for host in self.hosts], default=math.inf)
             arrival = self._arrivals[0][0] if self._arrivals else math.inf
+            if due <= arrival:
+                due = self._due()
             if min(due, arrival) > end:
                 break
             self.now = max(self.now, min(due, arrival))
@@ -153,11 +155,15 @@ class Lan:
                 _, _, host, item = heapq.heappop(self._arrivals)
                 if host in self.hosts:
                     self._deliver(host, [item])
+                    due = min(due, host.due)
             else:
                 for host in list(self.hosts):
                     if host.due <= self.now:
                         self._deliver(host, [])
         self.now = end
+
+    def _due(self) -> float:
+        return min([host.due for host in self.hosts], default=math.inf)
 
     def _deliver(self, host: Host, items: list[Inbound]) -> None:
         if not host.is_running:

@@ -94,23 +94,31 @@ def test_without_loss_nothing_but_announcements_is_sent_once_all_is_known() -> N
     assert one.layer.statistics == other.layer.statistics == {}
 
 
-def test_fifty_endpoints_of_which_one_comes_and_one_goes_each_second_cost_little_and_lose_nobody() -> None:
-    lan = Lan(seed=2, loss=0.2)
-    for number in range(50):
+def cost(lan: Lan) -> int:
+    """Bytes on the wire of all that was sent."""
+    overhead = 170  # bytes: Ethernet, IP, UDP, and the part of the header that is serialization's
+    return sum(len(orjson.dumps(frame.header)) + len(frame.bodies[0]) + overhead for _, frame in lan.sent)
+
+
+@pytest.mark.parametrize(("hosts", "seconds"), [(50, 20), (200, 4)])
+def test_many_endpoints_of_which_one_comes_and_one_goes_each_second_cost_little_and_lose_nobody(
+    hosts: int, seconds: int
+) -> None:
+    lan = Lan(seed=2)
+    for number in range(hosts):
         lan.add(number)
     lan.run(3)
+    assert all(len(host.known) == hosts - 1 for host in lan.hosts)
+    lan.loss = 0.2
     lan.sent.clear()
-    seconds = 20
     for second in range(seconds):
         lan.leave(lan.hosts[0])
-        lan.add(100 + second)
+        lan.add(1000 + second)
         lan.run(1)
     present = {host.id for host in lan.hosts}
     lost = [event[1] for host in lan.hosts for event in host.events if event[0] == "removed"]
     assert present.isdisjoint(lost)
-    overhead = 170  # bytes: Ethernet, IP, UDP, and the part of the header that is serialization's
-    size = sum(len(orjson.dumps(frame.header)) + len(frame.bodies[0]) + overhead for _, frame in lan.sent)
-    assert size / seconds / 50 < 2000
+    assert cost(lan) / seconds / hosts < 2000
 
 
 def test_a_peer_whose_announcements_do_not_arrive_is_kept_by_probing_it() -> None:

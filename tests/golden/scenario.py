@@ -156,7 +156,7 @@ def golden_datagrams() -> dict[str, bytes]:
     golden |= a_group_of_receivers(lan)
     golden |= more_interests_than_an_announcement_holds(lan)
 
-    sent = lan.run(3.5, "kitchen", lost=lambda sent: sent.source == "garden")
+    sent = lan.run(4.5, "kitchen", lost=lambda sent: sent.source == "garden")
     golden["probe"] = of(sent, "kitchen", "discovery", "probe")[0]
     golden["goodbye"] = of(lan.run(1, "hall", Leave()), "hall", "discovery", "goodbye")[0]
     return golden
