@@ -26,8 +26,9 @@ _HEADERS = struct.Struct(">12sHBBHHHBBHIIHHHH")
 
 @dataclass
 class Truth:
-    """What happened to one stream."""
+    """What happened to one stream, from the host that sends it."""
 
+    host: str
     messages: int = 0
     resends: int = 0
     lost: int = 0
@@ -80,8 +81,8 @@ def make(directory: Path, frames: int, streams: int = 8, seed: int = 1) -> dict[
 
 
 def _stream(luck: random.Random, left: Capture, right: Capture, name: str, number: int, messages: int) -> Truth:
-    told = Truth(messages)
     sender, receiver = 2 * number + 1, 2 * number + 2
+    told = Truth(f"10.0.0.{sender}", messages)
     head = f'{{"glue":[1,1,"{name}",1740800000000000,'
     answer = f'{{"glue":[1,1,"{name[::-1]}",1740800000000001,'
     body = b'{"groups":[{"topic":"bench/%d","sequence":1,"at":1700000000000000,"length":400}]}\n' % number
