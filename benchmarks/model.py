@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import base64
 import contextlib
+import importlib
 import importlib.util
 import json
 import select
@@ -143,14 +144,14 @@ def run_pysyncobj(name: str, directory: str, addresses: list[str]) -> None:
     """A voter of PySyncObj, with its journal."""
     import pysyncobj  # type: ignore[import-not-found, unused-ignore]
 
-    class Shared(pysyncobj.SyncObj):  # type: ignore[misc, unused-ignore]
+    class Shared(pysyncobj.SyncObj):  # type: ignore[misc]
         """Keys and values."""
 
         def __init__(self, own: str, others: list[str]) -> None:
             super().__init__(own, others, pysyncobj.SyncObjConf(journalFile=f"{directory}.journal", flushJournal=True))
             self.values: dict[str, str] = {}
 
-        @pysyncobj.replicated  # type: ignore[untyped-decorator, unused-ignore]
+        @pysyncobj.replicated  # type: ignore[untyped-decorator]
         def put(self, key: str, value: str) -> None:
             self.values[key] = value
 
@@ -169,7 +170,7 @@ def run_pysyncobj(name: str, directory: str, addresses: list[str]) -> None:
         else:
             result = {}  # it has no linearizable reads, and a local one is the reading of an attribute
         print(json.dumps(result), flush=True)
-    shared.destroy()  # type: ignore[no-untyped-call, unused-ignore]
+    shared.destroy()
 
 
 def write_by_callbacks(shared: Any, clients: int, seconds: float) -> dict[str, float]:
