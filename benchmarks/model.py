@@ -142,7 +142,7 @@ async def answer(leads: Callable[[], bool], asks: dict[str, Ask]) -> None:
 
 def run_pysyncobj(name: str, directory: str, addresses: list[str]) -> None:
     """A voter of PySyncObj, with its journal."""
-    import pysyncobj  # type: ignore[import-not-found, unused-ignore]
+    pysyncobj: Any = importlib.import_module("pysyncobj")
 
     class Shared(pysyncobj.SyncObj):  # type: ignore[misc]
         """Keys and values."""
