@@ -66,7 +66,8 @@ class Inbound:
     """A run of frames from one peer, upwards; above fragmentation each body is a whole message.
 
     `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
-    integer counts up by one from frame to frame of the run, and everything else stays the same.
+    integer counts up by one from frame to frame of the run, and everything else stays the same. All bodies of a
+    run have one length, but the last, which may be shorter.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
     `reliable`: whether they come in order, and none is missing unless `Gap` says so.
     """

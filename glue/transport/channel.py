@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 import orjson
 
 from glue.contract import Outbound, advanced
+from glue.cutting import total
 from glue.transport import apart, recovery
 from glue.transport.fates import Awaited, Fates
 from glue.transport.flight import Flight, Flights, Pending
@@ -102,7 +103,7 @@ class Channel:
         """Queue a message for sending."""
         self._queue.append(Pending(item, now, barriers))
         self.submitted += len(item.bodies)
-        self._queued += sum(map(len, item.bodies))
+        self._queued += total(item.bodies)
 
     # ------------------------------------------------------------------------------------------ sending
 
@@ -159,7 +160,7 @@ class Channel:
         """The message at the head of the queue is too old to be sent at all."""
         count = len(pending.item.bodies)
         self.submitted -= count
-        self._queued -= sum(map(len, pending.item.bodies))
+        self._queued -= total(pending.item.bodies)
         self.statistics["frames expired unsent"] += count
         self.fates.expired(self, pending.item)
 
@@ -211,7 +212,7 @@ class Channel:
             bodies = item.bodies[offset : offset + count]
             item = Outbound(item.peers, bodies, header, messages=messages, receipts=receipts)
         pending.offset += count
-        size = sum(map(len, item.bodies))
+        size = total(item.bodies)
         flight = Flight(self.next, item, self.transmissions, now, pending.since, size, not offset)
         for member in self.members.values():
             if member.next == self.next:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from glue.contract import Inbound, advanced
+from glue.cutting import total
 from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
 
@@ -131,7 +132,7 @@ class Incoming:
 
 def _cost(run: Inbound) -> int:
     """Bytes that a run takes while it waits."""
-    return sum(map(len, run.bodies)) + RUN_COST
+    return total(run.bodies) + RUN_COST
 
 
 def _part(run: Inbound, sequence: int, start: int, stop: int) -> Inbound:
