@@ -47,6 +47,8 @@ class Sniffer:
         if sys.platform == "linux":
             self._packet_socket = self._socket.ins
             self._prepare(loopback=interface == scapy.conf.loopback_name)
+            self.count_drops()  # those of the small buffer before are of no recording
+            self._dropped = 0
         self.link: int = scapy.conf.l2types.layer2num.get(self._socket.LL, 1)
 
     def _prepare(self, loopback: bool) -> None:
