@@ -18,8 +18,8 @@ from collections.abc import Sequence
 LONGEST_WAIT = 3600.0  # poll counts in 32 bits of milliseconds; a caller that waits longer just waits again
 WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over cost one idle turn
 
-PREEMPTED = 100e-6  # seconds between two looks, fifty times the usual, that tell of a core taken away
-SOBER = 0.2  # seconds without a spin after that
+PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
+SOBER = 0.02  # seconds without a spin after that
 
 
 class Waiter:
