@@ -6,7 +6,9 @@ raise. If one takes too long, the standby thread takes the lead, so that neither
 subscriptions wait; what comes for the subscription whose handler is still busy queues up behind it.
 
 A publisher's thread sends by itself when the network was idle a moment ago, and leaves it to the leader, or
-to the moment a bundle is full, when it was not: a lone message leaves at once, a stream leaves in bundles.
+to the moment a bundle is full, when it was not: a lone message leaves at once, a stream leaves in bundles. Where
+more is under way than fits into a bundle or two, the publisher's turns receive too, and the leader stands aside:
+two threads at it would spend more on waking, and waiting for, each other than on the turns.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from glue.errors import ClosedError, WouldBlockError
 from glue.model import Ask, Wish
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
-BUNDLE = 256 << 10  # bytes gathered at most before they are sent by whoever published them: some 5 full trains
+BUNDLE = 512 << 10  # bytes gathered at most before they are sent by whoever published them: half a core's cache
 BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
+ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 ALERT = 0.05  # seconds after such a turn during which it does so
@@ -82,6 +85,8 @@ class ThreadDriver:
         self._watch = threading.Event()
         self._sleeps_until = 0.0  # 0: the leader is awake
         self._woken = False
+        self._aside = False  # whether the leader leaves the turns to a publisher
+        self._called = threading.Event()  # ends that early
         self._sent_at = 0.0
         self._flushed_at = 0.0  # when a publisher's thread last ran a turn
         self._maintain_at = 0.0
@@ -186,12 +191,14 @@ class ThreadDriver:
         with self._turn_lock:  # and not acquire and try: a KeyboardInterrupt between them would leak the lock
             if not self.closed:
                 self._flushed_at = time.monotonic()
-                self._turn(self._flushed_at, receive=False)
+                self._turn(self._flushed_at, receive=self._backlog >= BUSY)
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
 
     def _wake(self) -> None:
-        if self._sleeps_until and not self._woken:
+        if self._aside:
+            self._called.set()
+        elif self._sleeps_until and not self._woken:
             self._woken = True
             self._network.wake()
 
@@ -282,8 +289,23 @@ class ThreadDriver:
         if self._waiters:
             self._changed.notify_all()
 
+    def _streaming(self) -> bool:
+        """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
+        busy = self._backlog >= BUSY and not self._full and not self._events and not self._waiters and not self.closed
+        return busy and time.monotonic() - self._flushed_at < ASIDE
+
+    def _stand_aside(self) -> None:
+        """Leave the turns to a publisher as long as it runs them."""
+        self._called.clear()
+        self._aside = True  # from here on `_wake` calls
+        while self._streaming() and not self._called.wait(ASIDE):
+            pass
+        self._aside = False
+
     def _advance(self, longest: float) -> None:
         """Wait for the network or a timer, `longest` seconds at most, and run a turn; handlers come later."""
+        if self._streaming():
+            self._stand_aside()
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
         now = time.monotonic()
         until = min(self._deadline, self._maintain_at, now + longest)
@@ -294,6 +316,8 @@ class ThreadDriver:
             self._network.wait(until - now)
         self._sleeps_until = 0.0
         self._woken = False
+        if self._streaming():
+            return
         with self._turn_lock:
             if self.closed:
                 return
