@@ -88,7 +88,7 @@ class ThreadDriver:
         self._aside = False  # whether the leader leaves the turns to a publisher
         self._called = threading.Event()  # ends that early
         self._sent_at = 0.0
-        self._flushed_at = 0.0  # when a publisher's thread last ran a turn
+        self._flushed_at = 0.0  # when a publisher's thread last ended a turn; infinite while it is in one
         self._maintain_at = 0.0
         self._datagram_size = 0
         self._deadline = 0.0  # of the stack, as of the latest turn
@@ -190,8 +190,11 @@ class ThreadDriver:
             return
         with self._turn_lock:  # and not acquire and try: a KeyboardInterrupt between them would leak the lock
             if not self.closed:
-                self._flushed_at = time.monotonic()
-                self._turn(self._flushed_at, receive=self._backlog >= BUSY)
+                self._flushed_at = math.inf
+                try:
+                    self._turn(time.monotonic(), receive=self._backlog >= BUSY)
+                finally:
+                    self._flushed_at = time.monotonic()
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
 

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 LONGEST_WAIT = 3600.0  # poll counts in 32 bits of milliseconds; a caller that waits longer just waits again
 WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over cost one idle turn
 
+import os as _o
+GATHER = float(_o.environ.get("GATHER","50e-6"))
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER = 0.02  # seconds without a spin after that
 
@@ -44,6 +46,9 @@ class Waiter:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
         begun = time.monotonic()
+        if self.patient and longest > GATHER:
+            self.patient = False
+            time.sleep(GATHER)
         found = self._look(begun, longest) if self._brisk and not self.patient and begun > self._sober_until else []
         if not found:
             left = max(0.0, begun + longest - time.monotonic())

@@ -27,7 +27,7 @@ import orjson
 from glue.errors import TopicError
 from glue.topics.names import TYPE_LIMIT, check_topic
 
-BUNDLE_SIZE = 256 * 1024
+BUNDLE_SIZE = 260 * 1024
 
 # A best-effort bundle of more than a frame would be lost as a whole with any of its fragments. The frame of an
 # Ethernet is 1,500 - 28 (IP, UDP) - 192 (header) = 1,280 bytes, over IPv6 1,260.
