@@ -56,7 +56,7 @@ class Train:
 
     __slots__ = ("address", "data", "segment")
 
-    def __init__(self, address: Address | None, data: bytes | memoryview, segment: int) -> None:
+    def __init__(self, address: Address | None, data: bytes | bytearray | memoryview, segment: int) -> None:
         self.address = address
         self.data = data
         self.segment = segment

@@ -131,7 +131,7 @@ class TappedNetwork:
                 self._recording.close()
             self._recording = None
 
-    def _packet(self, source: Address, destination: Address, datagram: bytes | memoryview) -> bytes:
+    def _packet(self, source: Address, destination: Address, datagram: bytes | bytearray | memoryview) -> bytes:
         known = self._headers.get((source, destination))
         if known is None:
             if len(self._headers) >= HEADERS_KNOWN:

@@ -142,15 +142,18 @@ class Fragmentation:
             if self._held == 0:
                 self._check_at = math.inf
             body, age = assembly.message(now)
-            self.statistics["messages reassembled"] += 1
-            up.append(Inbound(run.peer, run.incarnation, run.address, run.header, [body], age, run.reliable))
+            if len(body) == assembly.total:
+                self.statistics["messages reassembled"] += 1
+                up.append(Inbound(run.peer, run.incarnation, run.address, run.header, [body], age, run.reliable))
+            else:  # a fragment within a run was shorter than the first
+                self.statistics["malformed fragments"] += 1
         while shelf.held > PEER_FACTOR * self._limit:
             self._give_up(shelf)
         while self._held > TOTAL_FACTOR * self._limit:
             self._give_up(max(self._shelves.values(), key=lambda s: s.held))
 
     def _plausible(self, entry: Any, run: Inbound) -> bool:
-        """Whether the entry is well formed and the bodies are exactly the fragments it says they are."""
+        """Whether the entry is well formed and the first and last body are fragments of the sizes it says."""
         if len(entry) != 4:
             return False
         for value in entry:
@@ -164,7 +167,7 @@ class Fragmentation:
         if stop - size >= total:
             return False  # beyond the end
         last = size if stop <= total else total - (stop - size)
-        return len(bodies[-1]) == last and set(map(len, bodies[:-1])) <= {size}
+        return len(bodies[-1]) == last and (len(bodies) == 1 or len(bodies[0]) == size)
 
     # ------------------------------------------------------------------------------------- giving up
 

@@ -18,8 +18,7 @@ from collections.abc import Sequence
 LONGEST_WAIT = 3600.0  # poll counts in 32 bits of milliseconds; a caller that waits longer just waits again
 WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over cost one idle turn
 
-import os as _o
-GATHER = float(_o.environ.get("GATHER","50e-6"))
+GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it need not wake us for each train
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER = 0.02  # seconds without a spin after that
 
@@ -40,16 +39,18 @@ class Waiter:
         self._spin = spin
         self._sober_until = 0.0
         self._brisk = False  # whether the latest wait ended within `spin`
-        self.patient = False  # whether something more is worth waiting for, so that sleeping does no harm
+        self.patient = False  # whether a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
         begun = time.monotonic()
+        found: list[tuple[int, int]] = []
         if self.patient and longest > GATHER:
             self.patient = False
             time.sleep(GATHER)
-        found = self._look(begun, longest) if self._brisk and not self.patient and begun > self._sober_until else []
+        elif self._brisk and begun > self._sober_until:
+            found = self._look(begun, longest)
         if not found:
             left = max(0.0, begun + longest - time.monotonic())
             found = self._poll.poll(left * 1000)

@@ -14,7 +14,6 @@ from collections import Counter
 import orjson
 
 from glue.contract import Address, Header, Inbound, Outbound, Train
-from glue.cutting import cut
 from glue.serialization.runs import Cutters, Pattern, Rows
 
 VERSION = 1
@@ -65,17 +64,15 @@ class Serialization:
             head = orjson.dumps({"glue": [*self._sender, self._counter], **item.header}) + b"\n"
             self._counter += count
             if count == 1:
-                data = head + bodies[0]
-                segment = len(data)
+                size = len(head)
+                data: bytes | bytearray = head + bodies[0]
             else:
                 pattern = Pattern.of(head, count)
-                parts = [b""] * (2 * count)
-                parts[::2], parts[1::2] = cut(pattern.heads(count), pattern.size), bodies
-                data = b"".join(parts)
-                segment = pattern.size + len(bodies[0])
-            if segment - len(bodies[0]) > MAX_HEADER:
+                size = pattern.size
+                data = pattern.train(bodies)
+            if size > MAX_HEADER:
                 raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
-            trains.append(Train(item.address, data, segment))
+            trains.append(Train(item.address, data, size + len(bodies[0])))
             self.statistics["datagrams sent"] += count
         return trains
 

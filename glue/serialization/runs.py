@@ -8,6 +8,7 @@ which the digits that change are laid as columns, by one strided assignment each
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from operator import eq
 from struct import Struct
@@ -82,6 +83,28 @@ class Pattern:
         They have different lengths if a counter grows out of its field.
         """
         heads = bytearray()
+        for start, part in self._blocks(first, count):
+            head = self.head(start)
+            if len(head) == self.size:
+                block = bytearray(head * part)
+                self._count(block, self.size, start, part)
+            else:
+                block = bytearray().join([self.head(start + i) for i in range(part)])
+            heads += block
+        return heads
+
+    def train(self, bodies: Sequence[bytes]) -> bytearray:
+        """These bodies, of one size but the last, each behind its header; the fields must be wide enough for all."""
+        stride = self.size + len(bodies[0])
+        train = bytearray()
+        for start, count in self._blocks(0, len(bodies)):
+            block = bytearray(self.head(start)).join([b"", *bodies[start : start + count]])
+            self._count(block, stride, start, count)
+            train = train + block if train else block
+        return train
+
+    def _blocks(self, first: int, count: int) -> Iterator[tuple[int, int]]:
+        """Parts of a run, as first frame and count, within which the counters change in the last PLACES digits only."""
         stop = first + count
         while first < stop:
             count = stop - first
@@ -89,17 +112,11 @@ class Pattern:
                 left = period - (value + first) % period
                 if left < count:
                     count = left
-            heads += self._block(first, count)
+            yield first, count
             first += count
-        return heads
 
-    def _block(self, first: int, count: int) -> bytearray:
-        """The headers of `count` frames whose counters differ in the last PLACES digits only."""
-        head = self.head(first)
-        size = len(head)
-        if size != self.size:
-            return bytearray().join([self.head(first + i) for i in range(count)])
-        heads = bytearray(head * count)
+    def _count(self, data: bytearray, stride: int, first: int, count: int) -> None:
+        """Lay the counters of such a part over `data`, in which the same header stands at every `stride` bytes."""
         for value, _, end in self._fields:
             value += first
             last = value + count - 1
@@ -109,10 +126,9 @@ class Pattern:
                 if value == last:
                     break
                 end -= 1
-                heads[end::size] = column[part]
+                data[end::stride] = column[part]
                 value //= 10
                 last //= 10
-        return heads
 
     def length(self, heads: list[bytes], start: int) -> int:
         """How many of `heads` from `start` on are of the run; the first of them is, however its writer padded it."""
@@ -153,7 +169,7 @@ class Rows:
         alike = train.segment == self.segment or len(train.data) <= min(train.segment, self.segment)
         return alike and self.full and size == self.size and train.address == self.address
 
-    def add(self, data: bytes | memoryview, cutters: Cutters) -> None:
+    def add(self, data: bytes | bytearray | memoryview, cutters: Cutters) -> None:
         """Add a train's datagrams; a last one too short to hold the same header counts as header as a whole."""
         size, segment = self.size, self.segment
         count, rest = divmod(len(data), segment)
