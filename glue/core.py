@@ -43,8 +43,8 @@ from glue.topics.names import check_type
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
-CHUNK = 32 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
-CHUNK_COUNT = 256  # payloads, likewise
+CHUNK = 128 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
+CHUNK_COUNT = 1024  # payloads, likewise
 
 RELIABILITIES = {"reliable": True, "best-effort": False}
 

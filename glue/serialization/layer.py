@@ -84,6 +84,9 @@ class Serialization:
         rows: Rows | None = None
         for train in items:
             data, segment = train.data, train.segment
+            if rows is not None and len(data) > segment and rows.continues(train):
+                rows.add(data, self._cutters)
+                continue
             start = bytes(data[: min(segment, MAX_HEADER)])
             if start.startswith(self._own):  # and so is the rest: a train has one source
                 self.statistics["own datagrams heard"] += -(-len(data) // segment)

@@ -164,6 +164,10 @@ class Rows:
         self.bodies: list[bytes] = []
         self.full = True  # whether the last one is as long as the others, so that more can follow
 
+    def continues(self, train: Train) -> bool:
+        """Whether a train seems to go on with these; what does not is found when the headers are read."""
+        return self.full and train.segment == self.segment and train.address == self.address
+
     def fits(self, train: Train, size: int) -> bool:
         """Whether a train, whose first header has this size, can be added."""
         alike = train.segment == self.segment or len(train.data) <= min(train.segment, self.segment)
