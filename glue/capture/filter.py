@@ -6,6 +6,8 @@ Unicast goes to any free port, so that ports alone do not tell. The filter exist
 
 from __future__ import annotations
 
+from glue.capture.packets import udp_at
+
 START = b'{"gl'
 """What every datagram starts with, as long as a comparison in BPF reaches."""
 
@@ -55,15 +57,8 @@ def assemble(port: int) -> list[Line]:
 
 
 def passes(frame: bytes, link: int, port: int) -> bool:
-    """The same in Python, for Ethernet (1), loopback with an address family (0, 108) and bare IP (anything else)."""
-    ip = {1: ETHERNET_HEADER, 0: 4, 108: 4}.get(link, 0)
-    if len(frame) < ip + 28:
+    """The same in Python, for any link that `packets` knows."""
+    udp = udp_at(frame, link)
+    if udp is None:
         return False
-    if frame[ip] >> 4 == 6:
-        protocol, udp = frame[ip + 6], ip + 40
-    else:
-        protocol, udp = frame[ip + 9], ip + (frame[ip] & 15) * 4
-        if int.from_bytes(frame[ip + 6 : ip + 8], "big") & 0x1FFF:
-            return False
-    to_group = int.from_bytes(frame[udp + 2 : udp + 4], "big") == port
-    return protocol == UDP and (to_group or frame[udp + 8 : udp + 12] == START)
+    return int.from_bytes(frame[udp + 2 : udp + 4], "big") == port or frame[udp + 8 : udp + 12] == START

@@ -17,6 +17,7 @@ COMMANDS = {
     "transport": "deliver many small messages in order, and show what that took",
     "fragmentation": "deliver messages larger than a datagram, and check that they are whole",
     "record": "record what passes an interface, for the analysis with Spark",
+    "play": "publish the messages of a recorded trace again, timed as they were",
     "simulate": "run a layer in virtual time under faults drawn from seeds",
     "demo": "four endpoints in four processes share a topic, shown live",
 }

@@ -1,0 +1,127 @@
+"""The messages that were published, from captured datagrams: whoever they were for, each once.
+
+The layers' own code reads them: serialization, fragmentation, and the bundles of topics. Transport is left out, as it
+hands up only what is for one receiver and from its beginning; a message has a name that tells copies apart (sender,
+incarnation, topic, sequence), whether they are resends, go to several receivers, or were captured at several points.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import orjson
+
+from glue.capture.packets import segment_of
+from glue.contract import Inbound, Train, Upward
+from glue.fragmentation import Fragmentation
+from glue.serialization import Serialization
+from glue.stack import INDEX_ROOM
+from glue.topics.bundle import KEPT, Group, MalformedBundleError, decode
+from glue.topics.recent import Recent
+from glue.transport.ranges import RangeSet
+
+DATA = ("data", "group")
+BEST_EFFORT = "best"
+STREAMS = 65_536
+"""Streams (sender, incarnation, topic) whose numbers are remembered at least: some 200 bytes each, 26 MB at most."""
+HOLES = 1024
+"""Holes remembered in a stream's numbers, some 16 kB; beyond, what is missing at the beginning is given up."""
+
+
+class Published(NamedTuple):
+    """A message as it was published; `time_ns` is when it was whole at the capture point, nanoseconds since 1970.
+
+    `json`: `payload` is an encoded JSON document. `lifespan` in seconds, None for ever. `published_at_us` is the
+    publisher's clock when the first of its group was published, microseconds since 1970.
+    """
+
+    time_ns: int
+    publisher: str
+    incarnation: int
+    topic: str
+    sequence: int
+    payload: bytes
+    json: bool
+    type: str | None
+    retain: bool
+    lifespan: float | None
+    reliable: bool
+    published_at_us: int
+
+
+class Messages:
+    """Puts the messages of one network together, datagram by datagram in the order of time."""
+
+    def __init__(self, network_id: int, message_limit: int) -> None:
+        """`message_limit`: bytes of the largest message; larger ones are dropped and counted."""
+        self.statistics: Counter[str] = Counter()
+        self.names: dict[str, str] = {}
+        """Names of endpoints by id, as far as they announced themselves."""
+        self._serialization = Serialization(endpoint_id="", incarnation=0, network_id=network_id)
+        self._fragmentation = Fragmentation(message_limit=message_limit + INDEX_ROOM)
+        self._seen: Recent[tuple[str, int, str], RangeSet] = Recent(STREAMS)
+
+    def read(self, time_ns: int, data: bytes) -> Iterator[Published]:
+        """The messages that are whole with this datagram, or train of datagrams."""
+        now = time_ns / 1e9
+        runs, _ = self._serialization.receive(now, [Train(None, data, segment_of(data))])
+        carrying: list[Upward] = [run for run in runs if self._carries_data(run)]
+        whole, _ = self._fragmentation.receive(now, carrying)
+        for run in whole:
+            if isinstance(run, Inbound):
+                for body in run.bodies:
+                    yield from self._bundle(time_ns, run, body)
+
+    def counts(self) -> Counter[str]:
+        """What was dropped, by its cause, the layers' counts included."""
+        return self.statistics + self._serialization.statistics + self._fragmentation.statistics
+
+    def _carries_data(self, run: Inbound) -> bool:
+        entry = run.header.get("transport")
+        if entry and entry[0] in (*DATA, BEST_EFFORT):
+            run.reliable = entry[0] != BEST_EFFORT
+            return True
+        if "discovery" in run.header and run.peer not in self.names and run.bodies[0]:
+            self._note_name(run)
+        return False
+
+    def _note_name(self, run: Inbound) -> None:
+        try:
+            told = orjson.loads(run.bodies[0])
+        except ValueError:
+            return
+        if isinstance(told, dict) and isinstance(told.get("name"), str) and len(self.names) < STREAMS:
+            self.names[run.peer] = told["name"]
+
+    def _bundle(self, time_ns: int, run: Inbound, body: bytes) -> Iterator[Published]:
+        try:
+            groups = decode(body)
+        except MalformedBundleError as error:
+            self.statistics[f"malformed bundles: {error}"] += 1
+            return
+        for group in groups:
+            for sequence in self._new(run, group):
+                yield Published(
+                    time_ns, run.peer, run.incarnation, group.topic, sequence,
+                    group.payloads[sequence - group.sequence], group.json, group.type,
+                    group.retain == KEPT or (group.retain > 0 and sequence == group.sequence + len(group.payloads) - 1),
+                    None if group.lifespan_ms is None else group.lifespan_ms / 1000, run.reliable, group.at,
+                )  # fmt: skip
+
+    def _new(self, run: Inbound, group: Group) -> list[int]:
+        """Which sequence numbers of a group were not seen before."""
+        stream = run.peer, run.incarnation, group.topic
+        seen = self._seen.get(stream)
+        if seen is None:
+            seen = RangeSet()
+            self._seen.put(stream, seen)
+        count = len(group.payloads)
+        fresh = seen.add(group.sequence, group.sequence + count)
+        if len(seen) > HOLES:
+            (_, first), (second, _), *_ = seen
+            seen.add(first, second)
+        new = [sequence for start, stop in fresh for sequence in range(start, stop)]
+        self.statistics["copies"] += count - len(new)
+        return new

@@ -1,0 +1,162 @@
+"""Captures read with the standard library alone: the same frames that the analysis reads, and the messages in them."""
+
+from __future__ import annotations
+
+import gzip
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from glue.capture.messages import Messages, Published
+from glue.capture.ordering import ordered
+from glue.capture.packets import payload_of, segment_of
+from glue.capture.reading import Capture
+from glue.errors import ConfigurationError
+from glue.simulation import Conditions, World
+from glue.simulation.clock import Clock
+from tests.spark.captures import (
+    GOLDEN,
+    MICROSECONDS,
+    NANOSECONDS,
+    ethernet,
+    frame,
+    interface,
+    ipv4,
+    ipv6,
+    packet,
+    pcap,
+    pcapng,
+    section,
+    udp,
+)
+from tests.spark.rows import read
+from tests.spark.truth import Taps
+
+FRAMES = [frame(datagram) for datagram in GOLDEN.values()]
+FILES = {
+    "pcap": pcap(FRAMES),
+    "pcap, big-endian microseconds": pcap(FRAMES, ">", MICROSECONDS),
+    "pcap, big-endian": pcap(FRAMES, ">", NANOSECONDS),
+    "pcapng": pcapng(FRAMES),
+    "pcapng, big-endian": pcapng(FRAMES, ">"),
+    "pcapng, named, in microseconds": section()
+    + interface(resolution=None, description="glue capture point: hall")
+    + packet(FRAMES[0], 1_700_000_000_000_001),
+    "pcapng, binary clock": section() + interface(resolution=0x80 | 30) + packet(FRAMES[0], 1_700_000_000 << 30),
+    "two sections": pcapng(FRAMES[:2]) + pcapng(FRAMES[2:], ">"),
+    "gzip": gzip.compress(pcap(FRAMES)),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_frames_are_those_that_the_analysis_reads(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcap"
+    path.write_bytes(FILES[name])
+    capture = Capture(path)
+    frames = list(capture)
+    rows, _ = read(path, ("time_ns", "capture_point", "datagram"))
+    assert [(f.time_ns, f.point, payload_of(f.data, f.link)) for f in frames] == [tuple(row.values()) for row in rows]
+    assert (capture.fault, capture.position) == (None, capture.size)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_cut_off_is_read_up_to_there(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcap"
+    path.write_bytes(FILES[name])
+    whole = list(Capture(path))
+    path.write_bytes(FILES[name][:-5])
+    capture = Capture(path)
+    assert list(capture) == whole[: len(whole) - (name != "gzip")]
+    assert capture.fault is not None
+
+
+def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+    for content in (b"", b"abc", b"not a capture at all", gzip.compress(b"nor this")):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(ConfigurationError, match="neither pcap nor pcapng"):
+            Capture(tmp_path / "x")
+
+
+def test_datagrams_are_found_behind_all_links() -> None:
+    data = GOLDEN["data"]
+    cases = [
+        (ethernet(ipv4(udp(data)), 0x8100, 0x88A8), 1), (ipv4(udp(data), options=bytes(8)), 101), (ipv6(udp(data)), 12),
+        (b"\2\0\0\0" + ipv4(udp(data)), 0), (bytes(14) + b"\x08\0" + ipv4(udp(data)), 113), (frame(data) + bytes(9), 1),
+    ]  # fmt: skip
+    assert [payload_of(packet, link) for packet, link in cases] == [data] * len(cases)
+    others = [(ethernet(ipv4(udp(data), fragment=9)), 1), (ethernet(ipv4(udp(data), protocol=6)), 1), (bytes(30), 1)]
+    assert [payload_of(packet, link) for packet, link in [*others, (b"", 1), (b"", 101)]] == [None] * 5
+
+
+def test_a_train_is_cut_where_datagrams_begin() -> None:
+    first = GOLDEN["data"].ljust(900, b".")
+    train = first + first.replace(b",5]", b",6]") + first[:500]
+    assert segment_of(train) == 900
+    assert segment_of(first) == 900
+    assert segment_of(bytes(3000)) == 3000
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> tuple[list[tuple[str, str, int, bytes]], list[Path]]:
+    """What was published on a network that loses, doubles and reorders, and the captures at three places."""
+    world = World(4)
+    a, b, c = (world.endpoint(name) for name in "abc")
+    taps = Taps(world, {one.name: one.host for one in (a, b, c)}, {name: Clock() for name in "abc"})
+    world.network.set_conditions(Conditions(loss=0.1, duplicate=0.05, jitter=0.003))
+    b.subscribe("t/#")
+    c.subscribe("t/+")
+    world.run(1.0)
+    published = []
+    for number in range(120):
+        topic, payload = f"t/{number % 2}", b"%d" % number + bytes(40 * number)
+        world.at(1.0 + number * 0.02, partial(a.publish, topic, payload))
+        published.append(("a", topic, number // 2 + 1, payload))
+    world.run(10.0)
+    return published, taps.write(tmp_path)
+
+
+def messages(paths: list[Path]) -> tuple[list[tuple[str, str, int, bytes]], Messages]:
+    reader = Messages(1, 1 << 20)
+
+    def found() -> list[Published]:
+        frames = sorted(frame for path in paths for frame in Capture(path))
+        return [one for it in frames for one in reader.read(it.time_ns, payload_of(it.data, it.link) or b"")]
+
+    told = list(ordered(found()))
+    assert [one.time_ns for one in told] == sorted(one.time_ns for one in told)
+    return [(reader.names[one.publisher], one.topic, one.sequence, one.payload) for one in told], reader
+
+
+def test_every_message_is_found_once_and_each_stream_in_order(
+    traced: tuple[list[tuple[str, str, int, bytes]], list[Path]],
+) -> None:
+    published, paths = traced
+    told, reader = messages(paths)
+    assert sorted(told) == sorted(published)
+    for topic in ("t/0", "t/1"):
+        assert [one for one in told if one[1] == topic] == [one for one in published if one[1] == topic]
+    assert reader.counts()["copies"] > 50
+
+
+def test_a_receiver_s_capture_alone_has_them_all_though_the_first_copies_were_lost(
+    traced: tuple[list[tuple[str, str, int, bytes]], list[Path]],
+) -> None:
+    published, paths = traced
+    told, _ = messages([path for path in paths if path.stem == "b"])
+    assert sorted(told) == sorted(published)
+    for topic in ("t/0", "t/1"):
+        assert [one for one in told if one[1] == topic] == [one for one in published if one[1] == topic]
+
+
+def test_what_is_no_message_is_counted_and_dropped() -> None:
+    reader = Messages(1, 1 << 20)
+    for data in (
+        b"{",
+        b"{}\n",
+        GOLDEN["data"].replace(b'"groups"', b'"grapes"'),
+        GOLDEN["data"].replace(b"[1,1,", b"[1,2,"),
+    ):
+        assert list(reader.read(0, data)) == []
+    counts = reader.counts()
+    assert (counts["malformed header"], counts["malformed bundles: no groups"], counts["other network"]) == (2, 1, 1)

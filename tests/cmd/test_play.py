@@ -1,0 +1,85 @@
+"""`glue play`: what was recorded once is heard again, by whoever is there now."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from glue.cmd import play
+from glue.simulation import Conditions, World
+from glue.simulation.clock import Clock
+from tests.cmd.conftest import Start
+from tests.spark.truth import Taps
+
+THERE = ("--trace-network-id", "1")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    """Two publishers on a bad network, captured where they were heard: 25 messages in a tenth of a second each."""
+    world = World(9)
+    kitchen, hall, ear = (world.endpoint(name) for name in ("kitchen", "hall", "ear"))
+    taps = Taps(
+        world, {one.name: one.host for one in (kitchen, hall, ear)}, dict.fromkeys(("kitchen", "hall", "ear"), Clock())
+    )
+    ear.subscribe("#")
+    world.run(1.0)
+    world.network.set_conditions(Conditions(loss=0.1, duplicate=0.1, jitter=0.002))
+    for number in range(25):
+        world.after(0.004 * number, partial(kitchen.publish, "home/lamp", {"number": number}, type="state"))
+        world.after(0.004 * number, partial(hall.publish, "home/door", bytes(100 * number), retain=True))
+    world.run(5.0)
+    (path,) = taps.write(tmp_path, ["ear"])
+    return str(path)
+
+
+def test_each_message_is_published_again_once_and_in_order(trace: str, start: Start) -> None:
+    listener = start("endpoint", "--subscribe", "home/#", "--count", "50")
+    listener.expect("started")
+    player = start("play", trace, *THERE, "--wait-for", "1", "--endpoint-name", "again")
+    assert listener.finish() == 0
+    assert player.finish() == 0, player.errors()
+    told = player.events[-1]
+    assert (told["event"], told["messages"], told["left_out"]) == ("played", 50, 0)
+    heard = [event for event in listener.events if event["event"] == "message"]
+    assert {event["publisher"] for event in heard} == {"again"}
+    lamps = [event for event in heard if event["topic"] == "home/lamp"]
+    assert [event["payload"] for event in lamps] == [{"number": number} for number in range(25)]
+    assert {event["type"] for event in lamps} == {"state"}
+    doors = [event for event in heard if event["topic"] == "home/door"]
+    assert [len(event["payload"]) for event in doors] == [100 * number for number in range(25)]
+
+
+def test_only_what_is_asked_for_is_played(trace: str, start: Start) -> None:
+    by_topic = start("play", trace, *THERE, "--topics", "home/door", "--speed", "0")
+    by_publisher = start("play", trace, *THERE, "--publisher", "kitchen", "--speed", "100")
+    for player in (by_topic, by_publisher):
+        assert player.finish() == 0, player.errors()
+        assert (player.events[-1]["messages"], player.events[-1]["left_out"]) == (25, 25)
+
+
+def test_ctrl_c_ends_it_in_the_middle(trace: str, start: Start) -> None:
+    player = start("play", trace, *THERE, "--speed", "0.001")
+    player.expect("progress")
+    player.process.send_signal(signal.SIGINT)
+    assert player.finish() == 0, player.errors()
+    assert player.events[-1]["messages"] < 50
+
+
+def test_a_trace_of_another_network_is_told(trace: str, start: Start) -> None:
+    player = start("play", trace)
+    assert player.finish() == 1
+    assert player.events[-1]["event"] == "nothing"
+
+
+def test_what_cannot_be_played_is_told(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text").write_text("nothing of the kind")
+    for arguments, why in (
+        ([str(tmp_path / "text")], "neither pcap nor pcapng"), ([str(tmp_path / "none")], "No such file"),
+        ([trace, "--topics", "a#"], "must be a whole level"), ([trace, "--topics", "$glue/#"], "are for glue"),
+    ):  # fmt: skip
+        assert play.main(arguments) != 0
+        assert why in capsys.readouterr().err
