@@ -107,7 +107,7 @@ FILES = (
     Column("datagrams", "bigint", "glue's datagrams in it: rows of frames"),
     Column("skipped", "map<string,bigint>", "captured frames that are not glue's, by cause"),
     Column("bytes", "bigint", "bytes read"),
-    Column("unread", "bigint", "bytes after the fault; null if unknown"),
+    Column("unread", "bigint", "bytes of this part after the fault; null if unknown"),
     Column("fault", "string", "why reading ended before the end; null if it did not"),
     Column("fault_offset", "bigint", "byte of the file at which the fault is"),
     Column("dropped", "bigint", "frames that the capturing system says it dropped; null if it does not say"),

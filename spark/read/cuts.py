@@ -4,7 +4,8 @@ A pcap has no marks between records, and the first plausible chain of records fr
 a payload: captures travel over networks, too. So all bytes of a window vote: each that could be a record's start is
 followed along its chain, and the start that most chains reach, at least two snapshots on, is the cut. Chains from
 within a payload end with it, or join the true one. Then the cut is proven once more: the walk from a cut that was found
-in the same way some way before must meet it exactly. If it does not, the file is walked from its beginning.
+in the same way some way before must meet it exactly. If it does not, as near damage, the file is not cut there; if that
+happens often, as with huge frames, it is walked from its beginning.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from spark.read.records import Bytes, Integers
 PROOF = 2 << 20
 """Bytes before a cut at which the walk that proves it begins."""
 
+MOST_UNPROVEN = 0.5
+"""Share of the cuts that may fail before the file is walked: with fewer, parts are twice as large on average."""
+
 USUAL_FRAME = 65_535 + 64
 """Bytes: the largest UDP datagram with its headers. A payload's chain ends after no more than that, so that there is
 no need to go on for as much as a snapshot length of 262,144 says."""
@@ -30,15 +34,15 @@ no need to go on for as much as a snapshot length of 262,144 says."""
 def cuts(file: CaptureFile, format: Pcap, partition_bytes: int) -> list[int]:
     """Where partitions of about that many bytes start, ascending; the first is that of the first record."""
     targets = range(format.first + partition_bytes, file.size - partition_bytes // 2, partition_bytes)
-    found = [format.first]
+    found, unproven = [format.first], 0
     with file.open() as stream:
         for target in targets:
             cut = proven_cut(stream, format, target, file.size)
             if cut is None:
-                return walked_cuts(file, format, targets)
-            if cut > found[-1]:
+                unproven += 1
+            elif cut > found[-1]:
                 found.append(cut)
-    return found
+    return walked_cuts(file, format, targets) if unproven > len(targets) * MOST_UNPROVEN else found
 
 
 def proven_cut(stream: Any, format: Pcap, target: int, size: int) -> int | None:

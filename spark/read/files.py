@@ -141,13 +141,21 @@ def _scans(stream: Any, format: Format, start: int, stop: int | None) -> Iterato
         rest = held - scan.consumed
         over = added < room or start + rest == stop
         if scan.fault is None and (trouble or rest > LARGEST_RECORD or (over and rest and not scan.consumed)):
-            cause = trouble or ("the file ends within a record" if rest <= LARGEST_RECORD else "a record without end")
-            scan.fault = Fault(cause, start)
+            scan.fault = Fault(trouble or _end_within_record(rest, stop), start)
         yield start - scan.consumed, scan
         if scan.fault is not None or (over and not rest):
             return
         buffer[:rest] = buffer[scan.consumed : held].copy()
         held = rest
+
+
+def _end_within_record(rest: int, stop: int | None) -> str:
+    """Why the last bytes are no record."""
+    if rest > LARGEST_RECORD:
+        return "a record without end"
+    if stop is None:
+        return "the file ends within a record"
+    return f"no record ends at byte {stop:,}, where the next part begins: damaged before, or cut in a wrong place"
 
 
 def _fill(stream: Any, into: memoryview) -> tuple[int, str | None]:

@@ -1,7 +1,9 @@
 """Captures as partitions that can be read apart from each other, on one machine or many.
 
-A partition is a file, or a part of a large one between two records. The planner decides where to cut (see `cuts`); a
-reader that does not end exactly where the next partition begins raises, so a wrong cut can never become wrong numbers.
+A partition is a file, or a part of a large one between two records. The planner decides where to cut (see `cuts`).
+Where a file is damaged, what follows in the same partition is not read, and told as such; the partitions behind begin
+at records that were found without it, and are whole. A reader that does not end exactly where the next partition
+begins tells that as a fault, too: no frame is missing or misread in silence.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark.read.cuts import cuts
-from spark.read.files import CaptureError, CaptureFile, captures, point_name
+from spark.read.files import CaptureFile, captures, point_name
 from spark.read.frames import FrameReader, Tally
 from spark.read.pcap import Pcap
-from spark.read.records import Fault, Format
+from spark.read.records import Format
 from spark.schema import FILES, FRAMES, Column, arrow_schema
 
 PARTITION_BYTES = 64 << 20
@@ -35,10 +37,7 @@ class Partition:
     """The capture point, where the file does not name it."""
 
     def batches(self, columns: Sequence[Column] = FRAMES, tally: Tally | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of `frames`; `tally` is brought up to date with every block.
-
-        Raises CaptureError if the partition does not end where the next one begins.
-        """
+        """The rows of `frames` up to the end or the first fault; `tally` is brought up to date with every block."""
         reader = FrameReader(columns, self.path, self.point)
         if tally is not None:
             reader.tally = tally
@@ -47,22 +46,14 @@ class Partition:
             reader.tally.bytes = offset + scan.consumed - self.start
             reader.tally.fault = scan.fault
             reader.tally.dropped = format.dropped
-            if self.stop is not None and scan.fault is not None:
-                self._complain(scan.fault)
             yield from reader.batches(scan.records)
-
-    def _complain(self, fault: Fault) -> None:
-        raise CaptureError(
-            f"{self.path}: the partition from byte {self.start:,} to {self.stop:,} cannot be read beyond byte "
-            f"{fault.offset:,}: {fault.cause}. If the file is damaged there, or was cut in a wrong place, read it as "
-            "one partition: option partitionBytes 0"
-        )
 
     def files_row(self, tally: Tally) -> pa.RecordBatch:
         """What was read and what not, as a row of the table `files`."""
-        size = CaptureFile(self.path)
+        file = CaptureFile(self.path)
+        end = file.size if self.stop is None else self.stop
         fault = tally.fault
-        unread = None if fault is None or size.compression else size.size - fault.offset
+        unread = None if fault is None or file.compression else end - fault.offset
         row = {
             "file": self.path,
             "start": self.start,

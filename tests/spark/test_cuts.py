@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spark.read import CaptureError, Partition, partitions
+from spark.read import Partition, Tally, partitions
 from spark.read.cuts import cuts, proven_cut, walked_cuts
 from spark.read.files import CaptureFile
 from spark.read.pcap import Pcap
+from spark.source import files_row
 from tests.spark.captures import GOLDEN, ethernet, frame, ipv4, pcap, pcapng, udp
 from tests.spark.rows import read
 
@@ -81,11 +82,35 @@ def test_parts_of_pcapng_give_the_same_rows_as_the_whole(tmp_path: Path, monkeyp
     assert len(whole) == 1000 * len(DATAGRAMS)
 
 
-def test_a_wrong_cut_is_noticed(hostile: Path) -> None:
+def test_a_wrong_cut_is_named(hostile: Path) -> None:
     file = CaptureFile(str(hostile))
     part = Partition(str(hostile), 24, 1_000_001, file.new_format(), "x")
-    with pytest.raises(CaptureError, match="read it as one partition: option partitionBytes 0"):
-        list(part.batches())
+    tally = Tally()
+    rows = sum(batch.num_rows for batch in part.batches(tally=tally))
+    assert rows > 100
+    assert tally.fault is not None
+    assert "no record ends at byte 1,000,001, where the next part begins" in tally.fault.cause
+    assert part.files_row(tally)["unread"].to_pylist() == [1_000_001 - tally.fault.offset]
+
+
+def test_a_fault_in_one_part_costs_the_rest_of_that_part_alone(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcap"
+    path.write_bytes(pcap(DATAGRAMS * 3000))
+    whole, _ = read(path, NAMES)
+    middle = whole[len(whole) // 2]["offset"]
+    damaged = bytearray(path.read_bytes())
+    damaged[middle : middle + 16] = b"\xff" * 16
+    path.write_bytes(damaged)
+    parts = partitions([str(path)], 1 << 18)
+    (hurt,) = (part for part in parts if part.start <= middle and (part.stop is None or middle < part.stop))
+    assert hurt.stop is not None
+    rows, tally = read(path, NAMES, 1 << 18)
+    assert rows == [row for row in whole if not middle <= row["offset"] < hurt.stop]
+    assert tally.fault is not None
+    assert tally.fault.offset == middle
+    files = [files_row(part).to_pylist()[0] for part in parts]
+    assert [row["unread"] for row in files if row["fault"]] == [hurt.stop - middle]
+    assert sum(row["bytes"] for row in files) == len(damaged) - 24 - (hurt.stop - middle)
 
 
 def test_where_no_vote_is_possible_the_file_is_walked(tmp_path: Path) -> None:
