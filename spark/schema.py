@@ -27,6 +27,11 @@ TOPIC_GROUP = (
     "retain:bigint,lifespan_ms:bigint>"
 )
 
+CONSENSUS = (
+    "struct<model:string,group:string,kind:string,term:bigint,pre:boolean,previous_index:bigint,entries:bigint,"
+    "commit_index:bigint>"
+)
+
 FRAMES = (
     # Where and when it was captured. (file, offset, part) names a row for good, and sorts as the file does.
     Column("capture_point", "string", "where it was captured: the name given to the recorder, else the file's name"),
@@ -94,6 +99,12 @@ FRAMES = (
         f"array<{TOPIC_GROUP}>",
         "messages by topic: the first one's sequence, count, bytes of all payloads, publisher's clock "
         "(microseconds since 1970), type, json, retain (0: not), lifespan_ms (null: none)",
+    ),
+    Column(
+        "consensus",
+        f"array<{CONSENSUS}>",
+        "what a model's leader appends and candidates ask: kind append or vote?; pre: whether a vote was only asked "
+        "about (vote?); previous_index, entries, commit_index of an append; null without any",
     ),
 )
 """`frames`: one row for each of glue's datagrams at each capture point."""

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.storagelevel import StorageLevel
 
-from spark.analyze import counts, presence, topics
+from spark.analyze import consensus, counts, presence, topics
 from spark.analyze.datagrams import datagrams, interval_of
 from spark.analyze.delays import find_relations, offsets_table
 from spark.analyze.deliveries import deliveries, observed
@@ -34,6 +34,7 @@ USED = (
     "capture_point", "time_ns", "direction", "source", "source_port", "destination", "destination_port", "multicast",
     "size", "sender", "incarnation", "counter", "kind", "channel", "sequence", "attempt", "ack_channel", "ack_next",
     "ack_held_us", "ack_ranges", "fragment_size", "fragment_total", "fragment_index", "name", "interval_ms", "topics",
+    "consensus",
 )  # fmt: skip
 """The columns of `frames` that are read."""
 
@@ -92,7 +93,9 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
     kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
     vantage = _vantage(spark, lives, points)
     trips = kept[2].where(sql.col("sent_ns") < until_ns)
-    drawn = _intermediate(kept[3], trips, vantage, points, interval_ns)
+    said = consensus.messages(kept[0])
+    commits = consensus.commits(said, vantage, interval_ns).where(sql.col("interval") < until_ns)
+    drawn = _intermediate(kept[3], trips, commits, vantage, points, interval_ns)
     kept += [table.persist(StorageLevel.MEMORY_AND_DISK) for table in drawn]
     tables = _tables(kept, vantage, lives, points, interval_ns)
     tables["topics"] = tables["topics"].where(sql.col("interval") < until_ns)
@@ -131,12 +134,18 @@ def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) 
 
 
 def _intermediate(
-    rows: DataFrame, trips: DataFrame, vantage: DataFrame, points: Sequence[str], interval_ns: int
+    rows: DataFrame,
+    trips: DataFrame,
+    commits: DataFrame,
+    vantage: DataFrame,
+    points: Sequence[str],
+    interval_ns: int,
 ) -> list[DataFrame]:
     """What several tables are drawn from: frames sent again, messages in fragments, all times in buckets."""
     repaired = counts.frames_repaired(rows)
     whole = counts.reassemblies(rows)
-    return [repaired, whole, counts.histogram(_samples(rows, trips, vantage, repaired, whole, points, interval_ns))]
+    samples = _samples(rows, trips, vantage, repaired, whole, points, interval_ns).unionByName(commits)
+    return [repaired, whole, counts.histogram(samples)]
 
 
 def _tables(
@@ -159,6 +168,7 @@ def _tables(
         "announcements": presence.announcements(frames),
         "silences": presence.silences(frames),
         "topics": topics.topics(frames, vantage, interval_ns),
+        "leaders": consensus.leaders(consensus.messages(frames), vantage),
         "late_joiners": topics.late_joiners(frames, vantage, addresses),
     }
 

@@ -74,7 +74,7 @@ def _at(analysis: Analysis, names: dict[str, str], point: str) -> str:
 
 
 def _readable(row: Row, names: dict[str, str], receivers: dict[str, str], points: list[str]) -> Row:
-    for column in ("sender", "newcomer"):
+    for column in ("sender", "newcomer", "leader"):
         if column in row:
             row[column] = names.get(row[column], row[column])
     if "receiver" in row:

@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 def verdict(result: Result) -> list[Finding]:
     """The findings of an analysis, the worst first; never empty."""
-    kinds = _losses(result), _missed(result), _expiries(result), _restarts(result), _clocks(result)
+    kinds = _losses(result), _missed(result), _expiries(result), _restarts(result), _clocks(result), _models(result)
     found = [finding for kind in kinds for finding in _shortened(list(kind))]
     if not any(finding.level != GOOD for finding in found):
         found.insert(0, Finding(GOOD, "Nothing of note was lost, and nobody was given up."))
@@ -127,6 +127,27 @@ def _clocks(result: Result) -> Iterator[Finding]:
     for row in result["clocks"]:
         if row["bound"] is None:
             yield Finding(NOTE, f"A clock of {row['from']} or {row['to']} was set; delays between them are a guess.")
+
+
+def _models(result: Result) -> Iterator[Finding]:
+    """Who led each model, and how fast it committed."""
+    terms: dict[str, list[Row]] = {}
+    for row in result["leaders"]:
+        if row["leader"] is not None:
+            terms.setdefault(row["model"], []).append(row)
+    told = [row for row in result["latencies"] if row["measure"] == "commit"]
+    commits = {row["receiver"]: row for row in sorted(told, key=lambda row: int(row["count"]))}  # who committed most
+    for model, rows in terms.items():
+        name, changes = f"model {model}", len({row["term"] for row in rows}) - 1
+        text = f"The {name} was led by {rows[0]['leader']} throughout"
+        if changes:
+            vacant = max((row["vacant_ns"] for row in rows if row["vacant_ns"] is not None), default=0)
+            text = f"The {name} changed its leader {changes} times" if changes > 1 else f"The {name} changed its leader"
+            text += f", and was at most {duration(vacant)} without a leader"
+        if name in commits:
+            text += f"; half of its commits took less than {duration(commits[name]['p50_ns'])}"
+            text += f", 99 % less than {duration(commits[name]['p99_ns'])}"
+        yield Finding(NOTE if changes else GOOD, text + ".")
 
 
 def _speed(result: Result) -> Iterator[Finding]:

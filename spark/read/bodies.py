@@ -15,12 +15,15 @@ import pyarrow as pa
 from spark.read.header import LIMIT
 from spark.read.parse import loads
 from spark.read.records import Bytes, Integers
-from spark.schema import TOPIC_GROUP, arrow_type
+from spark.schema import CONSENSUS, TOPIC_GROUP, arrow_type
 
 ANNOUNCEMENTS = ("announce", "answer", "probe")
 BUNDLES = ("data", "group", "best", None)
 """Kinds of frames that carry messages; None: without an entry."""
-COLUMNS = ("ack_ranges", "members", "name", "interval_ms", "interest_epoch", "interest_version", "operations", "topics")
+COLUMNS = (
+    "ack_ranges", "members", "name", "interval_ms", "interest_epoch", "interest_version", "operations", "topics",
+    "consensus",
+)  # fmt: skip
 """Columns that are read from bodies."""
 KINDS = {
     "ack_ranges": ("ack",),
@@ -31,6 +34,7 @@ KINDS = {
     "interest_version": ANNOUNCEMENTS,
     "operations": (*ANNOUNCEMENTS, "operations"),
     "topics": BUNDLES,
+    "consensus": BUNDLES,
 }
 """In which kinds of frames each of them is."""
 
@@ -68,7 +72,9 @@ class Bodies:
     def column(self, name: str, rows: Iterable[int], count: int, ack_next: Integers) -> pa.Array:
         """One of COLUMNS for a block of `count` frames, read in these rows."""
         if name == "topics":
-            return _topics_array({row: _groups(self.raw(row)) for row in rows}, count)
+            return _structs_array(TOPIC_GROUP, {row: _groups(self.raw(row)) for row in rows}, count)
+        if name == "consensus":
+            return _structs_array(CONSENSUS, {row: _consensus(self.raw(row)) for row in rows}, count)
         if name == "ack_ranges":
             values = {row: self._ranges(row, int(ack_next[row])) for row in rows}
         else:
@@ -117,7 +123,6 @@ def _strings(value: Any) -> list[str] | None:
 
 # ------------------------------------------------------------------------------------------------- topics
 
-_GROUP_FIELDS = tuple(field.split(":")[0] for field in TOPIC_GROUP.removeprefix("struct<").removesuffix(">").split(","))
 Group = tuple[str, int, int, int, int, str | None, bool, int, int | None]
 """One row of `topics`, in the order of its fields."""
 
@@ -151,19 +156,70 @@ def _group(entry: Any) -> Group | None:
     return (topic, numbers[0], count, size, at, type_, entry.get("json") == 1, numbers[3], entry.get("lifespan"))
 
 
-def _topics_array(found: dict[int, list[Group] | None], count: int) -> pa.Array:
-    """The column `topics` of a block of so many frames."""
+# ---------------------------------------------------------------------------------------------- consensus
+
+MODEL = b"$glue/model/"
+"""What the topics of models begin with; the name follows, then /all or /to/… (glue/model/group.py)."""
+VOTE, APPEND = "vote?", "append"
+Consensus = tuple[str, str, str, int, bool | None, int | None, int | None, int | None]
+"""One row of `consensus`, in the order of its fields."""
+
+
+def _consensus(body: bytes) -> list[Consensus] | None:
+    """The messages of consensus at the beginning of a bundle that are appends or ask for votes; None without any.
+
+    A message whose array the frame does not hold whole is left out.
+    """
+    line, newline, _ = body.partition(b"\n")
+    if not newline or MODEL not in line:
+        return None
+    index = _parsed(line)
+    groups = index.get("groups") if isinstance(index, dict) else None
+    found: list[Consensus] = []
+    position = len(line) + 1
+    for entry in groups if isinstance(groups, list) else ():
+        if _group(entry) is None:
+            return None
+        lengths = entry.get("lengths") or [entry["length"]] * entry.get("count", 1)
+        is_model = entry["topic"].startswith(MODEL.decode())
+        for length in lengths:
+            if is_model:
+                said = _said(entry["topic"], _parsed(body[position : position + length].partition(b"\n")[0]))
+                found += [] if said is None else [said]
+            position += length
+    return found or None
+
+
+def _said(topic: str, array: Any) -> Consensus | None:
+    """A message of consensus by the array it begins with (glue/model/consensus/wire.py)."""
+    model = topic[len(MODEL) :].partition("/")[0]
+    match array:
+        case [str(kind), str(group), str(), int(term), bool(pre), bool(), int(), int()] if kind == VOTE:
+            return (model, group, kind, term, pre, None, None, None) if _is_count(term) else None
+        case [str(kind), str(group), str(), int(term), int(), int(previous), int(), int(commit), list(columns)] if (
+            kind == APPEND and all(map(_is_count, (term, previous, commit)))
+        ):
+            entries = len(columns[2]) if len(columns) == 3 and isinstance(columns[2], list) else 0
+            return model, group, kind, term, None, previous, entries, commit
+    return None
+
+
+# ------------------------------------------------------------------------------------------------- arrays
+
+
+def _structs_array(type: str, found: dict[int, list[Any] | None], count: int) -> pa.Array:
+    """A column of arrays of structs of a block of so many frames; `found` has tuples by frame."""
     lengths = np.zeros(count, np.int64)
     missing = np.ones(count, np.bool_)
-    groups: list[Group] = []
+    items: list[tuple[Any, ...]] = []
     for row in sorted(found):
         rows = found[row]
         if rows is not None:
             lengths[row], missing[row] = len(rows), False
-            groups += rows
+            items += rows
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    item = arrow_type(f"array<{TOPIC_GROUP}>").value_type
-    columns = zip(*groups, strict=True) if groups else ([] for _ in _GROUP_FIELDS)
-    arrays = [pa.array(column, item.field(name).type) for name, column in zip(_GROUP_FIELDS, columns, strict=True)]
-    values = pa.StructArray.from_arrays(arrays, fields=list(item))
+    fields = list(arrow_type(f"array<{type}>").value_type)
+    columns = zip(*items, strict=True) if items else ([] for _ in fields)
+    arrays = [pa.array(column, field.type) for field, column in zip(fields, columns, strict=True)]
+    values = pa.StructArray.from_arrays(arrays, fields=fields)
     return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(missing))

@@ -130,7 +130,7 @@ class _Block:
         codes = [code for code, kind in enumerate(self._kinds) if kind in bodies.KINDS[name]]
         codes = [-1 if code == len(self._kinds) - 1 else code for code in codes]
         rows: Booleans = np.isin(self._heads.codes["kind"][self.rows], codes)
-        if name == "topics":  # a message in fragments has its index in the first
+        if name in ("topics", "consensus"):  # a message in fragments has its index in the first
             rows &= self._heads.integers["fragment_index"][self.rows] <= 0
         acknowledged = self._heads.integers["ack_next"][self.rows]
         return self._bodies.column(name, np.flatnonzero(rows).tolist(), len(self.rows), acknowledged)

@@ -30,8 +30,11 @@ TABLES = (
     ("announcements", "Announcements", "As each capture point saw them; late are gaps of 1.5 intervals and more."),
     ("silences", "Silences", "Times in which a capture point heard nothing of a life."),
     ("late_joiners", "Late joiners", "How long newcomers took to be told the retained values."),
+    ("leaders", "Leaders of models", "One row for each term. Vacant is the time since an earlier leader was heard."),
     ("topics", "Topics", "Messages and bytes of payload, by interval."),
 )
+
+COMMITS = "From a leader's first append with an entry to its first one that tells that entry as committed."
 
 
 def page(result: Result, title: str = "glue: what became of the traffic") -> str:
@@ -43,6 +46,7 @@ def page(result: Result, title: str = "glue: what became of the traffic") -> str
         _section("One-way delays", charts.distribution(result, "one way"), _bounds(result)),
         _section("Resends", charts.resends(result)),
         _section("Repair times", charts.distribution(result, "repair")),
+        _section("Commits of models", charts.distribution(result, "commit"), COMMITS),
         _section("Who was there", charts.timeline(result)),
         _section("Topics", charts.topic_rates(result)),
         _section("Pairs", table(_pairs(result)), "What each endpoint sent to each other's capture point."),

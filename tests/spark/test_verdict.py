@@ -7,7 +7,7 @@ from typing import Any
 from spark.analyze.verdict import BAD, GOOD, clock, duration, percent, verdict
 
 SECOND = 10**9
-TABLES = ("pairs", "repairs", "latencies", "silences", "endpoints", "clocks")
+TABLES = ("pairs", "repairs", "latencies", "silences", "endpoints", "clocks", "leaders")
 
 
 def result(**tables: list[dict[str, Any]]) -> dict[str, Any]:
