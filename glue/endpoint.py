@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from typing import Any, Literal, Unpack, overload
@@ -217,6 +217,7 @@ class Endpoint(BaseEndpoint):
         voters: int | None = None,
         members: Sequence[str] | None = None,
         observer: bool = False,
+        mergeable: Mapping[str, str] | None = None,
         data_dir: str | PathLike[str] | None = None,
         election_timeout: float = 1.0,
     ) -> Model:
@@ -227,15 +228,19 @@ class Endpoint(BaseEndpoint):
         model at this endpoint alone, what was acknowledged survives a power cut; without, this endpoint votes only
         once it has learned again what it knew. `election_timeout` (seconds) is how long voters do without a leader.
 
+        Keys under the prefixes of `mergeable`, each a "counter", "set", "register" or "multi", need no majority: they
+        are written everywhere at once, and become alike when the endpoints hear of each other. All say the same here.
+
         Raises ConfigurationError, ModelError, StorageError.
         """
         driver = self._running()
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,
+            mergeable=mergeable,
             directory=file_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
-        driver.order(OpenModel(name, options))
-        self.models[name] = Model(name, self, self._core, driver)
+        driver.order(OpenModel(name, options, time.time()))
+        self.models[name] = Model(name, self, self._core, options.mergeable, driver)
         return self.models[name]
 
     def adopt(self, subscription: Subscription) -> None:

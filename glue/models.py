@@ -8,11 +8,13 @@ UnknownOutcomeError: it may have happened, or happen yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from random import Random
 from typing import Any, cast
+
+import orjson
 
 from glue.core import Core, id_of
 from glue.drivers.directory import FileDirectory
@@ -20,13 +22,17 @@ from glue.errors import (
     ConfigurationError,
     CorruptStorageError,
     MinorityError,
+    ModelError,
     RefusedError,
     UnknownOutcomeError,
 )
 from glue.model import (
+    KINDS,
     Change,
     Committed,
+    Conflict,
     ConsensusSettings,
+    DeltaFile,
     Directory,
     Ending,
     Expect,
@@ -36,6 +42,7 @@ from glue.model import (
     ModelOptions,
     Operation,
     Pattern,
+    Prefixes,
     Refused,
     Replicated,
     Role,
@@ -43,6 +50,8 @@ from glue.model import (
     Storage,
     Stored,
     Unknown,
+    Update,
+    check_key,
     check_name,
     encode_command,
 )
@@ -64,7 +73,8 @@ logger = logging.getLogger("glue")
 class Entry:
     """A key's value, its revision (the log index of its last change) and how old that knowledge may be.
 
-    `age` is 0.0 for a linearizable read; for a stale one, seconds since this endpoint last heard a leader.
+    `age` is 0.0 for a linearizable read; for a stale one, seconds since this endpoint last heard a leader. A mergeable
+    key has neither revision nor age: it is what this endpoint knows.
     """
 
     key: str
@@ -94,6 +104,7 @@ def model_options(
     voters: int | None,
     members: Sequence[str] | None,
     observer: bool,
+    mergeable: Mapping[str, str] | None,
     directory: Directory | None,
     election_timeout: float,
 ) -> ModelOptions:
@@ -117,8 +128,12 @@ def model_options(
         heartbeat=election_timeout / HEARTBEATS,
         ticket_timeout=2 * election_timeout,
     )
+    prefixes = Prefixes(mergeable or {})
     storage, stored = open_storage(directory, core.identity.random)
-    return ModelOptions(consensus=consensus, storage=storage, stored=stored)
+    delta_file, deltas = open_deltas(directory if prefixes else None)
+    return ModelOptions(
+        consensus=consensus, storage=storage, stored=stored, mergeable=prefixes, delta_file=delta_file, deltas=deltas
+    )
 
 
 def file_directory(data_dir: str | PathLike[str] | None) -> Directory | None:
@@ -144,6 +159,19 @@ def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, St
     except BaseException:
         files.close()
         raise
+
+
+def open_deltas(directory: Directory | None) -> tuple[DeltaFile | None, list[bytes]]:
+    """The file of mergeable keys in this directory with what it holds; one that is damaged is put aside."""
+    if directory is None:
+        return None, []
+    file = DeltaFile(directory)
+    try:
+        return file, file.load()
+    except CorruptStorageError as error:
+        logger.error("%s; it is put aside, and the mergeable keys are fetched from the others", error)
+        file.begin_anew()
+        return file, []
 
 
 # ------------------------------------------------------------------------------------------------ answers
@@ -192,21 +220,37 @@ def lease_ms(lease: float) -> int:
 class BaseModel:
     """The part of a model that does not wait: what this endpoint has, without asking anybody."""
 
-    def __init__(self, name: str, core: Core, now: Callable[[], float]) -> None:
+    def __init__(self, name: str, core: Core, mergeable: Prefixes, now: Callable[[], float]) -> None:
         self.name = name
         self._core = core
+        self._mergeable = mergeable
         self._now = now
         self._locks_taken = 0
 
     def _local_entries(self, pattern: str) -> list[Entry]:
         group = self._group()
         age = group.age(self._now())
-        return [Entry(change.key, change.value, change.index, age) for change in group.local(pattern)]
+        return [
+            Entry(change.key, change.value, change.index, age if change.index else 0.0)
+            for change in group.local(pattern)
+        ]
 
     def _local_entry(self, key: str) -> Entry | None:
-        group = self._group()
-        found = group.local_entry(key)
-        return None if found is None else Entry(key, found.value, found.index, group.age(self._now()))
+        return next(iter(self._local_entries(key)), None)
+
+    def _local_conflicts(self, pattern: str) -> dict[str, Conflict]:
+        part = self._group().mergeable
+        found = {} if part is None else part.conflicts(pattern)
+        return {key: Conflict(map(orjson.loads, values)) for key, values in found.items()}
+
+    def _addition(self, key: str, what: Any, there: bool | None) -> Update:
+        """The update that puts something into a counter or a set, or if not to be `there`, out of it."""
+        kind = self._mergeable.kind(check_key(key))
+        if kind is KINDS["set"]:
+            return Update(key, {what: there})
+        if kind is KINDS["counter"] and there:
+            return Update(key, what)
+        raise ModelError(f"{key!r:.80} is no mergeable {'counter or set' if there else 'set'}; see mergeable=")
 
     def _group(self) -> Any:
         group = cast(Replicated, self._core.stack.layers["model"]).groups.get(self.name)
@@ -225,7 +269,7 @@ class BaseModel:
             commit_index=status.commit_index,
             voters=tuple(sorted(self._name_of(peer) for peer in group.replica.configuration.voters)),
             age=group.age(self._now()),
-            keys=len(group.state),
+            keys=group.size,
             failure=group.failure,
         )
 

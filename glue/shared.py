@@ -14,18 +14,22 @@ from glue.model import (
     Ask,
     Change,
     CloseModel,
+    Conflict,
     Delete,
     Ending,
     Operation,
+    Prefixes,
     Question,
     Read,
     Remove,
     Set,
+    Synchronize,
     Transfer,
     Unlock,
     Unwatch,
     Update,
     Write,
+    check_key,
 )
 from glue.model import Lock as LockOperation
 from glue.model import Watch as WatchQuestion
@@ -74,9 +78,9 @@ class Model(BaseModel):
     changed; MinorityError if for want of a majority) or UnknownOutcomeError. Reads are linearizable, unless `stale`.
     """
 
-    def __init__(self, name: str, endpoint: Endpoint, core: Core, driver: ThreadDriver) -> None:
+    def __init__(self, name: str, endpoint: Endpoint, core: Core, mergeable: Prefixes, driver: ThreadDriver) -> None:
         """Use `Endpoint.model`."""
-        super().__init__(name, core, time.monotonic)
+        super().__init__(name, core, mergeable, time.monotonic)
         self._endpoint = endpoint
         self._driver = driver
 
@@ -91,7 +95,7 @@ class Model(BaseModel):
         """A key's value with its revision and age, None if it has none. Raises MinorityError, but not if `stale`."""
         if stale:
             return self._driver.inspect(lambda: self._local_entry(key))
-        for change in found(self._ask(Read(key), timeout)):
+        for change in found(self._ask(Read(check_key(key)), timeout)):
             return Entry(change.key, change.value, change.index)
         return None
 
@@ -116,6 +120,14 @@ class Model(BaseModel):
         """Apply a JSON Merge Patch (RFC 7396): members of `delta` replace those of the value, None removes one."""
         return self.transaction(Update(key, delta), timeout=timeout)
 
+    def add(self, key: str, what: Any, *, timeout: float = TIMEOUT) -> int:
+        """Add an integer to a mergeable counter, or a string to a mergeable set: `update` in other words."""
+        return self.transaction(self._addition(key, what, True), timeout=timeout)
+
+    def discard(self, key: str, element: str, *, timeout: float = TIMEOUT) -> int:
+        """Take a string out of a mergeable set; one that is not there is let be."""
+        return self.transaction(self._addition(key, element, None), timeout=timeout)
+
     def compare_and_set(self, key: str, expected: Any, value: Any, *, timeout: float = TIMEOUT) -> int:
         """Set the key if it has the expected value (`glue.ABSENT`: none). Raises RefusedError if it has another."""
         return committed(self._ask(Write(compare_and_set(key, expected, value)), timeout))
@@ -123,6 +135,22 @@ class Model(BaseModel):
     def transaction(self, *operations: Operation, timeout: float = TIMEOUT) -> int:
         """Do all of these (`glue.Set`, `Delete`, `Update`), or none if an `Expect` or `ExpectRevision` fails."""
         return committed(self._ask(Write(checked(operations)), timeout))
+
+    # ------------------------------------------------------------------------------------------ mergeable keys
+
+    def conflicts(self, pattern: str = "#") -> dict[str, Conflict]:
+        """The registers and "multi" values that match, written at the same time in different places, by key.
+
+        Each with all its values; of a register the first is the one that `get` returns. Raises ModelError.
+        """
+        return self._driver.inspect(lambda: self._local_conflicts(check_pattern(pattern)))
+
+    def synchronize(self, timeout: float = TIMEOUT) -> None:
+        """Wait until another endpoint has of the mergeable keys what this one has, and the other way round.
+
+        Raises MinorityError if none is in reach.
+        """
+        committed(self._ask(Synchronize(), timeout))
 
     # -------------------------------------------------------------------------------- watching, coordinating
 

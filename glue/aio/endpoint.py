@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from typing import Any, Literal, Unpack, cast, overload
@@ -335,6 +335,7 @@ class Endpoint(BaseEndpoint):
         voters: int | None = None,
         members: Sequence[str] | None = None,
         observer: bool = False,
+        mergeable: Mapping[str, str] | None = None,
         data_dir: str | PathLike[str] | None = None,
         election_timeout: float = 1.0,
     ) -> Model:
@@ -342,11 +343,12 @@ class Endpoint(BaseEndpoint):
         self._running()
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,
+            mergeable=mergeable,
             directory=file_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
-        self._core.outbox.order(OpenModel(name, options))
+        self._core.outbox.order(OpenModel(name, options, time.time()))
         self._turn(False)
-        self.models[name] = Model(name, self, self._core)
+        self.models[name] = Model(name, self, self._core, options.mergeable)
         return self.models[name]
 
     def order(self, wish: Wish) -> None:

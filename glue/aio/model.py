@@ -14,18 +14,22 @@ from glue.model import (
     Ask,
     Change,
     CloseModel,
+    Conflict,
     Delete,
     Ending,
     Operation,
+    Prefixes,
     Question,
     Read,
     Remove,
     Set,
+    Synchronize,
     Transfer,
     Unlock,
     Unwatch,
     Update,
     Write,
+    check_key,
 )
 from glue.model import Lock as LockOperation
 from glue.model import Watch as WatchQuestion
@@ -68,9 +72,9 @@ class _Pending:
 class Model(BaseModel):
     """Shared state under a name; made by `glue.aio.Endpoint.model`. See `glue.Model` for what each call means."""
 
-    def __init__(self, name: str, endpoint: Endpoint, core: Core) -> None:
+    def __init__(self, name: str, endpoint: Endpoint, core: Core, mergeable: Prefixes) -> None:
         """Use `Endpoint.model`."""
-        super().__init__(name, core, time.monotonic)
+        super().__init__(name, core, mergeable, time.monotonic)
         self._endpoint = endpoint
 
     async def get(self, key: str, default: Any = None, *, stale: bool = False, timeout: float = TIMEOUT) -> Any:
@@ -82,7 +86,7 @@ class Model(BaseModel):
         """A key's value with its revision and age, None if it has none."""
         if stale:
             return self._local_entry(key)
-        for change in found(await self._ask(Read(key), timeout)):
+        for change in found(await self._ask(Read(check_key(key)), timeout)):
             return Entry(change.key, change.value, change.index)
         return None
 
@@ -104,6 +108,22 @@ class Model(BaseModel):
     async def update(self, key: str, delta: Any, *, timeout: float = TIMEOUT) -> int:
         """Apply a JSON Merge Patch (RFC 7396)."""
         return await self.transaction(Update(key, delta), timeout=timeout)
+
+    async def add(self, key: str, what: Any, *, timeout: float = TIMEOUT) -> int:
+        """Add an integer to a mergeable counter, or a string to a mergeable set."""
+        return await self.transaction(self._addition(key, what, True), timeout=timeout)
+
+    async def discard(self, key: str, element: str, *, timeout: float = TIMEOUT) -> int:
+        """Take a string out of a mergeable set."""
+        return await self.transaction(self._addition(key, element, None), timeout=timeout)
+
+    def conflicts(self, pattern: str = "#") -> dict[str, Conflict]:
+        """The registers and "multi" values that match, written at the same time in different places, by key."""
+        return self._local_conflicts(check_pattern(pattern))
+
+    async def synchronize(self, timeout: float = TIMEOUT) -> None:
+        """Wait until another endpoint has of the mergeable keys what this one has, and the other way round."""
+        committed(await self._ask(Synchronize(), timeout))
 
     async def compare_and_set(self, key: str, expected: Any, value: Any, *, timeout: float = TIMEOUT) -> int:
         """Set the key if it has the expected value."""

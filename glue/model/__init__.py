@@ -7,6 +7,7 @@ layer for programs that want none of it.
 from glue.model.consensus import ConsensusSettings, Role, Status, Stored
 from glue.model.direct import Direct
 from glue.model.group import PREFIX
+from glue.model.mergeable import KINDS, Prefixes
 from glue.model.questions import (
     Committed,
     Ending,
@@ -15,6 +16,7 @@ from glue.model.questions import (
     Read,
     Refused,
     Remove,
+    Synchronize,
     Transfer,
     Unknown,
     Unwatch,
@@ -25,6 +27,7 @@ from glue.model.replicated import Replicated, check_name
 from glue.model.requests import Answer, Ask, CloseModel, Happening, ModelOptions, OpenModel, Pending, Wish
 from glue.model.state import (
     Change,
+    Conflict,
     Delete,
     Expect,
     ExpectRevision,
@@ -37,17 +40,20 @@ from glue.model.state import (
     check_key,
     encode_command,
 )
-from glue.model.storage import Directory, FileStorage, MemoryStorage, Storage
+from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
 
 __all__ = [
+    "KINDS",
     "PREFIX",
     "Answer",
     "Ask",
     "Change",
     "CloseModel",
     "Committed",
+    "Conflict",
     "ConsensusSettings",
     "Delete",
+    "DeltaFile",
     "Direct",
     "Directory",
     "Ending",
@@ -63,6 +69,7 @@ __all__ = [
     "Operation",
     "Pattern",
     "Pending",
+    "Prefixes",
     "Question",
     "Read",
     "Refused",
@@ -73,6 +80,7 @@ __all__ = [
     "Status",
     "Storage",
     "Stored",
+    "Synchronize",
     "Transfer",
     "Unknown",
     "Unlock",

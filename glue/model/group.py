@@ -1,5 +1,7 @@
 """One model at one endpoint: its replica and its state, the calls and watches of this endpoint, what is on its way.
 
+Keys that are mergeable are a part of their own, `Mergeable`, with topics of its own; only reads and watches see both.
+
 The group obeys the replica's `Output` (see `consensus/items.py`). What is to be stored is written and synced in the
 turn that follows at once, so that the messages of this turn have left by then: the leader's disk and the followers'
 work side by side, and all that came in while a disk was busy shares the next sync.
@@ -19,13 +21,29 @@ from glue.model.clock import LeaderClock
 from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
 from glue.model.consensus.messages import Append, InstallSnapshot, Message
 from glue.model.consensus.wire import MalformedError, decode, encode
-from glue.model.questions import Found, Question, Read, Refused, Remove, Transfer, Unwatch, Watch, Write
-from glue.model.requests import Answer, Happening, ModelOptions, Pending
+from glue.model.mergeable.part import Mergeable
+from glue.model.questions import (
+    Found,
+    Question,
+    Read,
+    Refused,
+    Remove,
+    Synchronize,
+    Transfer,
+    Unknown,
+    Unwatch,
+    Watch,
+    Write,
+)
+from glue.model.requests import Answer, Ask, Happening, OpenModel, Pending
 from glue.model.state import Change, Pattern, State, encode_entry
 from glue.model.watches import WATCHES, Watches, difference
 
 PREFIX = "$glue/model"
 """First levels of the topics that models use: by the rules of MQTT a wildcard does not match them."""
+
+MERGE = "merge"
+"""Under it the topics of what is mergeable."""
 
 READS = 65_536
 """Reads that wait at once."""
@@ -37,9 +55,8 @@ MESSAGES = 16_384
 class Group:
     """One model at one endpoint."""
 
-    def __init__(
-        self, name: str, options: ModelOptions, scope: str, peer: str, incarnation: int, luck: Random, now: float
-    ) -> None:
+    def __init__(self, opened: OpenModel, scope: str, peer: str, incarnation: int, luck: Random, now: float) -> None:
+        name, options = opened.name, opened.options
         self.name = name
         self.statistics: Counter[str] = Counter()
         self.failure = ""
@@ -58,6 +75,12 @@ class Group:
         self._read_at = -inf
         self._changes: dict[int, Pending] = {}  # tokens of transfers and removals by ticket
         self._watches = Watches(name, peer, incarnation)
+        self.mergeable: Mergeable | None = None
+        if options.mergeable:
+            self.mergeable = Mergeable(
+                options.mergeable, options.delta_file, options.deltas, f"{PREFIX}/{name}/{MERGE}",
+                self.statistics, luck, now, opened.at,
+            )  # fmt: skip
         self._unsynced: int | None = None
         self._status = self.replica.status
 
@@ -72,17 +95,29 @@ class Group:
         """The topic that only this peer hears: what goes to it is unicast."""
         return f"{PREFIX}/{self.name}/to/{peer}"
 
+    @property
+    def _topics(self) -> list[str]:
+        """What this replica hears."""
+        topics = [self.to_all, self.to_one(self._peer)]
+        return topics if self.mergeable is None else [*topics, *self.mergeable.topics(self._peer)]
+
     def open(self) -> list[Request]:
         """Begin to listen."""
-        return [Subscribe((self.name, n), topic) for n, topic in enumerate((self.to_all, self.to_one(self._peer)))]
+        return [Subscribe((self.name, n), topic) for n, topic in enumerate(self._topics)]
 
     def close(self) -> tuple[list[Happening], list[Request]]:
         """Stop: calls end without an answer."""
-        up = self._answers(self._calls.end("the model was closed"))
-        for _, token, _ in self._all_reads():
-            up.append(Answer(token, Refused("the model was closed", unreachable=True)))
+        up = self._end("the model was closed")
         self._storage.close()
-        return up, [Unsubscribe((self.name, n)) for n in range(2)]
+        return up, [Unsubscribe((self.name, n)) for n, _ in enumerate(self._topics)]
+
+    def _end(self, reason: str) -> list[Happening]:
+        """No call gets an answer of the kind that it waits for."""
+        up = self._answers(self._calls.end(reason))
+        for _, token, _ in self._all_reads():
+            up.append(Answer(token, Refused(reason, unreachable=True)))
+        self._reads, self._reading = [], {}
+        return up if self.mergeable is None else up + self.mergeable.end(Unknown(reason))
 
     # -------------------------------------------------------------------------------------------- the turns
 
@@ -103,6 +138,8 @@ class Group:
             at = min(at, self._clock.due(self.state))
         if self._reads:
             at = min(at, self._read_at)
+        if self.mergeable is not None:
+            at = min(at, self.mergeable.deadline)
         return min((at, *(deadline for deadline, _, _ in self._all_reads())))
 
     @property
@@ -121,6 +158,8 @@ class Group:
                 number, self._unsynced = self._unsynced, None
                 self._storage.sync()
                 self._obey(now, self.replica.synced(now, number), up, down)
+            if self.mergeable is not None:
+                deliveries = self._merge(now, self.mergeable, deliveries, up, down)
             self._propose(now)
             self._obey(now, self.replica.receive(now, self._messages(deliveries)), up, down)
             if self._speakers:
@@ -132,14 +171,24 @@ class Group:
         self._expire(now, up)
         return up, down
 
+    def _merge(
+        self, now: float, part: Mergeable, deliveries: Sequence[Delivery], up: list[Happening], down: list[Request]
+    ) -> Sequence[Delivery]:
+        """Let the mergeable part have its turn; returns the deliveries that are not for it."""
+        its = [delivery for delivery in deliveries if delivery.topic.startswith(part.topic)]
+        others = [delivery for delivery in deliveries if delivery not in its] if its else deliveries
+        if its or part.deadline <= now:
+            foreign = [delivery for delivery in its if delivery.publisher_id != self._peer]
+            changes, requests = part.receive(now, foreign, up)
+            up += self._watches.tell(changes)
+            down += requests
+        return others
+
     def _fail(self, reason: str, up: list[Happening]) -> None:
         """Fail-stop: what the disk holds now is not known, so this replica says nothing any more."""
         self.failure = reason
         self.statistics["storage failures"] += 1
-        up += self._answers(self._calls.end(reason))
-        for _, token, _ in self._all_reads():
-            up.append(Answer(token, Refused(reason, unreachable=True)))
-        self._reads, self._reading = [], {}
+        up += self._end(reason)
 
     def _messages(self, deliveries: Sequence[Delivery]) -> list[tuple[str, Message]]:
         messages: list[tuple[str, Message]] = []
@@ -213,7 +262,7 @@ class Group:
         if ticket in self._reading:
             reads = self._reading.pop(ticket)
             if fate is Fate.READABLE:
-                up += [Answer(token, Found(self.state.match(pattern))) for _, token, pattern in reads]
+                up += [Answer(token, Found(self._match(pattern))) for _, token, pattern in reads]
             else:
                 self._reads += reads
                 self._read_at = now + self._lifespan / 20
@@ -232,14 +281,22 @@ class Group:
 
     # ------------------------------------------------------------------------------------- asking the replica
 
-    def ask(self, now: float, token: Pending, question: Question, timeout: float) -> list[Happening]:
+    def ask(self, now: float, asked: Ask) -> list[Happening]:
         """Take a question; its answer comes from here or from a later `receive`."""
+        up: list[Happening] = []
+        token, question, deadline = asked.token, asked.question, now + asked.timeout
         if self.failure:
             return [Answer(token, Refused(self.failure, unreachable=True))]
         try:
-            return self._take(now, token, question, now + timeout)
+            if self.mergeable is None or not self.mergeable.concerns(question):
+                return self._take(now, token, question, deadline)
+            up, changes = self.mergeable.ask(now, asked.at, token, question, deadline)
+            return up + self._watches.tell(changes)
         except ModelError as error:
             return [Answer(token, Refused(str(error)))]
+        except StorageError as error:
+            self._fail(f"the storage failed: {error}", up)
+            return [*up, Answer(token, Unknown(self.failure))]
 
     def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
         match question:
@@ -254,10 +311,15 @@ class Group:
                 if len(self._watches) >= WATCHES:
                     return [Answer(token, Refused(f"more than {WATCHES} watches of one model"))]
                 wanted = Pattern(text)
-                return [*self._watches.add(watcher, wanted, self.state.match(wanted)), Answer(token, Found([]))]
+                first = self._watches.add(watcher, wanted, self._match(wanted))
+                self._note_watches()
+                return [*first, Answer(token, Found([]))]
             case Unwatch(watcher):
                 self._watches.remove(watcher)
+                self._note_watches()
                 return [Answer(token, Found([]))]
+            case Synchronize():
+                return [Answer(token, Refused("no keys of the model are mergeable"))]
             case Transfer(peer):
                 self._changes[self.replica.transfer(now, peer)] = token
             case Remove(peer):
@@ -275,6 +337,17 @@ class Group:
         if self._reads and self._read_at <= now:
             self._reading[self.replica.read(now)] = self._reads
             self._reads = []
+
+    def _match(self, pattern: Pattern) -> list[Change]:
+        """All keys that match, of both parts."""
+        found = self.state.match(pattern)
+        if self.mergeable is not None:
+            found = sorted(found + self.mergeable.match(pattern), key=lambda change: change.key)
+        return found
+
+    def _note_watches(self) -> None:
+        if self.mergeable is not None:
+            self.mergeable.store.is_watched = len(self._watches) > 0
 
     def _all_reads(self) -> list[tuple[float, Pending, Pattern]]:
         return self._reads + [read for reads in self._reading.values() for read in reads]
@@ -303,12 +376,12 @@ class Group:
 
     def local(self, pattern: str) -> list[Change]:
         """What this replica has, however old. Raises ModelError for a malformed pattern."""
-        return self.state.match(Pattern(pattern))
+        return self._match(Pattern(pattern))
 
-    def local_entry(self, key: str) -> Change | None:
-        """One key of what this replica has."""
-        entry = self.state.get(key)
-        return None if entry is None else Change(key, *entry)
+    @property
+    def size(self) -> int:
+        """Keys that have a value."""
+        return len(self.state) + (0 if self.mergeable is None else len(self.mergeable.store))
 
     @property
     def is_voter(self) -> bool:

@@ -56,7 +56,12 @@ class Remove:
     peer: str
 
 
-Question = Write | Read | Watch | Unwatch | Transfer | Remove
+@dataclass(slots=True)
+class Synchronize:
+    """Wait until another replica has of the mergeable keys what this one has, and the other way round."""
+
+
+Question = Write | Read | Watch | Unwatch | Transfer | Remove | Synchronize
 
 
 @dataclass(frozen=True, slots=True)

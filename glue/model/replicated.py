@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import inf
 from random import Random
 
-from glue.contract import Delivery, Event, Missed, Request
+from glue.contract import Delivery, Event, Missed, PeerAdded, PeerInterest, Request
 from glue.errors import ModelError
 from glue.model.group import PREFIX, Group
 from glue.model.questions import Refused
@@ -92,7 +92,7 @@ class Replicated:
             self._was_used = True
             self._up.append(Answer(item.token, Refused(f"no model {item.name!r} is open here")))
             return
-        self._up += group.ask(now, item.token, item.question, item.timeout)
+        self._up += group.ask(now, item)
         asked[item.name] = group
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
@@ -101,15 +101,8 @@ class Replicated:
         if item.name in self.groups or len(self.groups) >= MODELS:
             raise ModelError(f"model {item.name!r} is open here already, or {MODELS} others are")
         scope = f"{self._network_id}/{item.name}"
-        group = Group(
-            item.name,
-            item.options,
-            scope,
-            self._endpoint_id,
-            self._incarnation,
-            Random(self._luck.getrandbits(64)),
-            now,
-        )
+        luck = Random(self._luck.getrandbits(64))
+        group = Group(item, scope, self._endpoint_id, self._incarnation, luck, now)
         self.groups[item.name] = group
         self._was_used = True
         return group.open()
@@ -128,8 +121,11 @@ class Replicated:
                 name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
                 for_groups.setdefault(name, []).append(item)
             elif isinstance(item, Missed) and item.topic.startswith(PREFIX):
-                self.statistics["messages missed"] += item.count  # consensus asks again for what it needs
+                self._counts["messages missed"] += item.count  # consensus asks again for what it needs
+                self._meet(now)
             else:
+                if isinstance(item, PeerAdded | PeerInterest):
+                    self._meet(now)
                 up.append(item)
         for name, group in list(self.groups.items()):
             deliveries = for_groups.get(name, ())
@@ -138,6 +134,11 @@ class Replicated:
         up += self._up
         self._up = []
         return up, down
+
+    def _meet(self, now: float) -> None:
+        for group in self.groups.values():
+            if group.mergeable is not None:
+                group.mergeable.meet(now)
 
     def _turn(self, now: float, group: Group, deliveries: Sequence[Delivery], down: list[Request]) -> None:
         up, requests = group.receive(now, deliveries)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from glue.contract import Event, Request
 from glue.model.consensus import ConsensusSettings, Stored
+from glue.model.mergeable.prefixes import Prefixes
 from glue.model.questions import Ending, Question
-from glue.model.storage import Storage
+from glue.model.storage import DeltaFile, Storage
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How an endpoint takes part in a model. `stored` is what `storage` has loaded."""
+    """How an endpoint takes part in a model. `stored` is what `storage` has loaded, `deltas` what `delta_file` has.
+
+    `delta_file` is None where mergeable keys are kept in memory.
+    """
 
     consensus: ConsensusSettings
     storage: Storage
     stored: Stored
+    mergeable: Prefixes
+    delta_file: DeltaFile | None
+    deltas: Sequence[bytes]
 
 
 class Pending(Protocol):
@@ -28,13 +36,14 @@ class Pending(Protocol):
 
 
 class OpenModel:
-    """Take part in the shared state of this name."""
+    """Take part in the shared state of this name. `at` is the wall clock (Unix)."""
 
-    __slots__ = ("name", "options")
+    __slots__ = ("at", "name", "options")
 
-    def __init__(self, name: str, options: ModelOptions) -> None:
+    def __init__(self, name: str, options: ModelOptions, at: float) -> None:
         self.name = name
         self.options = options
+        self.at = at
 
 
 class CloseModel:

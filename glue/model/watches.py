@@ -32,7 +32,7 @@ class Watches:
         """Begin a watch; `now` is what matches at this moment."""
         self._patterns[token] = pattern
         self._told[token] = 0
-        return self._deliver(token, [Change(change.key, change.document, change.index, False) for change in now])
+        return self._deliver(token, [change.past for change in now])
 
     def remove(self, token: Hashable) -> None:
         """End a watch; one that has ended is let be."""
@@ -60,10 +60,6 @@ def difference(before: State, after: State) -> list[Change]:
     """What one who knows a state must be told to know a later one, in order of index."""
     everything = Pattern("#")
     old = {change.key: change.index for change in before.match(everything)}
-    changes = [
-        Change(change.key, change.document, change.index, False)
-        for change in after.match(everything)
-        if old.pop(change.key, 0) != change.index
-    ]
+    changes = [change.past for change in after.match(everything) if old.pop(change.key, 0) != change.index]
     changes += [Change(key, None, after.index, False) for key in old]
     return sorted(changes, key=lambda change: change.index)

@@ -8,7 +8,7 @@ and close, and what they raise comes out of `run`, so that an assertion in a han
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
@@ -344,16 +344,17 @@ class SimulatedEndpoint(BaseEndpoint):
         voters: int | None = None,
         members: Sequence[str] | None = None,
         observer: bool = False,
+        mergeable: Mapping[str, str] | None = None,
         directory: Directory | None = None,
         election_timeout: float = 1.0,
     ) -> SimulatedModel:
         """As `glue.Endpoint.model`; what is stored is kept in `directory`, such as a `SimulatedDisk`."""
         core = self._running()
         options = model_options(
-            core, name, voters=voters, members=members, observer=observer,
+            core, name, voters=voters, members=members, observer=observer, mergeable=mergeable,
             directory=directory, election_timeout=election_timeout,
         )  # fmt: skip
-        self.order(OpenModel(name, options))
+        self.order(OpenModel(name, options, self.host.unix_time))
         return SimulatedModel(name, self, lambda: cast(Replicated, self._core.stack.layers["model"]).groups[name])
 
     def order(self, wish: Wish) -> None:

@@ -18,7 +18,7 @@ from glue.model.state.commands import (
     encode_command,
     encode_entry,
 )
-from glue.model.state.machine import Applied, Change, State
+from glue.model.state.machine import Applied, Change, Conflict, State
 from glue.model.state.patch import merge
 from glue.model.state.patterns import Pattern, check_key
 from glue.model.state.results import EXPIRED, OK, REFUSED, Result
@@ -31,6 +31,7 @@ __all__ = [
     "Applied",
     "Change",
     "Command",
+    "Conflict",
     "Delete",
     "Expect",
     "ExpectRevision",

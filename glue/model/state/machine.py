@@ -48,20 +48,33 @@ Entry = tuple[bytes, int]
 """A value as JSON, and the log index at which it was last changed."""
 
 
+class Conflict(list[Any]):
+    """The values that a mergeable key was given at the same time in different places; the next `set` decides."""
+
+
 class Change:
-    """A key was given a value, or lost it, at log index `index`.
+    """A key was given a value, or lost it, at log index `index`; that of a mergeable key, which is in no log, is 0.
 
     `live` is False for what is told of the past: the state at the beginning of a watch, or after a gap that could
-    only be bridged by a snapshot. `document` is the value as JSON, None if it was deleted.
+    only be bridged by a snapshot. `document` is the value as JSON, None if it was deleted; if `is_conflict`, it is the
+    list of values that are in conflict.
     """
 
-    __slots__ = ("document", "index", "key", "live")
+    __slots__ = ("document", "index", "is_conflict", "key", "live")
 
-    def __init__(self, key: str, document: bytes | None, index: int, live: bool = True) -> None:
+    def __init__(
+        self, key: str, document: bytes | None, index: int, live: bool = True, is_conflict: bool = False
+    ) -> None:
         self.key = key
         self.document = document
         self.index = index
         self.live = live
+        self.is_conflict = is_conflict
+
+    @property
+    def past(self) -> Change:
+        """The same, as told to one who did not see it happen."""
+        return Change(self.key, self.document, self.index, False, self.is_conflict)
 
     @property
     def deleted(self) -> bool:
@@ -70,12 +83,14 @@ class Change:
 
     @property
     def value(self) -> Any:
-        """The new value, a copy of one's own; None if it was deleted."""
-        return None if self.document is None else orjson.loads(self.document)
+        """The new value, a copy of one's own; None if it was deleted, a `Conflict` if there are several."""
+        if self.document is None:
+            return None
+        value = orjson.loads(self.document)
+        return Conflict(value) if self.is_conflict else value
 
     def __eq__(self, other: object) -> bool:
-        mine = (self.key, self.document, self.index, self.live)
-        return isinstance(other, Change) and mine == (other.key, other.document, other.index, other.live)
+        return isinstance(other, Change) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,0 +1,265 @@
+"""The mergeable keys of one model at one endpoint: questions are answered at once, and what changes is told.
+
+No majority is asked: a write is done when it is done here, on disk if there is one. It travels to the others as they
+come in reach.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import inf
+from random import Random
+
+from glue.contract import Delivery, Publication, Request
+from glue.errors import ModelError
+from glue.model.mergeable.exchange import Exchange, Sending
+from glue.model.mergeable.prefixes import Prefixes
+from glue.model.mergeable.store import Delta, Store
+from glue.model.mergeable.values import Reading
+from glue.model.mergeable.wire import (
+    Digest,
+    ForeignError,
+    MalformedError,
+    Pull,
+    Told,
+    decode,
+    decode_delta,
+    encode,
+    encode_delta,
+)
+from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Synchronize, Write
+from glue.model.requests import Answer, Happening, Pending
+from glue.model.state import Change, Delete, Expect, ExpectRevision, Operation, Pattern, Set, Update
+from glue.model.storage.deltas import DeltaFile
+from glue.model.storage.memory import new_life
+
+LIFESPAN = 10.0
+"""Seconds after which a delta that could not be delivered need not be: digests find what is missing."""
+
+MESSAGES = 4096
+"""Messages taken in one turn; the rest is dropped, as if lost."""
+
+WAITING = 65_536
+"""Calls that wait for the disk or for another replica at once."""
+
+ASK_INTERVAL = 0.5
+"""Seconds between two calls for the digests of others, while somebody waits for one."""
+
+ALONE = "no other endpoint of the model is in reach"
+
+
+class Mergeable:
+    """The mergeable part of a group. `topic` is what all hear, and below it what one hears."""
+
+    def __init__(
+        self,
+        prefixes: Prefixes,
+        file: DeltaFile | None,
+        deltas: Sequence[bytes],
+        topic: str,
+        statistics: Counter[str],
+        luck: Random,
+        now: float,
+        at: float,
+    ) -> None:
+        """`at` is the wall clock (Unix seconds) at `now`; `deltas` are what `file` has loaded."""
+        self.topic = topic
+        self._statistics = statistics
+        self._file = file
+        self._epoch = at - now
+        self.store = Store(prefixes, new_life(luck), statistics)
+        for delta in deltas:
+            self._load(delta, int(at * 1000))
+        self._exchange = Exchange(self.store, statistics, luck, now)
+        self._unsynced: list[Pending] = []  # whose writes are to be durable before they are told so
+        self._synchronizing: list[tuple[float, Pending]] = []  # deadline and token
+        self._asks_at = inf
+
+    def _load(self, delta: bytes, wall_ms: int) -> None:
+        try:
+            self.store.merge(decode_delta(self.store.prefixes, delta), wall_ms)
+        except MalformedError:  # the prefixes are others than they were
+            self._statistics["stored deltas that do not fit the mergeable prefixes"] += 1
+
+    @property
+    def deadline(self) -> float:
+        """When `receive` has something to do."""
+        if self._unsynced:
+            return -inf
+        return min((self._exchange.deadline, self._asks_at, *(deadline for deadline, _ in self._synchronizing)))
+
+    # -------------------------------------------------------------------------------------------- questions
+
+    def concerns(self, question: Question) -> bool:
+        """Whether a question is for this part alone. Raises ModelError for one that is for two parts at once."""
+        match question:
+            case Synchronize():
+                return True
+            case Read(pattern):
+                return self.store.prefixes.hold_all(Pattern(pattern))
+            case Write(operations):
+                keys = [operation.key for operation in operations if isinstance(operation, KEYED)]
+                mergeable = [key for key in keys if self.store.prefixes.kind(key)]
+                if mergeable and len(mergeable) < len(operations):
+                    raise ModelError(
+                        f"{mergeable[0]!r:.80} is mergeable, others are not: they change one without another"
+                    )
+                return bool(mergeable)
+        return False
+
+    def ask(
+        self, now: float, at: float, token: Pending, question: Question, deadline: float
+    ) -> tuple[list[Happening], list[Change]]:
+        """Take a question that concerns this part; returns answers, and what has changed. Raises ModelError."""
+        self._epoch = at - now
+        match question:
+            case Read(pattern):
+                return [Answer(token, Found(self.match(Pattern(pattern))))], []
+            case Write(operations):
+                return self._write(now, token, operations)
+            case _:
+                self._synchronizing.append((deadline, token))
+                self._exchange.agreed = False
+                self._asks_at = now
+        return [], []
+
+    def _write(
+        self, now: float, token: Pending, operations: Sequence[Operation]
+    ) -> tuple[list[Happening], list[Change]]:
+        if len(self._unsynced) >= WAITING:
+            return [Answer(token, Refused(f"more than {WAITING} calls wait"))], []
+        touched, before = self.store.write(self._wall_ms(now), operations)
+        self._exchange.wrote(now, touched)
+        changes = self._changes(before)
+        if self._file is None:
+            return [Answer(token, Committed(0))], changes
+        self._keep(self.store.delta(touched))
+        self._unsynced.append(token)
+        return [], changes
+
+    def match(self, pattern: Pattern) -> list[Change]:
+        """What this replica has."""
+        return [_change(key, reading) for key, reading in self.store.match(pattern)]
+
+    def conflicts(self, pattern: str) -> dict[str, list[bytes]]:
+        """Values that were written at the same time, by key. Raises ModelError for a malformed pattern."""
+        return self.store.conflicts(Pattern(pattern))
+
+    def end(self, ending: Ending) -> list[Happening]:
+        """No call will get its answer any more."""
+        tokens = [*self._unsynced, *(token for _, token in self._synchronizing)]
+        self._unsynced, self._synchronizing = [], []
+        return [Answer(token, ending) for token in tokens]
+
+    # ---------------------------------------------------------------------------------------------- the turns
+
+    def receive(
+        self, now: float, deliveries: Sequence[Delivery], up: list[Happening]
+    ) -> tuple[list[Change], list[Request]]:
+        """Take what others say, do what is due; answers are added to `up`. Returns changes, and what is to be said.
+
+        Raises StorageError.
+        """
+        changes: list[Change] = []
+        sendings: list[Sending] = []
+        if self._file is not None:
+            self._make_durable(self._file, up)
+        for delivery in deliveries:
+            for payload in delivery.payloads[:MESSAGES]:
+                self._take(now, delivery.publisher_id, payload, changes, sendings)
+        up += self._synchronize(now, sendings)
+        sendings += self._exchange.tick(now)
+        return changes, [self._publication(sending) for sending in sendings]
+
+    def _make_durable(self, file: DeltaFile, up: list[Happening]) -> None:
+        """Sync what somebody waits for; the file is written anew when most of it is outdated."""
+        if file.is_outdated:
+            file.replace([encode_delta(self.store.prefixes, self.store.whole())])
+        if self._unsynced:
+            file.sync()
+            up += [Answer(token, Committed(0)) for token in self._unsynced]
+            self._unsynced = []
+
+    def meet(self, now: float) -> None:
+        """Somebody came, or something was lost on the way: compare soon."""
+        self._exchange.hasten(now)
+
+    def _take(self, now: float, sender: str, payload: object, changes: list[Change], sendings: list[Sending]) -> None:
+        try:
+            message = decode(self.store.prefixes, payload) if isinstance(payload, bytes) else None
+        except MalformedError:
+            message = None
+        except ForeignError:
+            self._statistics["messages of replicas with other mergeable prefixes"] += 1
+            return
+        match message:
+            case Digest():
+                self._exchange.heard_digest(now, sender, message)
+            case Pull():
+                sendings += self._exchange.heard_pull(now, sender, message)
+            case Told():
+                changes += self._merge(now, message)
+            case None:
+                self._statistics["malformed messages of mergeable keys"] += 1
+
+    def _merge(self, now: float, told: Told) -> list[Change]:
+        version = self.store.version
+        readings = self.store.merge(told.delta, self._wall_ms(now))
+        if readings is None:
+            return []
+        has_news = self.store.version != version
+        if has_news:
+            self._keep(told.delta)
+        self._exchange.heard_delta(now, told, has_news)
+        return self._changes(readings)
+
+    def _synchronize(self, now: float, sendings: list[Sending]) -> list[Happening]:
+        """Answer those who wait for another replica to agree; ask the others again while somebody does."""
+        waiting = self._synchronizing
+        if not waiting:
+            return []
+        if self._exchange.agreed:
+            self._synchronizing, self._asks_at = [], inf
+            return [Answer(token, Found([])) for _, token in waiting]
+        if self._asks_at <= now:
+            self._asks_at = now + ASK_INTERVAL
+            sendings.append(self._exchange.ask())
+        self._synchronizing = [(deadline, token) for deadline, token in waiting if deadline > now]
+        if not self._synchronizing:
+            self._asks_at = inf
+        return [Answer(token, Refused(ALONE, unreachable=True)) for deadline, token in waiting if deadline <= now]
+
+    def _keep(self, delta: Delta) -> None:
+        if self._file is not None:
+            self._file.append(encode_delta(self.store.prefixes, delta))
+
+    def _publication(self, sending: Sending) -> Publication:
+        receiver, message = sending
+        topic = self.topic if receiver is None else self.to_one(receiver)
+        return Publication(topic, [encode(self.store.prefixes, message)], 0.0, lifespan=LIFESPAN)
+
+    def topics(self, peer: str) -> list[str]:
+        """What this peer is to hear."""
+        return [self.topic, self.to_one(peer)]
+
+    def to_one(self, peer: str) -> str:
+        """The topic that only this peer hears."""
+        return f"{self.topic}/{peer}"
+
+    def _changes(self, before: Mapping[str, Reading]) -> list[Change]:
+        return [
+            _change(key, reading) for key, was in before.items() if (reading := self.store.reading(key)) != was
+        ]  # fmt: skip
+
+    def _wall_ms(self, now: float) -> int:
+        """The wall clock, as far as the last question told it."""
+        return int((now + self._epoch) * 1000)
+
+
+KEYED = Set | Delete | Update | Expect | ExpectRevision
+
+
+def _change(key: str, reading: Reading) -> Change:
+    document, is_conflict = reading
+    return Change(key, document, 0, True, is_conflict)

@@ -1,0 +1,53 @@
+"""Which keys are mergeable, and how: prefixes of whole levels, each with a kind of value. All say the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import orjson
+
+from glue.errors import ConfigurationError
+from glue.model.mergeable.values import KINDS, Value
+from glue.model.state.patterns import Pattern, check_key
+
+PREFIXES = 64
+"""Prefixes of one model: each key asked for is compared with all of them."""
+
+
+class Prefixes:
+    """A mapping of prefixes, such as "stats/", to names of kinds. Raises ConfigurationError for what is none."""
+
+    __slots__ = ("_kinds", "mark")
+
+    def __init__(self, mergeable: Mapping[str, str]) -> None:
+        if not isinstance(mergeable, Mapping) or len(mergeable) > PREFIXES:
+            raise ConfigurationError(f"mergeable={mergeable!r:.80}: expected a mapping of up to {PREFIXES} prefixes")
+        for prefix, kind in mergeable.items():
+            check_key(prefix, "mergeable prefix")
+            if not prefix.endswith("/"):
+                raise ConfigurationError(f"mergeable prefix {prefix!r:.80}: expected whole levels, as {prefix + '/'!r}")
+            if kind not in KINDS:
+                raise ConfigurationError(f"mergeable prefix {prefix!r:.80}: kind {kind!r:.80} is none of {_names()}")
+            if any(other != prefix and other.startswith(prefix) for other in mergeable):
+                raise ConfigurationError(f"mergeable prefix {prefix!r:.80}: another one lies within it")
+        self._kinds = {prefix: KINDS[kind] for prefix, kind in mergeable.items()}
+        self.mark = hashlib.blake2s(orjson.dumps(sorted(mergeable.items())), digest_size=8).hexdigest()
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def kind(self, key: str) -> type[Value] | None:
+        """The kind of a key's value; None for a key that is not mergeable."""
+        for prefix, kind in self._kinds.items():
+            if key.startswith(prefix):
+                return kind
+        return None
+
+    def hold_all(self, pattern: Pattern) -> bool:
+        """Whether every key that can match is mergeable, so that no majority needs to be asked for it."""
+        return any(pattern.text.startswith(prefix) for prefix in self._kinds)
+
+
+def _names() -> str:
+    return ", ".join(map(repr, KINDS))

@@ -1,0 +1,176 @@
+"""What replicas say to each other of mergeable keys, as JSON: the mark of the prefixes first, then one of
+
+    ["delta", DELTA]                    writes just made, to all
+    ["digest", asks, CONTEXT, mark]     what one has, to all; `asks`: and wants to hear of the others'
+    ["pull", CONTEXT]                   tell me what I lack, to one
+    ["answer", DELTA, mark]             that
+
+    CONTEXT  {life: [first, after the last, first, after the last, ...], ...}
+    DELTA    [CONTEXT, {key: [[life, number, content], ...], ...}, CONTEXT of what is kept]
+
+On disk a replica keeps deltas alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from glue.errors import ModelError
+from glue.model.mergeable.context import Context, Dot
+from glue.model.mergeable.prefixes import Prefixes
+from glue.model.mergeable.store import CONTEXT_LIMIT, Delta
+from glue.model.state import check_key
+from glue.model.storage.memory import LIFE_BITS
+
+NUMBER_LIMIT = 1 << 53
+"""Numbers of writes stay below what every JSON library reads exactly."""
+
+LIFE_LENGTH = LIFE_BITS // 4
+
+
+class MalformedError(ValueError):
+    """Bytes that say nothing; whoever got them from the network counts and drops them."""
+
+
+class ForeignError(ValueError):
+    """They are of a replica that was given other prefixes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a replica has; `asks` if it wants to hear what others have."""
+
+    asks: bool
+    context: Context
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """What the sender has already, so as to be told the rest."""
+
+    context: Context
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A delta; with the sender's mark if it answers a pull, and then its context is all that the sender has seen."""
+
+    delta: Delta
+    mark: int | None = None
+
+
+Message = Digest | Pull | Told
+
+
+# --------------------------------------------------------------------------------------------- encoding
+
+
+def encode(prefixes: Prefixes, message: Message) -> bytes:
+    """A message as JSON."""
+    match message:
+        case Digest(asks, context, mark):
+            rest: list[Any] = ["digest", asks, context.bounds, _written(mark)]
+        case Pull(context):
+            rest = ["pull", context.bounds]
+        case Told(delta, mark):
+            told = orjson.Fragment(encode_delta(prefixes, delta))
+            rest = ["delta", told] if mark is None else ["answer", told, _written(mark)]
+    return orjson.dumps([prefixes.mark, *rest])
+
+
+def encode_delta(prefixes: Prefixes, delta: Delta) -> bytes:
+    """A delta as JSON."""
+    events = {}
+    for key, found in delta.events.items():
+        kind = prefixes.kind(key)
+        assert kind is not None
+        events[key] = [[life, number, kind.plain(content)] for (life, number), content in found]
+    return orjson.dumps([delta.context.bounds, events, delta.kept.bounds])
+
+
+# --------------------------------------------------------------------------------------------- decoding
+
+
+def decode(prefixes: Prefixes, data: bytes) -> Message:
+    """The inverse of `encode`. Raises MalformedError, and ForeignError for a sender with other prefixes."""
+    match _document(data):
+        case [str(mark), *_] if mark != prefixes.mark:
+            raise ForeignError
+        case [_, "digest", bool(asks), context, mark]:
+            return Digest(asks, _context(context), _read(mark))
+        case [_, "pull", context]:
+            return Pull(_context(context))
+        case [_, "delta", delta]:
+            return Told(_delta(prefixes, delta))
+        case [_, "answer", delta, mark]:
+            return Told(_delta(prefixes, delta), _read(mark))
+    raise MalformedError("not a message")
+
+
+def decode_delta(prefixes: Prefixes, data: bytes) -> Delta:
+    """The inverse of `encode_delta`. Raises MalformedError."""
+    return _delta(prefixes, _document(data))
+
+
+def _document(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        raise MalformedError("not JSON") from None
+
+
+def _written(mark: int) -> str:
+    return f"{mark:0{LIFE_LENGTH}x}"
+
+
+def _read(mark: Any) -> int:
+    if isinstance(mark, str) and len(mark) == LIFE_LENGTH:
+        with suppress(ValueError):
+            return int(mark, 16)
+    raise MalformedError("not a mark")
+
+
+def _context(document: Any) -> Context:
+    if not isinstance(document, dict):
+        raise MalformedError("not a context")
+    for life, bounds in document.items():
+        if len(life) != LIFE_LENGTH or not isinstance(bounds, list) or not bounds or len(bounds) % 2:
+            raise MalformedError("not intervals")
+        if not all(bound.__class__ is int for bound in bounds) or not all(a < b for a, b in pairwise(bounds)):
+            raise MalformedError("not ascending")
+        if bounds[0] < 1 or bounds[-1] > NUMBER_LIMIT:
+            raise MalformedError("not numbers of writes")
+    context = Context(document)
+    if context.size > CONTEXT_LIMIT:
+        raise MalformedError("too large a context")
+    return context
+
+
+def _delta(prefixes: Prefixes, document: Any) -> Delta:
+    match document:
+        case [context, dict(events), kept]:
+            return Delta(
+                _context(context), {key: _events(prefixes, key, events[key]) for key in events}, _context(kept)
+            )
+    raise MalformedError("not a delta")
+
+
+def _events(prefixes: Prefixes, key: str, document: Any) -> list[tuple[Dot, Any]]:
+    kind = prefixes.kind(key)
+    if kind is None:
+        raise MalformedError("not a mergeable key")
+    try:
+        check_key(key)
+        found = [((life, number), kind.check(content)) for life, number, content in document]
+    except (ModelError, TypeError, ValueError):
+        raise MalformedError("not events") from None
+    for life, number in (dot for dot, _ in found):
+        if life.__class__ is not str or number.__class__ is not int:
+            raise MalformedError("not a dot")
+    return found
