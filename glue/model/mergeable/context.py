@@ -65,6 +65,10 @@ class Context:
         bounds = self.bounds.get(life)
         return bounds[-1] - 1 if bounds else 0
 
+    def copy(self) -> Context:
+        """As it is now."""
+        return Context({life: bounds.copy() for life, bounds in self.bounds.items()})
+
     def add(self, dot: Dot) -> None:
         """Put one dot in."""
         self._add(dot[0], dot[1], dot[1] + 1)

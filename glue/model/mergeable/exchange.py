@@ -87,7 +87,7 @@ class Exchange:
             self._wanted = None
             if self._lacks(digest):
                 self._pulled_at = now
-                sendings.append((sender, Pull(self._store.context)))
+                sendings.append((sender, Pull(self._store.context.copy())))
         if self._speaks_at <= now:
             self._speaks_at = inf
             if not self._was_heard:
@@ -106,7 +106,7 @@ class Exchange:
 
     def ask(self, asks: bool = True) -> Sending:
         """Tell all what is here; and hear soon what they have."""
-        return None, Digest(asks, self._store.context, self._store.mark)
+        return None, Digest(asks, self._store.context.copy(), self._store.mark)
 
     def heard_digest(self, now: float, sender: str, digest: Digest) -> None:
         """Another replica has this."""

@@ -186,6 +186,7 @@ class Mergeable:
         self._exchange.hasten(now)
 
     def _take(self, now: float, sender: str, payload: object, changes: list[Change], sendings: list[Sending]) -> None:
+        self._statistics["messages of mergeable keys"] += 1
         try:
             message = decode(self.store.prefixes, payload) if isinstance(payload, bytes) else None
         except MalformedError:

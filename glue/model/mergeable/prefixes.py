@@ -27,7 +27,7 @@ class Prefixes:
             check_key(prefix, "mergeable prefix")
             if not prefix.endswith("/"):
                 raise ConfigurationError(f"mergeable prefix {prefix!r:.80}: expected whole levels, as {prefix + '/'!r}")
-            if kind not in KINDS:
+            if not isinstance(kind, str) or kind not in KINDS:
                 raise ConfigurationError(f"mergeable prefix {prefix!r:.80}: kind {kind!r:.80} is none of {_names()}")
             if any(other != prefix and other.startswith(prefix) for other in mergeable):
                 raise ConfigurationError(f"mergeable prefix {prefix!r:.80}: another one lies within it")

@@ -236,7 +236,7 @@ class Store:
                     kept.add((life, number))
                 else:
                     self._add_event((life, number), events)
-        return Delta(self.context, events, kept)
+        return Delta(self.context.copy(), events, kept)
 
     def _add_event(self, dot: Dot, events: dict[str, list[tuple[Dot, Any]]]) -> None:
         key = self._live[dot[0]][dot[1]]

@@ -1,0 +1,194 @@
+"""What comes from the network or from a disk: every message survives its journey, and what is none is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+
+from glue.contract import Delivery
+from glue.errors import ConfigurationError, CorruptStorageError, ModelError
+from glue.model import Pattern, Prefixes, Set, Update
+from glue.model.mergeable.context import Context
+from glue.model.mergeable.part import Mergeable
+from glue.model.mergeable.store import Store
+from glue.model.mergeable.wire import (
+    Digest,
+    ForeignError,
+    MalformedError,
+    Message,
+    Pull,
+    Told,
+    decode,
+    decode_delta,
+    encode,
+    encode_delta,
+)
+from glue.model.storage import DeltaFile
+from glue.simulation.consensus import SimulatedDisk
+
+PREFIXES = Prefixes({"c/": "counter", "s/": "set", "r/": "register", "m/": "multi"})
+LIFE = f"{7:016x}"
+
+
+def filled() -> Store:
+    store = Store(PREFIXES, LIFE, Counter())
+    store.write(5, [Update("c/é", 5), Set("s/1", ["a", ""]), Set("r/1", {"b": [None]}), Set("m/1", None)])
+    return store
+
+
+def messages() -> list[Message]:
+    store = filled()
+    return [
+        Digest(True, store.context, store.mark), Digest(False, Context(), 0), Pull(store.context),
+        Told(store.whole()), Told(store.since(store.context), store.mark),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("message", messages(), ids=lambda message: type(message).__name__)
+def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
+    data = encode(PREFIXES, message)
+    assert encode(PREFIXES, decode(PREFIXES, data)) == data
+
+
+@pytest.mark.parametrize("message", messages(), ids=lambda message: type(message).__name__)
+def test_a_mutated_message_is_refused_or_means_something_and_harms_nobody(message: Message) -> None:
+    luck, data = Random(1), encode(PREFIXES, message)
+    store, refused = filled(), 0
+    for _ in range(2000):
+        mutated = bytearray(data)
+        for _ in range(luck.randrange(1, 4)):
+            at = luck.randrange(len(mutated))
+            mutated[at : at + luck.randrange(3)] = luck.choice([b"", b"9", b"]", b"-", b'"', b"\xff", b"null", b"[1,"])
+        try:
+            found = decode(PREFIXES, bytes(mutated))
+        except (MalformedError, ForeignError):
+            refused += 1
+            continue
+        if isinstance(found, Told):
+            store.merge(found.delta, 0)
+            store.match(Pattern("#"))
+            store.whole()
+    assert refused > 1000
+
+
+def delta(context: Any = None, events: Any = None, kept: Any = None) -> bytes:
+    return orjson.dumps([context or {}, events or {}, kept or {}])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"[]", b"\xff", delta({LIFE: [1]}), delta({LIFE: []}), delta({LIFE: [2, 2]}), delta({LIFE: [0, 2]}),
+        delta({LIFE: [1, True]}), delta({LIFE: [1.0, 2]}), delta({LIFE: [1, 2**60]}), delta({"x": [1, 2]}),
+        delta({LIFE: 5}), delta([1]), delta({LIFE: [1, 3, 3, 4]}), delta(events={"other": []}),
+        delta(events={"c/#": []}),
+        delta(events={"c/1": [[LIFE, 1, 2**53]]}), delta(events={"c/1": [[LIFE, 1, True]]}),
+        delta(events={"c/1": [[LIFE, 1.5, 1]]}), delta(events={"c/1": [[5, 1, 1]]}), delta(events={"c/1": [[LIFE, 1]]}),
+        delta(events={"s/1": [[LIFE, 1, 1]]}), delta(events={"s/1": [[LIFE, 1, "x" * 2000]]}),
+        delta(events={"r/1": [[LIFE, 1, [1, 1]]]}), delta(events={"r/1": [[LIFE, 1, [-1, 1, 1]]]}),
+        delta(events={"r/1": [[LIFE, 1, [2**50, 1, 1]]]}), delta(events={"m/1": [[LIFE, 1, "x" * (1 << 20)]]}),
+        delta(events={"c/1": 5}), orjson.dumps([{}, {}]), orjson.dumps([{}, [], {}]),
+        delta({f"{life:016x}": [1, 2] for life in range(20_000)}),
+    ],
+)  # fmt: skip
+def test_what_is_no_delta_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedError):
+        decode_delta(PREFIXES, data)
+
+
+def part(prefixes: Prefixes = PREFIXES) -> tuple[Mergeable, Counter[str]]:
+    counts: Counter[str] = Counter()
+    return Mergeable(prefixes, None, [], "topic", counts, Random(1), 0.0, 1_700_000_000.0), counts
+
+
+def said(*payloads: Any) -> list[Delivery]:
+    return [Delivery("topic", payloads, None, "b", "b" * 16, 1, 1, 0.0, False, ())]
+
+
+def test_bad_messages_and_those_of_other_prefixes_are_counted_and_dropped() -> None:
+    mine, counts = part()
+    foreign = [encode(Prefixes({"c/": "set"}), message) for message in (Digest(True, Context(), 0), Pull(Context()))]
+    mark = PREFIXES.mark.encode()
+    bad = [b"x", {"json": 1}, b'["%b","delta"]' % mark, b'["%b","digest",1,{},"00"]' % mark, b"[5]"]
+    assert mine.receive(0.0, said(*foreign, *bad), []) == ([], [])
+    assert counts["messages of replicas with other mergeable prefixes"] == 2
+    assert counts["malformed messages of mergeable keys"] == 5
+
+
+def test_pulls_are_answered_only_so_often() -> None:
+    mine, counts = part()
+    _, requests = mine.receive(0.0, said(*[encode(PREFIXES, Pull(Context()))] * 10), [])
+    assert len(requests) == 1
+    assert counts["pulls refused: too many"] == 9
+
+
+@pytest.mark.parametrize(
+    ("mergeable", "words"),
+    [
+        ({"c": "counter"}, "whole levels, as 'c/'"), ({"c/": "number"}, "none of 'counter', 'set'"),
+        ({"c/": "counter", "c/d/": "set"}, "lies within"), ({f"{n}/": "set" for n in range(65)}, "up to 64"),
+        (["c/"], "expected a mapping"), ({"c/": ["set"]}, "none of"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_prefixes_are_told(mergeable: Any, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Prefixes(mergeable)
+    with pytest.raises(ModelError, match="wildcards"):
+        Prefixes({"c/+/": "counter"})
+
+
+# ------------------------------------------------------------------------------------------------- on disk
+
+
+def kept(disk: SimulatedDisk) -> list[bytes]:
+    return DeltaFile(disk).load()
+
+
+def test_what_was_synced_survives_a_power_cut_and_what_was_cut_short_is_cut_off() -> None:
+    for seed in range(50):
+        disk = SimulatedDisk(Random(seed))
+        file = DeltaFile(disk)
+        file.load()
+        file.append(b"one")
+        file.sync()
+        file.append(b"two" * 50)
+        disk.crash()
+        found = kept(disk)
+        assert found in ([b"one"], [b"one", b"two" * 50])
+        assert kept(disk) == found
+
+
+def test_a_file_of_mostly_outdated_deltas_is_replaced_whatever_the_moment_of_a_power_cut() -> None:
+    for after in range(8):
+        disk = SimulatedDisk(Random(after))
+        file = DeltaFile(disk)
+        file.load()
+        file.append(b"x" * (2 << 20))
+        file.sync()
+        assert file.is_outdated
+        disk.power_cut_after = disk.calls + after
+        try:
+            file.replace([b"all"])
+        except Exception:  # the power was cut
+            disk.crash()
+        assert kept(disk) in ([b"all"], [b"x" * (2 << 20)])
+
+
+def test_a_damaged_file_is_noticed_and_put_aside() -> None:
+    disk = SimulatedDisk(Random(1))
+    file = DeltaFile(disk)
+    file.load()
+    for _ in range(3):
+        file.append(encode_delta(PREFIXES, filled().whole()))
+    file.sync()
+    disk.flip("deltas", 200)
+    file = DeltaFile(disk)
+    with pytest.raises(CorruptStorageError):
+        file.load()
+    file.begin_anew()
+    assert kept(disk) == []
+    assert disk.size("deltas.damaged") > 0
