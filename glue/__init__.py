@@ -25,7 +25,7 @@ from glue.errors import (
     WouldBlockError,
 )
 from glue.messages import Gap, Message, Peer
-from glue.model import Change, Delete, Expect, ExpectRevision, Set, Update
+from glue.model import Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
 from glue.model.state import ABSENT
 from glue.models import Entry, ModelStatus
 from glue.shared import Lock, Model, Watch
@@ -38,6 +38,7 @@ __all__ = [
     "Change",
     "ClosedError",
     "ConfigurationError",
+    "Conflict",
     "CorruptStorageError",
     "Delete",
     "Endpoint",

@@ -11,6 +11,8 @@ What is typed, or given on the command line, is one of
     compare KEY EXPECTED VALUE                         set it if it has the expected value
     lock NAME [LEASE]       unlock NAME                status
     transfer ENDPOINT       remove ENDPOINT            at the leader: hand over; take a voter out for good
+    add KEY WHAT            discard KEY ELEMENT        of mergeable counters and sets (--mergeable)
+    conflicts [PATTERN]                                mergeable keys that were written at the same time
 
 A value that is JSON is taken as JSON, any other as a string. A delta is a JSON Merge Patch (RFC 7396).
 """
@@ -50,6 +52,10 @@ def parser() -> common.Parser:
     group.add_argument("--voters", type=common.count, metavar="NUMBER", help="how many vote (default: 3)")
     group.add_argument("--members", metavar="NAME,NAME,...", help="who votes, instead of how many")
     group.add_argument("--observer", action="store_true", help="follow without a vote")
+    group.add_argument(
+        "--mergeable", type=prefixes, metavar="PREFIX=KIND,...",
+        help="keys that need no majority, such as stats/=counter,tags/=set; all terminals say the same",
+    )  # fmt: skip
     group.add_argument("--data-dir", metavar="DIRECTORY", help="keep the state on disk (default: in memory)")
     group.add_argument(
         "--election-timeout", type=common.positive_number, default=1.0, metavar="SECONDS",
@@ -60,6 +66,14 @@ def parser() -> common.Parser:
         help="how long to wait for an answer (default: %(default)g)",
     )  # fmt: skip
     return made
+
+
+def prefixes(text: str) -> dict[str, str]:
+    """The value of --mergeable."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(prefix and kind for prefix, _, kind in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected PREFIX=KIND,..., such as stats/=counter")
+    return {prefix: kind for prefix, _, kind in pairs}
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -74,6 +88,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             voters=arguments.voters or (None if members else 3),
             members=members,
             observer=arguments.observer or one_shot,
+            mergeable=arguments.mergeable,
             data_dir=arguments.data_dir,
             election_timeout=arguments.election_timeout,
         )
@@ -81,7 +96,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         with common.until_ended(arguments.duration):
             if not one_shot:
                 terminal.live()
-            elif not terminal.do(arguments.command):
+            elif not terminal.do_once(arguments.command, is_merging=bool(arguments.mergeable)):
                 return common.FAILURE
             elif arguments.command[0] in ("watch", "lock"):
                 common.wait_for_end()
@@ -146,9 +161,10 @@ class Terminal:
     def _show_change(self, change: glue.Change) -> None:
         key = printable(change.key)
         text = f"{key} deleted" if change.deleted else f"{key} = {shown(change.value)}"
+        note = "conflict" if change.is_conflict else change.index or "merged"
         self._output.event(
-            "change", f"{text}  ({change.index})", key=change.key, value=change.value, deleted=change.deleted,
-            index=change.index, live=change.live,
+            "change", f"{text}  ({note})", key=change.key, value=change.value, deleted=change.deleted,
+            index=change.index, live=change.live, conflict=change.is_conflict,
         )  # fmt: skip
 
     # --------------------------------------------------------------------------------------------- doing
@@ -166,8 +182,23 @@ class Terminal:
             return True
         return False
 
+    def do_once(self, words: Sequence[str], is_merging: bool) -> bool:
+        """As `do`, for a command that comes and goes: it learns the mergeable keys first, and leaves its own behind."""
+        if not is_merging:
+            return self.do(words)
+        return self._met() and self.do(words) and self._met()
+
+    def _met(self) -> bool:
+        try:
+            self._model.synchronize(self._timeout)
+        except glue.MinorityError as error:
+            self._output.event("refused", self._output.style("red", f"refused: {error}"), reason=str(error))
+            return False
+        return True
+
     def _committed(self, index: int) -> None:
-        self._output.event("committed", f"committed at {index}", index=index)
+        text = f"committed at {index}" if index else "written; the others merge it"
+        self._output.event("committed", text, index=index)
 
     def get(self, key: str) -> None:
         """Show one key."""
@@ -192,6 +223,21 @@ class Terminal:
     def delete(self, key: str) -> None:
         """Delete a key."""
         self._committed(self._model.delete(key, timeout=self._timeout))
+
+    def add(self, key: str, what: str) -> None:
+        """Add to a counter or a set."""
+        value = parsed(what)
+        self._committed(self._model.add(key, value if isinstance(value, int) else what, timeout=self._timeout))
+
+    def discard(self, key: str, element: str) -> None:
+        """Take out of a set."""
+        self._committed(self._model.discard(key, element, timeout=self._timeout))
+
+    def conflicts(self, pattern: str = "#") -> None:
+        """Show what was written at the same time."""
+        for key, values in self._model.conflicts(pattern).items():
+            text = f"{printable(key)} = {' or '.join(map(shown, values))}"
+            self._output.event("conflict", text, key=key, values=list(values))
 
     def compare(self, key: str, expected: str, value: str) -> None:
         """Set a key if it has the expected value."""
@@ -245,6 +291,9 @@ DOING: dict[str, tuple[Callable[..., None], int, int]] = {
     "update": (Terminal.update, 2, 2),
     "delete": (Terminal.delete, 1, 1),
     "compare": (Terminal.compare, 3, 3),
+    "add": (Terminal.add, 2, 2),
+    "discard": (Terminal.discard, 2, 2),
+    "conflicts": (Terminal.conflicts, 0, 1),
     "watch": (Terminal.watch, 1, 1),
     "lock": (Terminal.lock, 1, 2),
     "unlock": (Terminal.unlock, 1, 1),

@@ -45,3 +45,23 @@ def test_one_shots_tell_what_came_of_them(start: Start) -> None:
     wrong = start("model", "paint", "n")
     assert wrong.finish() == 2
     assert "no command 'paint'" in wrong.errors()
+
+
+def test_mergeable_keys_from_the_command_line_need_no_majority(start: Start) -> None:
+    mergeable = ("--mergeable", "stats/=counter,tags/=set,notes/=multi", *FAST)
+    keeper = start("model", "--voters", "3", *mergeable)  # alone, so never a majority
+    for words in (("add", "stats/parts", "5"), ("update", "stats/parts", "2"), ("add", "tags/t", "red")):
+        writing = start("model", *words, *mergeable)
+        assert writing.finish() == 0
+        assert writing.events[-1]["event"] in ("committed", "peer_removed")
+    seen: dict[str, object] = {}
+    while seen != {"stats/parts": 7, "tags/t": ["red"]}:
+        change = keeper.expect("change")
+        seen[change["key"]] = change["value"]
+    getting = start("model", "items", "stats/#", *mergeable)
+    assert getting.expect("value")["value"] == 7
+    refused = start("model", "set", "stats/parts", "5", *mergeable)
+    assert "added to" in refused.expect("refused")["reason"]
+    assert refused.finish() == 1
+    lonely = start("model", "get", "stats/parts", "--model", "other", "--timeout", "0.5", *mergeable)
+    assert "no other endpoint" in lonely.expect("refused")["reason"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,84 @@ def test_closing_a_model_ends_its_calls_and_its_messages(lan: Lan) -> None:
     ended.wait()
     thread.join(PATIENCE)
     assert endpoint.model("plant", voters=1, **FAST).set("k", 1) > 0
+
+
+MERGEABLE = {"stats/": "counter", "tags/": "set", "seen/": "register", "notes/": "multi"}
+
+
+def test_mergeable_keys_are_written_without_a_majority_and_watched_like_others(lan: Lan) -> None:
+    one, other = (lan.start(name).model("plant", voters=3, mergeable=MERGEABLE, **FAST) for name in "ab")
+    ear = Ear()
+    other.watch("#", lambda change: ear((change.key, change.value, change.index)))
+    one.update("stats/parts", 5)
+    one.add("stats/parts", -2)
+    one.add("tags/parts", "red")
+    one.update("tags/parts", {"blue": True, "red": None})
+    one.set("seen/door", {"open": True, "by": "a"})
+    one.update("seen/door", {"by": None})
+    one.transaction(Set("notes/1", "a"), Set("notes/2", "b"))
+    one.delete("notes/2")
+    one.synchronize(PATIENCE)
+    assert (other.get("stats/parts"), other.get("tags/parts"), other.get("seen/door")) == (3, ["blue"], {"open": True})
+    assert other.items("notes/#") == {"notes/1": "a"}
+    assert other.entry("notes/1") == glue.Entry("notes/1", "a", 0, 0.0)
+    assert other.get("tags/none", ["nothing"]) == ["nothing"]
+    ear.wait_until(lambda heard: ("notes/1", "a", 0) in heard and ("stats/parts", 3, 0) in heard)
+    with pytest.raises(glue.MinorityError):
+        one.items("#", timeout=0.1)
+    assert one.items("#", stale=True).keys() == {"stats/parts", "tags/parts", "seen/door", "notes/1"}
+
+
+def test_mistakes_with_mergeable_keys_are_told(lan: Lan) -> None:
+    model = lan.start("alone").model("plant", voters=1, mergeable=MERGEABLE, **FAST)
+    mistakes: list[tuple[Callable[[], object], str]] = [
+        (lambda: model.set("stats/n", 5), "not set but added to"),
+        (lambda: model.update("stats/n", 0.5), "an integer to add"),
+        (lambda: model.update("tags/n", {"a": 1}), "True to add it"),
+        (lambda: model.set("tags/n", [1]), "strings of up to"),
+        (lambda: model.compare_and_set("seen/n", ABSENT, 1), "needs a majority"),
+        (lambda: model.transaction(Set("seen/n", 1), Set("other", 2)), "change one without another"),
+        (lambda: model.transaction(Set("seen/n", 1), Set("seen/n", 2)), "each key once"),
+        (lambda: model.set("seen/n", "x" * (2 << 20)), "at most"),
+        (lambda: model.add("other", 1), "counter or set"),
+        (lambda: model.discard("stats/n", "a"), "is no mergeable set"),
+    ]
+    for wrong, words in mistakes:
+        with pytest.raises((glue.RefusedError, glue.ModelError), match=words):
+            wrong()
+    with pytest.raises(glue.MinorityError, match="no other endpoint"):
+        model.synchronize(timeout=0.1)
+    plain = lan.start("plain").model("other", voters=1, **FAST)
+    with pytest.raises(glue.RefusedError, match="no keys of the model are mergeable"):
+        plain.synchronize(timeout=0.1)
+    with pytest.raises(glue.ConfigurationError, match="whole levels"):
+        plain.endpoint.model("third", voters=1, mergeable={"stats": "counter"})
+
+
+def test_mergeable_keys_survive_a_restart_with_a_data_dir(lan: Lan, tmp_path: Path) -> None:
+    for life in range(1, 4):
+        endpoint = lan.start("alone")
+        model = endpoint.model("plant", voters=3, mergeable=MERGEABLE, data_dir=tmp_path, **FAST)
+        model.add("stats/lives", 1)
+        assert model.get("stats/lives") == life
+        endpoint.close()
+
+
+def test_mergeable_keys_under_asyncio() -> None:
+    async def run() -> None:
+        settings = private_network()
+        async with glue.aio.Endpoint("a", **settings) as a, glue.aio.Endpoint("b", **settings) as b:
+            one, other = (each.model("plant", voters=3, mergeable=MERGEABLE, **FAST) for each in (a, b))
+            watch = await other.watch("stats/#")
+            await asyncio.gather(*(one.add("stats/n", 1) for _ in range(100)))
+            await one.add("tags/n", "red")
+            await one.discard("tags/n", "red")
+            await other.set("seen/n", 1)
+            await one.synchronize(PATIENCE)
+            assert (await other.get("stats/n"), await other.get("tags/n"), other.conflicts()) == (100, None, {})
+            assert (await one.entry("seen/n", stale=True)) == glue.Entry("seen/n", 1, 0, 0.0)
+            value = 0
+            while value < 100:
+                value = (await watch.get(PATIENCE)).value
+
+    asyncio.run(run())

@@ -37,9 +37,6 @@ from glue.model.storage.memory import new_life
 LIFESPAN = 10.0
 """Seconds after which a delta that could not be delivered need not be: digests find what is missing."""
 
-MESSAGES = 4096
-"""Messages taken in one turn; the rest is dropped, as if lost."""
-
 WAITING = 65_536
 """Calls that wait for the disk or for another replica at once."""
 
@@ -166,7 +163,7 @@ class Mergeable:
         if self._file is not None:
             self._make_durable(self._file, up)
         for delivery in deliveries:
-            for payload in delivery.payloads[:MESSAGES]:
+            for payload in delivery.payloads:
                 self._take(now, delivery.publisher_id, payload, changes, sendings)
         up += self._synchronize(now, sendings)
         sendings += self._exchange.tick(now)
