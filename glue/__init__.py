@@ -4,6 +4,8 @@ with glue.Endpoint("thermometer") as endpoint:
     endpoint.publish("room/temperature", {"celsius": 21.5}, retain=True)
 """
 
+from typing import TYPE_CHECKING
+
 from glue.endpoint import Endpoint
 from glue.errors import (
     ClosedError,
@@ -24,12 +26,14 @@ from glue.errors import (
     UnknownOutcomeError,
     WouldBlockError,
 )
+from glue.later import later
 from glue.messages import Gap, Message, Peer
-from glue.model import Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
-from glue.model.state import ABSENT
-from glue.models import Entry, ModelStatus
-from glue.shared import Lock, Model, Watch
 from glue.subscription import Subscription
+
+if TYPE_CHECKING:
+    from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
+    from glue.models import Entry, ModelStatus
+    from glue.shared import Lock, Model, Watch
 
 __version__ = "0.1.0"
 
@@ -70,3 +74,14 @@ __all__ = [
     "Watch",
     "WouldBlockError",
 ]
+
+__getattr__, __dir__ = later(
+    __name__,
+    {
+        "glue.shared": ("Lock", "Model", "Watch"),
+        "glue.models": ("Entry", "ModelStatus"),
+        "glue.model.state": (
+            "ABSENT", "Change", "Conflict", "Delete", "Expect", "ExpectRevision", "Set", "Update",
+        ),
+    },
+)  # fmt: skip

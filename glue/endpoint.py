@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
@@ -18,12 +18,13 @@ from glue.drivers.thread import FAREWELL, ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
 from glue.messages import Gap
 from glue.model import OpenModel
-from glue.models import file_directory, model_options
 from glue.receipt import WaitingReceipt
 from glue.settings import Keywords
-from glue.shared import Model
 from glue.subscription import Handler, Subscription, check_payload_only, is_coroutine_function
 from glue.topics import check_pattern
+
+if TYPE_CHECKING:
+    from glue.shared import Model
 
 logger = logging.getLogger("glue")
 
@@ -233,6 +234,9 @@ class Endpoint(BaseEndpoint):
 
         Raises ConfigurationError, ModelError, StorageError.
         """
+        from glue.models import file_directory, model_options  # consensus is loaded by those who use it
+        from glue.shared import Model
+
         driver = self._running()
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,

@@ -26,36 +26,25 @@ from glue.errors import (
     RefusedError,
     UnknownOutcomeError,
 )
-from glue.model import (
-    KINDS,
+from glue.model import ModelOptions, Replicated
+from glue.model.consensus import ConsensusSettings, Role, Stored
+from glue.model.group import check_name
+from glue.model.mergeable import KINDS, Prefixes
+from glue.model.questions import Committed, Ending, Found, Refused, Unknown
+from glue.model.state import (
+    ABSENT,
     Change,
-    Committed,
+    Command,
     Conflict,
-    ConsensusSettings,
-    DeltaFile,
-    Directory,
-    Ending,
     Expect,
-    FileStorage,
-    Found,
-    MemoryStorage,
-    ModelOptions,
     Operation,
     Pattern,
-    Prefixes,
-    Refused,
-    Replicated,
-    Role,
     Set,
-    Storage,
-    Stored,
-    Unknown,
     Update,
     check_key,
-    check_name,
     encode_command,
 )
-from glue.model.state import ABSENT, Command
+from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
 
 TIMEOUT = 10.0
 """Seconds that a call waits: some elections."""

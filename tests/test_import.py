@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import glue
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -38,3 +42,19 @@ def test_importing_glue_brings_no_extra_and_no_event_loop() -> None:
 
 def test_asyncio_comes_with_its_own_endpoint() -> None:
     assert {"asyncio", "glue.aio"} <= imported("import glue.aio")
+
+
+def test_consensus_is_loaded_with_the_first_model() -> None:
+    of_the_model = {"consensus", "state", "storage", "mergeable", "group"}
+    shared = ("glue.models", "glue.shared", "glue.aio.model", *(f"glue.model.{part}" for part in of_the_model))
+    for statement in ("import glue", "import glue.aio", "import glue; glue.Endpoint('a'); 'Model' in dir(glue)"):
+        assert not {name for name in imported(statement) if name.startswith(shared)}
+    assert "glue.model.state" in imported("import glue; glue.Set('a', 1)")
+    assert "glue.shared" in imported("from glue import *; Model")
+
+
+def test_a_name_that_glue_does_not_have_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        glue.Nothing  # noqa: B018
+    assert set(glue.__all__) <= set(dir(glue))
+    assert all(getattr(glue, name) is not None for name in glue.__all__)

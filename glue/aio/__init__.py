@@ -1,7 +1,14 @@
 """The endpoint for asyncio: the same as `glue.Endpoint`, with `async with`, `async for` and awaitable `publish`."""
 
+from typing import TYPE_CHECKING
+
 from glue.aio.endpoint import Endpoint
-from glue.aio.model import Lock, Model, Watch
 from glue.aio.subscription import Subscription
+from glue.later import later
+
+if TYPE_CHECKING:
+    from glue.aio.model import Lock, Model, Watch
 
 __all__ = ["Endpoint", "Lock", "Model", "Subscription", "Watch"]
+
+__getattr__, __dir__ = later(__name__, {"glue.aio.model": ("Lock", "Model", "Watch")})

@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
-from typing import Any, Literal, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
-from glue.aio.model import Model
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Unsubscribe
@@ -22,11 +21,13 @@ from glue.core import check_not_reserved, chunk_count
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
 from glue.model import OpenModel, Wish
-from glue.models import file_directory, model_options
 from glue.receipt import AwaitableReceipt
 from glue.settings import Keywords
 from glue.subscription import check_payload_only
 from glue.topics import check_pattern
+
+if TYPE_CHECKING:
+    from glue.aio.model import Model
 
 GATHERED = 64 << 10  # bytes published in one pass of the loop, after which publish lets it go round
 PATIENCE = 0.02  # seconds until the next turn after one that failed
@@ -340,6 +341,9 @@ class Endpoint(BaseEndpoint):
         election_timeout: float = 1.0,
     ) -> Model:
         """As `glue.Endpoint.model`."""
+        from glue.aio.model import Model  # consensus is loaded by those who use it
+        from glue.models import file_directory, model_options
+
         self._running()
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,

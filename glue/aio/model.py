@@ -10,29 +10,12 @@ from typing import TYPE_CHECKING, Any
 from glue.aio.subscription import Subscription
 from glue.core import Core, id_of
 from glue.errors import RefusedError
-from glue.model import (
-    Ask,
-    Change,
-    CloseModel,
-    Conflict,
-    Delete,
-    Ending,
-    Operation,
-    Prefixes,
-    Question,
-    Read,
-    Remove,
-    Set,
-    Synchronize,
-    Transfer,
-    Unlock,
-    Unwatch,
-    Update,
-    Write,
-    check_key,
-)
-from glue.model import Lock as LockOperation
-from glue.model import Watch as WatchQuestion
+from glue.model import Ask, CloseModel
+from glue.model.mergeable import Prefixes
+from glue.model.questions import Ending, Question, Read, Remove, Synchronize, Transfer, Unwatch, Write
+from glue.model.questions import Watch as WatchQuestion
+from glue.model.state import Change, Conflict, Delete, Operation, Set, Unlock, Update, check_key
+from glue.model.state import Lock as LockOperation
 from glue.models import (
     GRACE,
     TIMEOUT,

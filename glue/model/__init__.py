@@ -1,95 +1,23 @@
 """The model layer: state that programs share, built from deltas, agreed on by a quorum of them.
 
-`Replicated` is the layer; `state` is what is agreed on, `consensus` how, `storage` where it is kept. `Direct` is the
-layer for programs that want none of it.
+`Replicated` is the layer, `Direct` the one for programs that want none of it; beside them stands what is said to the
+layer. What a program asks is in `questions`; `state` is what is agreed on, `consensus` how, `storage` where it is kept,
+and `mergeable` what needs no agreement. Those are loaded with the first model that is opened: most programs open none.
 """
 
-from glue.model.consensus import ConsensusSettings, Role, Status, Stored
 from glue.model.direct import Direct
-from glue.model.group import PREFIX
-from glue.model.mergeable import KINDS, Prefixes
-from glue.model.questions import (
-    Committed,
-    Ending,
-    Found,
-    Question,
-    Read,
-    Refused,
-    Remove,
-    Synchronize,
-    Transfer,
-    Unknown,
-    Unwatch,
-    Watch,
-    Write,
-)
-from glue.model.replicated import Replicated, check_name
+from glue.model.replicated import Replicated
 from glue.model.requests import Answer, Ask, CloseModel, Happening, ModelOptions, OpenModel, Pending, Wish
-from glue.model.state import (
-    Change,
-    Conflict,
-    Delete,
-    Expect,
-    ExpectRevision,
-    Lock,
-    Operation,
-    Pattern,
-    Set,
-    Unlock,
-    Update,
-    check_key,
-    encode_command,
-)
-from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
 
 __all__ = [
-    "KINDS",
-    "PREFIX",
     "Answer",
     "Ask",
-    "Change",
     "CloseModel",
-    "Committed",
-    "Conflict",
-    "ConsensusSettings",
-    "Delete",
-    "DeltaFile",
     "Direct",
-    "Directory",
-    "Ending",
-    "Expect",
-    "ExpectRevision",
-    "FileStorage",
-    "Found",
     "Happening",
-    "Lock",
-    "MemoryStorage",
     "ModelOptions",
     "OpenModel",
-    "Operation",
-    "Pattern",
     "Pending",
-    "Prefixes",
-    "Question",
-    "Read",
-    "Refused",
-    "Remove",
     "Replicated",
-    "Role",
-    "Set",
-    "Status",
-    "Storage",
-    "Stored",
-    "Synchronize",
-    "Transfer",
-    "Unknown",
-    "Unlock",
-    "Unwatch",
-    "Update",
-    "Watch",
     "Wish",
-    "Write",
-    "check_key",
-    "check_name",
-    "encode_command",
-]  # fmt: skip
+]

@@ -35,12 +35,12 @@ from glue.model.questions import (
     Watch,
     Write,
 )
-from glue.model.requests import Answer, Ask, Happening, OpenModel, Pending
-from glue.model.state import Change, Pattern, State, encode_entry
+from glue.model.requests import PREFIX, Answer, Ask, Happening, OpenModel, Pending
+from glue.model.state import Change, Pattern, State, check_key, encode_entry
 from glue.model.watches import WATCHES, Watches, difference
 
-PREFIX = "$glue/model"
-"""First levels of the topics that models use: by the rules of MQTT a wildcard does not match them."""
+NAME_LIMIT = 128
+"""Characters of a model's name, which is part of its topics."""
 
 MERGE = "merge"
 """Under it the topics of what is mergeable."""
@@ -387,3 +387,10 @@ class Group:
     def is_voter(self) -> bool:
         """Whether this replica has a vote."""
         return self._peer in self.replica.configuration.voters
+
+
+def check_name(name: object) -> None:
+    """Raise ModelError unless a model can have this name."""
+    check_key(name, "model name")
+    if len(str(name)) > NAME_LIMIT or "/" in str(name):
+        raise ModelError(f"model name {name!r:.80}: expected at most {NAME_LIMIT} characters and no slash")

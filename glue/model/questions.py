@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from glue.model.state import Change, Operation
+if TYPE_CHECKING:
+    from glue.model.state import Change, Operation
 
 
 @dataclass(slots=True)

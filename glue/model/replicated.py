@@ -10,19 +10,18 @@ from collections import Counter
 from collections.abc import Sequence
 from math import inf
 from random import Random
+from typing import TYPE_CHECKING
 
 from glue.contract import Delivery, Event, Missed, PeerAdded, PeerInterest, Request
 from glue.errors import ModelError
-from glue.model.group import PREFIX, Group
 from glue.model.questions import Refused
-from glue.model.requests import Answer, Ask, CloseModel, Happening, OpenModel, Wish
-from glue.model.state import check_key
+from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
+
+if TYPE_CHECKING:
+    from glue.model.group import Group
 
 MODELS = 64
 """Models at one endpoint; each costs a few heartbeats a second."""
-
-NAME_LIMIT = 128
-"""Characters of a model's name, which is part of its topics."""
 
 
 class Replicated:
@@ -97,6 +96,8 @@ class Replicated:
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
         """Raises ModelError for a name that is not free."""
+        from glue.model.group import Group, check_name  # consensus is loaded by those who use it
+
         check_name(item.name)
         if item.name in self.groups or len(self.groups) >= MODELS:
             raise ModelError(f"model {item.name!r} is open here already, or {MODELS} others are")
@@ -144,10 +145,3 @@ class Replicated:
         up, requests = group.receive(now, deliveries)
         self._up += up
         down += requests
-
-
-def check_name(name: object) -> None:
-    """Raise ModelError unless a model can have this name."""
-    check_key(name, "model name")
-    if len(str(name)) > NAME_LIMIT or "/" in str(name):
-        raise ModelError(f"model name {name!r:.80}: expected at most {NAME_LIMIT} characters and no slash")

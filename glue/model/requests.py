@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from glue.contract import Event, Request
-from glue.model.consensus import ConsensusSettings, Stored
-from glue.model.mergeable.prefixes import Prefixes
 from glue.model.questions import Ending, Question
-from glue.model.storage import DeltaFile, Storage
+
+if TYPE_CHECKING:
+    from glue.model.consensus import ConsensusSettings, Stored
+    from glue.model.mergeable import Prefixes
+    from glue.model.storage import DeltaFile, Storage
+
+PREFIX = "$glue/model"
+"""First levels of the topics that models use: by the rules of MQTT a wildcard does not match them."""
 
 
 @dataclass(frozen=True, kw_only=True)

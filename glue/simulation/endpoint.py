@@ -17,7 +17,8 @@ from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, 
 from glue.core import Core, check_not_reserved
 from glue.errors import ClosedError, ConfigurationError, WouldBlockError
 from glue.messages import Gap, Message
-from glue.model import Directory, OpenModel, Replicated, Wish
+from glue.model import OpenModel, Replicated, Wish
+from glue.model.storage import Directory
 from glue.models import model_options
 from glue.receipt import Receipt
 from glue.simulation.host import EPOCH

@@ -10,23 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from glue.contract import Delivery
-from glue.model import (
-    Ask,
-    Change,
-    Committed,
-    Ending,
-    Expect,
-    Found,
-    Question,
-    Read,
-    Refused,
-    Set,
-    Unknown,
-    Watch,
-    Write,
-)
+from glue.model import Ask
 from glue.model.group import Group
-from glue.model.state import ABSENT
+from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, Watch, Write
+from glue.model.state import ABSENT, Change, Expect, Set
 from glue.simulation.linearizability import COMPARE_AND_SET, READ, WRITE, Operation
 
 if TYPE_CHECKING:

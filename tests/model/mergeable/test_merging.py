@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue.errors import ModelError
-from glue.model import Delete, Operation, Pattern, Prefixes, Set, Update
+from glue.model.mergeable import Prefixes
 from glue.model.mergeable import store as module
 from glue.model.mergeable.context import Context, Dot
 from glue.model.mergeable.store import Delta, Store
 from glue.model.mergeable.wire import decode_delta, encode_delta
+from glue.model.state import Delete, Operation, Pattern, Set, Update
 
 PREFIXES = Prefixes({"c/": "counter", "s/": "set", "r/": "register", "m/": "multi"})
 EVERYTHING = Pattern("#")

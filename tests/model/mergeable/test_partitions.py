@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from glue.model import Committed, Delete, Found, Operation, Read, Refused, Set, Synchronize, Update, Write
+from glue.model.questions import Committed, Found, Read, Refused, Synchronize, Write
+from glue.model.state import Delete, Operation, Set, Update
 from glue.simulation import Conditions, Crossing, World
 from glue.simulation.consensus import SimulatedDisk
 from glue.simulation.endpoint import SimulatedEndpoint

@@ -11,7 +11,7 @@ import pytest
 
 from glue.contract import Delivery
 from glue.errors import ConfigurationError, CorruptStorageError, ModelError
-from glue.model import Pattern, Prefixes, Set, Update
+from glue.model.mergeable import Prefixes
 from glue.model.mergeable.context import Context
 from glue.model.mergeable.part import Mergeable
 from glue.model.mergeable.store import Store
@@ -27,6 +27,7 @@ from glue.model.mergeable.wire import (
     encode,
     encode_delta,
 )
+from glue.model.state import Pattern, Set, Update
 from glue.model.storage import DeltaFile
 from glue.simulation.consensus import SimulatedDisk
 

@@ -1,0 +1,22 @@
+"""Names of a package that are loaded when they are first used (PEP 562): few programs need consensus, a third of glue."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def later(package: str, origins: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a package; `origins` are the names that it takes later, by their modules."""
+    module_of = {name: module for module, names in origins.items() for name in names}
+    contents = vars(sys.modules[package])
+
+    def load(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = contents[name] = getattr(import_module(module_of[name]), name)
+        return value
+
+    return load, lambda: sorted({*contents, *module_of})
