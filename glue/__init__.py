@@ -75,13 +75,14 @@ __all__ = [
     "WouldBlockError",
 ]
 
-__getattr__, __dir__ = later(
-    __name__,
-    {
-        "glue.shared": ("Lock", "Model", "Watch"),
-        "glue.models": ("Entry", "ModelStatus"),
-        "glue.model.state": (
-            "ABSENT", "Change", "Conflict", "Delete", "Expect", "ExpectRevision", "Set", "Update",
-        ),
-    },
-)  # fmt: skip
+if not TYPE_CHECKING:  # else every name would be taken to be there
+    __getattr__, __dir__ = later(
+        __name__,
+        {
+            "glue.shared": ("Lock", "Model", "Watch"),
+            "glue.models": ("Entry", "ModelStatus"),
+            "glue.model.state": (
+                "ABSENT", "Change", "Conflict", "Delete", "Expect", "ExpectRevision", "Set", "Update",
+            ),
+        },
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used (PEP 562): few programs need consensus, a third of glue."""
+"""Names of a package that are loaded when they are first used (PEP 562): few programs need all of glue."""
 
 from __future__ import annotations
 

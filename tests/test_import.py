@@ -55,6 +55,6 @@ def test_consensus_is_loaded_with_the_first_model() -> None:
 
 def test_a_name_that_glue_does_not_have_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        glue.Nothing  # noqa: B018
+        glue.Nothing  # type: ignore[attr-defined]  # noqa: B018
     assert set(glue.__all__) <= set(dir(glue))
     assert all(getattr(glue, name) is not None for name in glue.__all__)

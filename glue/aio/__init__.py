@@ -11,4 +11,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Endpoint", "Lock", "Model", "Subscription", "Watch"]
 
-__getattr__, __dir__ = later(__name__, {"glue.aio.model": ("Lock", "Model", "Watch")})
+if not TYPE_CHECKING:  # else every name would be taken to be there
+    __getattr__, __dir__ = later(__name__, {"glue.aio.model": ("Lock", "Model", "Watch")})
