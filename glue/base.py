@@ -36,6 +36,7 @@ class PublishOptions(TypedDict, total=False):
     retain: bool
     lifespan: float | None
     reliability: str
+    priority: str
     block: bool
 
 

@@ -32,6 +32,13 @@ from glue.events import Receipted as Receipted
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
 
+URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
+"""The classes of data. What waits in one never stands before what goes in one above it (a lower number). LARGE is what
+the application calls normal, on topics of large messages."""
+
+Lane = tuple[tuple[str, ...], int]
+"""Peers (endpoint ids, sorted) and a class: what goes to these peers in this class keeps its order."""
+
 Header = dict[str, list[Any]]
 """A frame's header: one key a layer, each a list. See `Inbound.header` for the rule of runs."""
 
@@ -181,14 +188,16 @@ class Outbound:
     """Frames, or above fragmentation one whole message, on their way to peers.
 
     Set by topics: `peers` (the destinations, sorted, without this endpoint; never empty there), `bodies` (one
-    body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never) and
-    `after`: sets of peers that its topics went to before; it must not overtake what was sent to those earlier.
-    `messages` is how many it holds, for the ledger; `receipts` those that are to hear of it (see `Receipted`).
+    body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never),
+    `priority`, its class, and `after`: lanes that its topics went in before; it must not overtake what went in those
+    earlier. `messages` is how many it holds, for the ledger; `receipts` those that are to hear of it (see `Receipted`).
     Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds). Below
     transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (None: the group).
     """
 
-    __slots__ = ("address", "after", "bodies", "expires", "header", "messages", "peers", "receipts", "reliable")
+    __slots__ = (
+        "address", "after", "bodies", "expires", "header", "messages", "peers", "priority", "receipts", "reliable",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -197,11 +206,13 @@ class Outbound:
         header: Header | None = None,
         reliable: bool = True,
         expires: float = float("inf"),
-        after: tuple[tuple[str, ...], ...] = (),
+        after: tuple[Lane, ...] = (),
         address: Address | None = None,
         messages: int = 1,
         receipts: Sequence[Hashable] = (),
+        priority: int = NORMAL,
     ) -> None:
+        self.priority = priority
         self.messages = messages
         self.receipts = receipts
         self.peers = peers
@@ -218,10 +229,12 @@ class Publication:
 
     `payloads` are bytes (`json` False) or encoded JSON documents (`json` True). `lifespan` in seconds, None
     for ever. `published_at` is the wall clock (Unix seconds) of the first of them. `receipt`, if any, hears who has
-    the last of them.
+    the last of them. `priority` is their class, any but LARGE.
     """
 
-    __slots__ = ("json", "lifespan", "payloads", "published_at", "receipt", "reliable", "retain", "topic", "type")
+    __slots__ = (
+        "json", "lifespan", "payloads", "priority", "published_at", "receipt", "reliable", "retain", "topic", "type",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -234,8 +247,10 @@ class Publication:
         lifespan: float | None = None,
         reliable: bool = True,
         receipt: Hashable | None = None,
+        priority: int = NORMAL,
     ) -> None:
         self.topic = topic
+        self.priority = priority
         self.payloads = payloads
         self.receipt = receipt
         self.published_at = published_at

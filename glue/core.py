@@ -16,6 +16,10 @@ from threading import Lock
 from typing import Any, cast
 
 from glue.contract import (
+    BULK,
+    HIGH,
+    NORMAL,
+    URGENT,
     Accept,
     Addressed,
     Delivery,
@@ -46,6 +50,7 @@ KNOWN_LENGTH = 256  # characters of a name that is remembered
 CHUNK = 128 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
 CHUNK_COUNT = 1024  # payloads, likewise
 
+PRIORITIES = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
 RELIABILITIES = {"reliable": True, "best-effort": False}
 
 
@@ -94,6 +99,7 @@ def _alike(one: Publication, other: Publication) -> bool:
         and one.lifespan == other.lifespan
         and one.reliable == other.reliable
         and one.receipt is other.receipt
+        and one.priority == other.priority
     )
 
 
@@ -139,6 +145,7 @@ class Core:
         lifespan: float | None = None,
         reliability: str = "reliable",
         receipt: Receipt | None = None,
+        priority: str = "normal",
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
@@ -161,18 +168,21 @@ class Core:
             raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
         if type is not None:
             check_type(type)
+        level = class_of(priority)
         if receipt is not None and not reliable:
             raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
-        return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt)
+        return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt, level)
 
-    def publications(self, topic: str, payloads: Iterable[Any], now: float) -> list[Publication]:
-        """As `publication`, for many payloads with default options: as few publications as possible."""
+    def publications(
+        self, topic: str, payloads: Iterable[Any], now: float, priority: str = "normal"
+    ) -> list[Publication]:
+        """As `publication`, for many payloads with default options but `priority`: as few publications as possible."""
         many = list(payloads)
         if many and set(map(_class, many)) == {bytes} and max(map(len, many)) <= self.settings.message_limit:
             if topic.__class__ is not str or topic not in self._checked:
                 self._check(topic)
-            return [Publication(topic, many, now)]
-        return [self.publication(topic, payload, now) for payload in many]
+            return [Publication(topic, many, now, priority=class_of(priority))]
+        return [self.publication(topic, payload, now, priority=priority) for payload in many]
 
     def _check(self, topic: str) -> None:
         check_topic(topic)
@@ -258,6 +268,14 @@ class Core:
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
+
+
+def class_of(priority: str) -> int:
+    """The class of this name. Raises ConfigurationError for an unknown one."""
+    level = PRIORITIES.get(priority) if isinstance(priority, str) else None
+    if level is None:
+        raise ConfigurationError(f"priority={priority!r}: expected one of {', '.join(PRIORITIES)}")
+    return level
 
 
 def id_of(name: str) -> str:

@@ -116,6 +116,7 @@ class Endpoint(BaseEndpoint):
         retain: bool = False,
         lifespan: float | None = None,
         reliability: str = "reliable",
+        priority: str = "normal",
         block: bool = True,
         receipt: bool = False,
     ) -> WaitingReceipt | None:
@@ -124,20 +125,23 @@ class Endpoint(BaseEndpoint):
         `payload` is bytes-like (arrives as bytes) or any JSON value (arrives equal). `retain` keeps it as the
         topic's last value for late joiners; an empty payload clears it (b"", or "", which then arrives as b"").
         Once older than `lifespan` seconds it is no longer handed to a handler or an iterator. `reliability` is
-        "reliable" (in order, once, resent until acknowledged) or "best-effort". While more than `queue_limit`
-        bytes wait to be acknowledged, blocks; with `block` false, raises WouldBlockError at once. With `receipt`,
-        returns one that tells who has the message and who has not, and can be waited for.
+        "reliable" (in order, once, resent until acknowledged) or "best-effort". `priority` is "urgent", "high",
+        "normal" or "bulk"; what is of a lower one never holds it back, on other topics (docs/delivery.md). While more
+        than `queue_limit` bytes wait to be acknowledged, blocks; with `block` false, raises WouldBlockError at once.
+        With `receipt`, returns one that tells who has the message and who has not, and can be waited for.
 
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
         driver = self._running()
         ticket = WaitingReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability, ticket)
+        publication = self._core.publication(
+            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
+        )
         driver.publish((publication,), block)
         return ticket
 
-    def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
-        """Publish a stream of payloads on one topic, as `publish` with its defaults would; faster.
+    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: str = "normal") -> None:
+        """Publish a stream of payloads on one topic, as `publish` with its other defaults would; faster.
 
         The source may be a generator that never ends. What it gives within a millisecond is gathered, so when it
         pauses, the last of it may wait until it goes on: for a source that pauses often, use `publish`. Raises
@@ -148,7 +152,7 @@ class Endpoint(BaseEndpoint):
         count, began = 1, time.monotonic()
         while chunk := list(islice(source, count)):
             in_time = int(len(chunk) * GATHER / (time.monotonic() - began + 1e-9))  # as many as it gives in GATHER
-            publications = self._core.publications(topic, chunk, time.time())
+            publications = self._core.publications(topic, chunk, time.time(), priority)
             driver.publish(publications, True)
             count = max(1, min(in_time, chunk_count(count, publications)))
             began = time.monotonic()

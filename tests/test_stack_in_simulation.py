@@ -113,7 +113,7 @@ def test_a_large_message_survives_a_minute_of_interruption_in_its_middle(misfort
     world.run(60)
     publisher.resume()
     world.network.heal()
-    publisher.publish("small", "after")
+    publisher.publish("big", "after")
     assert world.run_until(lambda: len(subscription.received) == 2, 20)
     assert payloads(subscription) == [bytes(2_000_000), "after"]
 

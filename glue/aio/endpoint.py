@@ -14,6 +14,7 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
+from glue.admission import Admission
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Unsubscribe
@@ -52,7 +53,7 @@ class Endpoint(BaseEndpoint):
         self._subscriptions: set[Subscription] = set()
         self.models: dict[str, Model] = {}
         self._tasks: set[asyncio.Future[Any]] = set()  # coroutine handlers of news; the loop itself holds none
-        self._full = False
+        self._admission = Admission(self.settings.queue_limit)
         self.closed = False
 
     # ------------------------------------------------------------------------------------ life and death
@@ -154,8 +155,7 @@ class Endpoint(BaseEndpoint):
                     cast(Subscription, token).deliver(event)
             else:
                 self._announce(event)
-        limit = self.settings.queue_limit
-        self._full = self._core.backlog > (limit // 2 if self._full else limit)
+        self._admission.update(self._core.backlog)
 
     def _arm(self, delay: float) -> None:
         """Come back when the stack, or the network, wants to."""
@@ -235,6 +235,7 @@ class Endpoint(BaseEndpoint):
         retain: bool = False,
         lifespan: float | None = None,
         reliability: str = "reliable",
+        priority: str = "normal",
         block: bool = True,
         receipt: bool = False,
     ) -> AwaitableReceipt | None:
@@ -244,10 +245,12 @@ class Endpoint(BaseEndpoint):
         """
         self._running()
         ticket = AwaitableReceipt(self._until) if receipt else None
-        publication = self._core.publication(topic, payload, time.time(), type, retain, lifespan, reliability, ticket)
+        publication = self._core.publication(
+            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
+        )
         if block:
-            await self._room()
-        elif self._is_full():
+            await self._room(publication.priority)
+        elif self._is_full(publication.priority):
             raise WouldBlockError(
                 f"{self._core.backlog} bytes wait to be acknowledged, with queue_limit={self.settings.queue_limit}; "
                 f"{self._core.waiting} to be handled here, with receive_limit={self.settings.receive_limit}"
@@ -255,30 +258,31 @@ class Endpoint(BaseEndpoint):
         self._add(publication)
         return ticket
 
-    async def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
-        """Publish a stream of payloads on one topic, as `publish` with its defaults would; faster."""
+    async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: str = "normal") -> None:
+        """Publish a stream of payloads on one topic, as `publish` with its other defaults would; faster."""
         self._running()
         source, count = iter(payloads), 1
         while chunk := list(islice(source, count)):
-            publications = self._core.publications(topic, chunk, time.time())
-            await self._room()
+            publications = self._core.publications(topic, chunk, time.time(), priority)
+            await self._room(publications[0].priority)
             for publication in publications:
                 self._add(publication)
             count = chunk_count(count, publications)
 
-    async def _room(self) -> None:
+    async def _room(self, priority: int) -> None:
         """Wait while the queue is full; and let the loop go round when this pass of it has gathered enough."""
         if self._core.outbox.size >= GATHERED:
             await asyncio.sleep(0)
         task = asyncio.current_task()
-        while self._is_full(task):
-            await self._until(lambda: not self._is_full(task), None)
+        while self._is_full(priority, task):
+            await self._until(lambda: not self._is_full(priority, task), None)
         self._running()
 
-    def _is_full(self, task: asyncio.Task[Any] | None = None) -> bool:
+    def _is_full(self, priority: int, task: asyncio.Task[Any] | None = None) -> bool:
         """Too much is unacknowledged; or, unless a handler's task asks, too much of one's own is not yet handled."""
-        if self._full or not self._core.overfed:
-            return self._full
+        full = priority >= self._admission.closed_from
+        if full or not self._core.overfed:
+            return full
         return not any(subscription.worker is task for subscription in self._subscriptions if task is not None)
 
     def _add(self, publication: Publication) -> None:

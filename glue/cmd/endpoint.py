@@ -24,6 +24,7 @@ import glue
 from glue.cmd import common
 from glue.cmd.output import Output, payload_text, printable
 from glue.cmd.session import open_endpoint, publish, report_message
+from glue.core import PRIORITIES
 from glue.errors import ConfigurationError
 from glue.topics import check_topic
 
@@ -46,6 +47,7 @@ def parser() -> common.Parser:
     group.add_argument("--retain", action="store_true", help="late joiners get the last message of each topic")
     group.add_argument("--lifespan", type=common.positive_number, metavar="SECONDS", help="not to be delivered later")
     group.add_argument("--reliability", choices=("reliable", "best-effort"), default="reliable")
+    group.add_argument("--priority", choices=tuple(PRIORITIES), default="normal", help="what goes first")
     group.add_argument(
         "--wait",
         type=common.rate,
@@ -108,6 +110,7 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
             retain=arguments.retain,
             lifespan=arguments.lifespan,
             reliability=arguments.reliability,
+            priority=arguments.priority,
         )
     stays = arguments.subscribe or arguments.duration
     if unheard and not (arguments.retain and stays):

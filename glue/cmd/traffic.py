@@ -21,6 +21,7 @@ from glue.cmd import common
 from glue.cmd.output import Output, printable
 from glue.cmd.session import open_endpoint, publish
 from glue.cmd.tally import Tally
+from glue.core import PRIORITIES
 from glue.topics import check_topic
 
 LISTEN_FIRST = 1.0
@@ -54,6 +55,7 @@ def traffic_parser(name: str, description: str, topic: str, rate: float, size: i
     group.add_argument(
         "--size", type=common.size, default=size, help=f"bytes a message, as 64 or 10MB (default: {default})"
     )
+    group.add_argument("--priority", choices=tuple(PRIORITIES), default="normal", help="the class of the messages")
     group.add_argument(
         "--wait-for",
         type=common.count,
@@ -98,7 +100,13 @@ def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: Output,
     else:
         common.wait_for(lambda timeout: endpoint.wait_for_subscribers(arguments.topic, arguments.wait_for, timeout))
     for number in common.paced(arguments.rate, arguments.count):
-        publish(endpoint, arguments.topic, numbered(endpoint.name, number, arguments.size), retain=retain)
+        publish(
+            endpoint,
+            arguments.topic,
+            numbered(endpoint.name, number, arguments.size),
+            retain=retain,
+            priority=arguments.priority,
+        )
         output.event("sent", topic=arguments.topic, number=number)
     common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
 

@@ -21,7 +21,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
-from glue.contract import Delivery, Event, Leave, Missed, Network, Publication
+from glue.admission import Admission
+from glue.contract import HIGH, Delivery, Event, Leave, Missed, Network, Publication
 from glue.core import Core
 from glue.errors import ClosedError, WouldBlockError
 from glue.model import Ask, Wish
@@ -93,7 +94,7 @@ class ThreadDriver:
         self._datagram_size = 0
         self._deadline = 0.0  # of the stack, as of the latest turn
         self._backlog = 0  # likewise
-        self._full = False
+        self._admission = Admission(core.settings.queue_limit)
         self._closed = True
 
     # ------------------------------------------------------------------------------------ life and death
@@ -147,19 +148,22 @@ class ThreadDriver:
     # ---------------------------------------------------------------------------------------- publishing
 
     def publish(self, publications: Sequence[Publication], block: bool) -> None:
-        """Queue, and send now if the network was idle or enough has gathered.
+        """Queue publications of one class, and send now if the network was idle or enough has gathered.
 
-        While the queue is full, waits; or raises WouldBlockError if `block` is false.
+        While the queue is full for their class, waits; or raises WouldBlockError if `block` is false.
         """
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
-        if self._full or self._core.overfed:
-            self._wait_for_room(block)
+        priority = publications[0].priority
+        if priority >= self._admission.closed_from or self._core.overfed:
+            self._wait_for_room(priority, block)
         outbox = self._core.outbox
         for publication in publications:
             outbox.add(publication)
         if outbox.size >= BUNDLE or (self._backlog < BUSY and time.monotonic() - self._sent_at >= COALESCE):
             self._flush(wait=outbox.size >= OUTBOX)
+        elif priority <= HIGH:
+            self._flush(wait=False)
         elif self._sleeps_until:
             self._wake()
 
@@ -205,12 +209,14 @@ class ThreadDriver:
             self._woken = True
             self._network.wake()
 
-    def _wait_for_room(self, block: bool) -> None:
+    def _wait_for_room(self, priority: int, block: bool) -> None:
         """Wait for acknowledgements; and, but in a handler, until what was published to oneself is handled."""
         in_handler = threading.current_thread() in self._threads
 
         def has_room() -> bool:
-            return self.closed or not (self._full or (self._core.overfed and not in_handler))
+            return self.closed or not (
+                priority >= self._admission.closed_from or (self._core.overfed and not in_handler)
+            )
 
         if not has_room() and not block:
             settings = self._core.settings
@@ -283,11 +289,7 @@ class ThreadDriver:
                 self._events.append((self._news, event))
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
-        limit = self._core.settings.queue_limit
-        if not self._full:
-            self._full = self._backlog > limit
-        elif self._backlog <= limit // 2:
-            self._full = False
+        if self._admission.update(self._backlog):
             self._room.notify_all()
         if self._waiters:
             self._changed.notify_all()

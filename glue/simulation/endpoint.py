@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
+from glue.admission import SHARES
 from glue.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.core import Core, check_not_reserved
@@ -262,6 +263,7 @@ class SimulatedEndpoint(BaseEndpoint):
         retain: bool = False,
         lifespan: float | None = None,
         reliability: str = "reliable",
+        priority: str = "normal",
         block: bool = False,
         receipt: bool = False,
     ) -> Receipt | None:
@@ -272,16 +274,16 @@ class SimulatedEndpoint(BaseEndpoint):
         core = self._running()
         now = self.host.unix_time
         ticket = Receipt() if receipt else None
-        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket)])
+        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority)])
         return ticket
 
-    def publish_many(self, topic: str, payloads: Iterable[Any]) -> None:
+    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: str = "normal") -> None:
         """Publish these payloads on one topic at this instant, all of them or, if it raises, none."""
-        self._queue(self._running().publications(topic, payloads, self.host.unix_time))
+        self._queue(self._running().publications(topic, payloads, self.host.unix_time, priority))
 
     def _queue(self, publications: list[Publication]) -> None:
         core = self._core
-        if core.backlog > self.settings.queue_limit:
+        if publications and core.backlog > self.settings.queue_limit * SHARES[publications[0].priority]:
             raise WouldBlockError(
                 f"{core.backlog} bytes wait to be acknowledged; queue_limit is {self.settings.queue_limit}"
             )

@@ -172,6 +172,7 @@ class Topics:
             position,
         )
         expires = inf if item.lifespan is None else now + item.lifespan
+        priority = topic.classify(item.priority, group.size, count)
         if item.retain:
             self._retain(group, expires)
         tokens = self._subscriptions.index.match(item.topic)
@@ -179,15 +180,16 @@ class Topics:
             self._deliver_to_self(group, expires, tokens)
         route = self._peers.index.match(item.topic)
         if route:
-            after = self._published.follow(topic, route) if item.reliable else ()
-            self._outbox.add(route, item.reliable, group, expires, after)
+            lane = route, priority
+            after = self._published.follow(topic, lane) if item.reliable else ()
+            self._outbox.add(lane, item.reliable, group, expires, after)
             self.statistics["messages owed"] += count * len(route)
         elif not tokens:
             self.statistics["messages to nobody"] += count
         if item.receipt is not None:
             self._news.append(Addressed(item.receipt, route))
             if route:
-                self._outbox.receipt(route, item.receipt)
+                self._outbox.receipt(lane, item.receipt)
 
     def _retain(self, group: Group, expires: float) -> None:
         """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
@@ -345,13 +347,14 @@ class Topics:
 
     def _replay(self, now: float, peer: str, patterns: list[str]) -> None:
         """Send a peer the values kept for what it is now interested in."""
-        route = (peer,)
         for value in self._retained.matching(patterns, now):
             group = kept(value)
             if value.expires < inf:
                 group.lifespan_ms = milliseconds(value.expires - now)
-            after = self._published.follow(self._published.topic(value.topic), route)
-            self._outbox.add(route, True, group, value.expires, after)
+            topic = self._published.topic(value.topic)
+            lane = (peer,), topic.priority
+            after = self._published.follow(topic, lane)
+            self._outbox.add(lane, True, group, value.expires, after)
             self.statistics["messages owed"] += 1
             self.statistics["retained values replayed"] += 1
 

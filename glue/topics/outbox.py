@@ -1,8 +1,8 @@
-"""What goes to the same peers goes together: gathers groups of messages into as few bundles as possible.
+"""What goes the same way goes together: gathers groups of messages into as few bundles as possible.
 
-One bundle is open for each set of peers and reliability. It closes when it is full and at `flush`, which ends
-every turn, so that nothing waits for company: an idle publisher sends each message at once, a busy one finds many
-of them in one turn.
+One bundle is open for each lane (set of peers and class) and reliability. It closes when it is full and at `flush`,
+which ends every turn, so that nothing waits for company: an idle publisher sends each message at once, a busy one
+finds many of them in one turn.
 """
 
 from __future__ import annotations
@@ -13,29 +13,26 @@ from itertools import accumulate
 
 import orjson
 
-from glue.contract import Outbound
+from glue.contract import Lane, Outbound
 from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, encode
-
-Route = tuple[str, ...]
-"""Ids of the peers that messages go to, sorted."""
 
 
 class Bundle:
     """An open bundle. `size` is at least what it will have when encoded."""
 
-    __slots__ = ("after", "count", "expires", "groups", "peers", "receipts", "reliable", "size")
+    __slots__ = ("after", "count", "expires", "groups", "lane", "receipts", "reliable", "size")
 
-    def __init__(self, peers: Route, reliable: bool) -> None:
-        self.peers = peers
+    def __init__(self, lane: Lane, reliable: bool) -> None:
+        self.lane = lane
         self.reliable = reliable
         self.groups: list[Group] = []
         self.size = 0
         self.count = 0
         self.expires = 0.0
-        self.after: tuple[Route, ...] = ()
+        self.after: tuple[Lane, ...] = ()
         self.receipts: tuple[Hashable, ...] = ()
 
-    def take(self, group: Group, limit: int, expires: float, after: tuple[Route, ...]) -> bool:
+    def take(self, group: Group, limit: int, expires: float, after: tuple[Lane, ...]) -> bool:
         """Take a group and its payloads, for good, if it fits; an empty bundle takes any single message.
 
         A group that continues the last one is merged into it.
@@ -61,14 +58,16 @@ class Bundle:
     def outbound(self) -> Outbound:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
         body = encode(self.groups)
+        peers, priority = self.lane
         return Outbound(
-            self.peers,
+            peers,
             [body],
             reliable=self.reliable,
             expires=self.expires,
             after=self.after,
             messages=self.count,
             receipts=self.receipts,
+            priority=priority,
         )
 
 
@@ -79,13 +78,16 @@ class Outbox:
 
     def __init__(self) -> None:
         self.frame_size = BUNDLE_SIZE
-        self._open: dict[tuple[Route, bool], Bundle] = {}
+        self._open: dict[tuple[Lane, bool], Bundle] = {}
         self._closed: list[Bundle] = []
 
-    def add(self, peers: Route, reliable: bool, group: Group, expires: float, after: tuple[Route, ...]) -> None:
-        """Send a group to peers; it may be merged and split, its messages keep their order."""
+    def add(self, lane: Lane, reliable: bool, group: Group, expires: float, after: tuple[Lane, ...]) -> None:
+        """Send a group; it may be merged and split, its messages keep their order."""
         limit = BUNDLE_SIZE if reliable else self.frame_size
-        if self._bundle(peers, reliable).take(group, limit, expires, after):
+        for other in after:  # of what is still here, let go first what it must not overtake
+            if (other, True) in self._open:
+                self._closed.append(self._open.pop((other, True)))
+        if self._bundle(lane, reliable).take(group, limit, expires, after):
             return
         sizes = map(len, group.payloads)
         if group.length is None:
@@ -93,21 +95,21 @@ class Outbox:
         ends = list(accumulate(sizes, initial=0))
         start = 0
         while start < len(group.payloads):
-            bundle = self._bundle(peers, reliable)
+            bundle = self._bundle(lane, reliable)
             stop = bisect_right(ends, ends[start] + limit - bundle.size - entry_size(group)) - 1
             stop = min(stop, start + BUNDLE_MESSAGES - bundle.count)
             part = group.part(start, max(stop, start + 1))
             if bundle.take(part, limit, expires, after):
                 start += len(part.payloads)
             else:
-                self._closed.append(self._open.pop((peers, reliable)))
+                self._closed.append(self._open.pop((lane, reliable)))
 
-    def receipt(self, peers: Route, receipt: Hashable) -> None:
-        """Whoever this is shall hear of the reliable message that was added last for these peers."""
-        self._open[peers, True].receipts += (receipt,)
+    def receipt(self, lane: Lane, receipt: Hashable) -> None:
+        """Whoever this is shall hear of the reliable message that was added last in this lane."""
+        self._open[lane, True].receipts += (receipt,)
 
     def flush(self) -> list[Outbound]:
-        """Close everything; returns what was closed since the last flush, in order for each set of peers."""
+        """Close everything; returns what was closed since the last flush, in order for each lane."""
         if not self._open:
             return []
         done = [bundle.outbound() for bundle in (*self._closed, *self._open.values())]
@@ -115,11 +117,11 @@ class Outbox:
         self._open.clear()
         return done
 
-    def _bundle(self, peers: Route, reliable: bool) -> Bundle:
-        key = (peers, reliable)
+    def _bundle(self, lane: Lane, reliable: bool) -> Bundle:
+        key = (lane, reliable)
         bundle = self._open.get(key)
         if bundle is None:
-            bundle = self._open[key] = Bundle(peers, reliable)
+            bundle = self._open[key] = Bundle(lane, reliable)
         return bundle
 
 

@@ -1,7 +1,7 @@
-"""What this endpoint published on each topic so far: the last sequence number, and the peers it went to.
+"""What this endpoint published on each topic so far: the last sequence number, and the lanes it went in.
 
-The numbers make a message's identity: (endpoint, incarnation, topic, sequence). The peers keep the order: below,
-each set of peers is a stream of its own, so when a topic moves to another set, its next message must wait for
+The numbers make a message's identity: (endpoint, incarnation, topic, sequence). The lanes keep the order: below,
+each set of peers and class is a stream of its own, so when a topic moves to another, its next message must wait for
 what the same receivers still have to get from the streams it was in before (`Outbound.after`).
 """
 
@@ -11,25 +11,30 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from glue.topics.outbox import Route
+from glue.contract import LARGE, NORMAL, Lane
 from glue.topics.recent import Recent
 
 PUBLISHED_TOPICS = 32_768
 """Topics in each of two generations; one that 32,768 others followed may be forgotten. Some 300 bytes each: 20 MB."""
 
-FORGOTTEN_ROUTES = 256
-"""Sets of peers that forgotten topics went to: more than transport keeps streams for."""
+FORGOTTEN_LANES = 256
+"""Lanes that forgotten topics went in: more than transport keeps streams for."""
+
+
+LARGE_MESSAGE = 32 << 10
+"""Bytes of a message from which on its topic is one of large messages: half of what one system call sends."""
 
 
 class PublishedTopic:
-    """`sequence` is the last number given; `sent` the sets of peers it went to, the newest last.
+    """`sequence` is the last number given; `sent` the lanes it went in, the newest last; `priority` its latest class.
 
     `counts` are how many messages went out with best effort, and reliably.
     """
 
-    __slots__ = ("counts", "sent", "sequence")
+    __slots__ = ("counts", "priority", "sent", "sequence")
 
-    def __init__(self, sequence: int, sent: tuple[Route, ...]) -> None:
+    def __init__(self, sequence: int, sent: tuple[Lane, ...]) -> None:
+        self.priority = NORMAL
         self.sequence = sequence
         self.sent = sent
         self.counts = [0, 0]
@@ -40,6 +45,17 @@ class PublishedTopic:
         self.sequence += count
         self.counts[is_reliable] += count
         return first, position
+
+    def classify(self, wanted: int, size: int, count: int) -> int:
+        """The class in which `count` messages of `size` bytes in all go.
+
+        Large ones have a lane of their own, so that small messages on other topics to the same peers do not wait behind
+        all that is queued of them. Their topic stays there, since each change of lanes costs a wait.
+        """
+        if wanted == NORMAL and (self.priority == LARGE or size >= LARGE_MESSAGE * count):
+            wanted = LARGE
+        self.priority = wanted
+        return wanted
 
 
 class PublishedTopics:
@@ -52,7 +68,7 @@ class PublishedTopics:
         self._statistics = statistics
         self._topics: Recent[str, PublishedTopic] = Recent(PUBLISHED_TOPICS, self._forget)
         self._sequence = 0  # the last number of any forgotten topic
-        self._forgotten: tuple[Route, ...] = ()  # where forgotten topics went
+        self._forgotten: tuple[Lane, ...] = ()  # which forgotten topics went in
 
     def topic(self, name: str) -> PublishedTopic:
         """The record of a topic.
@@ -66,29 +82,30 @@ class PublishedTopics:
             self._topics.put(name, topic)
         return topic
 
-    def follow(self, topic: PublishedTopic, route: Route) -> tuple[Route, ...]:
-        """Note that the topic goes to `route` now; returns the sets of peers that it must not overtake."""
-        if topic.sent and topic.sent[-1] == route:
+    def follow(self, topic: PublishedTopic, lane: Lane) -> tuple[Lane, ...]:
+        """Note that the topic goes in `lane` now; returns the lanes that it must not overtake."""
+        if topic.sent and topic.sent[-1] == lane:
             return ()
-        after = tuple(before for before in topic.sent if before != route and not set(route).isdisjoint(before))
-        topic.sent = self._still_needed((*topic.sent, route))
+        peers = set(lane[0])
+        after = tuple(before for before in topic.sent if before != lane and not peers.isdisjoint(before[0]))
+        topic.sent = self._still_needed((*topic.sent, lane))
         return after
 
-    def _still_needed(self, sent: Iterable[Route]) -> tuple[Route, ...]:
-        """Those sets that are the last one for any peer there is: at most one a peer."""
-        needed: list[Route] = []
+    def _still_needed(self, sent: Iterable[Lane]) -> tuple[Lane, ...]:
+        """Those lanes that are the last one for any peer there is: at most one a peer."""
+        needed: list[Lane] = []
         covered: set[str] = set()
-        for route in reversed(tuple(sent)):
-            if not needed or any(peer in self._peers and peer not in covered for peer in route):
-                needed.append(route)
-                covered.update(route)
+        for lane in reversed(tuple(sent)):
+            if not needed or any(peer in self._peers and peer not in covered for peer in lane[0]):
+                needed.append(lane)
+                covered.update(lane[0])
         return tuple(reversed(needed))
 
     def _forget(self, topics: Iterable[PublishedTopic]) -> None:
-        routes = dict.fromkeys(self._forgotten)
+        lanes = dict.fromkeys(self._forgotten)
         for topic in topics:
             self._statistics["topics forgotten"] += 1
             self._sequence = max(self._sequence, topic.sequence)
-            routes.update(dict.fromkeys(topic.sent))
-        present = [route for route in routes if not self._peers.keys().isdisjoint(route)]
-        self._forgotten = tuple(present[-FORGOTTEN_ROUTES:])
+            lanes.update(dict.fromkeys(topic.sent))
+        present = [lane for lane in lanes if not self._peers.keys().isdisjoint(lane[0])]
+        self._forgotten = tuple(present[-FORGOTTEN_LANES:])

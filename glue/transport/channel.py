@@ -1,7 +1,7 @@
 """The sending end of one channel: frames numbered in one sequence for a fixed set of receivers.
 
-A channel belongs to a set of peers: one (served by unicast) or several (served by multicast, each member
-acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
+A channel belongs to a lane, a set of peers and a class: one peer (served by unicast) or several (by multicast, each
+member acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
 all members, notices what each of them lost, and probes those that are silent (see `recovery`).
 
 A member that would hold up the others is served apart (see `apart`): each frame goes to it by unicast, at its own pace.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from glue.contract import Outbound, advanced
+from glue.contract import Lane, Outbound, advanced
 from glue.cutting import total
 from glue.transport import apart, recovery
 from glue.transport.fates import Awaited, Fates
@@ -43,6 +43,7 @@ class Channel:
         "fates",
         "flights",
         "kind",
+        "lane",
         "members",
         "needed",
         "next",
@@ -55,17 +56,13 @@ class Channel:
     )  # fmt: skip
 
     def __init__(
-        self,
-        number: int,
-        peers: tuple[str, ...],
-        make_window: Callable[[], Window],
-        statistics: Counter[str],
-        fates: Fates,
+        self, number: int, lane: Lane, make_window: Callable[[int], Window], statistics: Counter[str], fates: Fates
     ) -> None:
         self.number = number
+        self.lane = peers, priority = lane
         self.peers = peers
         self.kind = "data" if len(peers) == 1 else "group"
-        self.members = {peer: Member(peer, make_window()) for peer in peers}
+        self.members = {peer: Member(peer, make_window(priority)) for peer in peers}
         self.attached = list(self.members.values())  # those that are served together
         self.statistics = statistics
         self.next = 0  # the next sequence to send

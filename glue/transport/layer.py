@@ -1,8 +1,9 @@
 """Reliable delivery between endpoint ids over datagrams that may be lost, doubled or overtaken.
 
-Every set of receivers that data is sent to gets a channel: one sequence of frames, unicast to a single
+Every lane, that is, set of receivers and class of data, gets a channel: one sequence of frames, unicast to a single
 receiver, multicast to several, acknowledged by each on its own. Here items find their channel, and timers
-and acknowledgements are looked after; `channel` is the sending end, `incoming` the receiving end.
+and acknowledgements are looked after; `channel` is the sending end, `incoming` the receiving end. Channels of a more
+urgent class send first. Each has windows of its own, so what waits in one delays no other, and none starves.
 
 Channel numbers count up and are never used twice in the life of an endpoint, so a new set of receivers
 always starts at sequence 0 and nothing of an older set can be mistaken for it. What must not overtake is held
@@ -18,7 +19,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import Accept, Downward, Gap, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
+from glue.contract import Accept, Downward, Gap, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.fates import Fates
@@ -26,8 +27,8 @@ from glue.transport.incoming import BUDGET, Budget, Incoming, Source
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ranges
 
-GROUPS = 64  # multicast channels at most; beyond, data to a new set of peers goes by unicast to each
-INCOMING = 256  # channels remembered per peer: more than a peer has alive (GROUPS and the unicast one)
+GROUPS = 64  # multicast channels at most; beyond, data in a new lane to several goes by unicast to each
+INCOMING = 256  # channels remembered per peer: more than a peer has alive (GROUPS, and a unicast one of each class)
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
 FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
@@ -36,14 +37,14 @@ REGRESSIONS = 5  # probes in a row answered with less than before, or more than 
 class Transport:
     """The transport layer of one endpoint. `Layer[Upward, Upward, Downward, Downward]`."""
 
-    def __init__(self, *, endpoint_id: str, window: Callable[[], Window] = Window) -> None:
-        """`window` makes the congestion window of each new channel."""
+    def __init__(self, *, endpoint_id: str, window: Callable[[int], Window] = Window) -> None:
+        """`window` makes the congestion windows of each new channel, by its class."""
         self.statistics: Counter[str] = Counter()
         self._id = endpoint_id
         self._make_window = window
-        self._channels: OrderedDict[tuple[str, ...], Channel] = OrderedDict()  # by set of peers
+        self._channels: OrderedDict[Lane, Channel] = OrderedDict()
         self._by_number: dict[int, Channel] = {}
-        self._replaced: dict[tuple[str, ...], list[Channel]] = {}  # left by members, but not yet done with
+        self._replaced: dict[Lane, list[Channel]] = {}  # left by members, but not yet done with
         self._numbers = 0
         self._busy: dict[int, Channel] = {}  # channels with anything queued or unacknowledged
         self._sources: dict[str, Source] = {}
@@ -223,7 +224,7 @@ class Transport:
         rest = list(channel.unfinished(peer))
         channel.remove(peer, None)
         self._retire(channel)
-        fresh = self._new_channel((peer,))
+        fresh = self._new_channel(((peer,), channel.lane[1]))
         for item in rest:
             fresh.submit(now, item, [])
 
@@ -271,22 +272,22 @@ class Transport:
 
     def _retire(self, channel: Channel) -> None:
         """A channel that lost a member takes nothing new; it lasts until the others have all of it."""
-        if self._channels.get(channel.peers) is channel:
-            del self._channels[channel.peers]
-            self._replaced.setdefault(channel.peers, []).append(channel)
+        if self._channels.get(channel.lane) is channel:
+            del self._channels[channel.lane]
+            self._replaced.setdefault(channel.lane, []).append(channel)
         if not channel.members or channel.idle:
             self._close(channel)
 
     def _close(self, channel: Channel) -> None:
         self._by_number.pop(channel.number, None)
         self._busy.pop(channel.number, None)
-        if self._channels.get(channel.peers) is channel:
-            del self._channels[channel.peers]
-        old = self._replaced.get(channel.peers, [])
+        if self._channels.get(channel.lane) is channel:
+            del self._channels[channel.lane]
+        old = self._replaced.get(channel.lane, [])
         if channel in old:
             old.remove(channel)
             if not old:
-                del self._replaced[channel.peers]
+                del self._replaced[channel.lane]
 
     # -------------------------------------------------------------------------------------------- down
 
@@ -326,36 +327,37 @@ class Transport:
         return item
 
     def _submit(self, now: float, item: Outbound) -> None:
-        barriers = self._barriers(item) if item.after else []
-        channel = self._channels.get(item.peers)
+        lane = item.peers, item.priority
+        barriers = self._barriers(lane, item.after) if item.after else []
+        channel = self._channels.get(lane)
         if channel is None:
             if len(item.peers) > 1 and not self._room_for_group():
                 self.statistics["messages sent by unicast for want of a group"] += 1
                 for peer in item.peers:
                     copy = Outbound((peer,), item.bodies, dict(item.header), expires=item.expires)
                     copy.messages, copy.receipts = item.messages, item.receipts
-                    self._channel((peer,)).submit(now, copy, list(barriers))
+                    self._channel(((peer,), item.priority)).submit(now, copy, list(barriers))
                 return
-            barriers += [(old, old.submitted) for old in self._replaced.get(item.peers, [])]
-            channel = self._new_channel(item.peers)
+            barriers += [(old, old.submitted) for old in self._replaced.get(lane, [])]
+            channel = self._new_channel(lane)
         channel.submit(now, item, barriers)
         self._busy[channel.number] = channel
 
-    def _barriers(self, item: Outbound) -> list[tuple[Channel, int]]:
-        """Where the sets of peers that this item must not overtake stand now."""
-        own = self._channels.get(item.peers)
-        before = [c for peers in item.after for c in (*self._replaced.get(peers, ()), self._channels.get(peers))]
+    def _barriers(self, lane: Lane, after: tuple[Lane, ...]) -> list[tuple[Channel, int]]:
+        """Where the lanes that an item in this one must not overtake stand now."""
+        own = self._channels.get(lane)
+        before = [c for other in after for c in (*self._replaced.get(other, ()), self._channels.get(other))]
         return [(c, c.submitted) for c in before if c is not None and c is not own and not c.idle]
 
-    def _channel(self, peers: tuple[str, ...]) -> Channel:
-        channel = self._channels.get(peers) or self._new_channel(peers)
+    def _channel(self, lane: Lane) -> Channel:
+        channel = self._channels.get(lane) or self._new_channel(lane)
         self._busy[channel.number] = channel
         return channel
 
-    def _new_channel(self, peers: tuple[str, ...]) -> Channel:
+    def _new_channel(self, lane: Lane) -> Channel:
         self._numbers += 1
-        channel = Channel(self._numbers, peers, self._make_window, self.statistics, self._fates)
-        self._channels[peers] = self._by_number[channel.number] = self._busy[channel.number] = channel
+        channel = Channel(self._numbers, lane, self._make_window, self.statistics, self._fates)
+        self._channels[lane] = self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 
     def _room_for_group(self) -> bool:
@@ -370,9 +372,12 @@ class Transport:
         return False
 
     def _pump(self, now: float) -> list[Downward]:
-        """Send what may be sent on every busy channel; let go of those that are done with."""
+        """Send what may be sent on every busy channel, the most urgent first; let go of those that are done with."""
         down: list[Downward] = []
-        for channel in list(self._busy.values()):
+        busy = list(self._busy.values())
+        if len(busy) > 1:
+            busy.sort(key=_priority)
+        for channel in busy:
             frames = channel.pump(now)
             if frames:
                 for item in frames:
@@ -382,6 +387,10 @@ class Transport:
                 down += frames
             if channel.idle:
                 del self._busy[channel.number]
-                if self._channels.get(channel.peers) is not channel:
+                if self._channels.get(channel.lane) is not channel:
                     self._close(channel)
         return down
+
+
+def _priority(channel: Channel) -> int:
+    return channel.lane[1]

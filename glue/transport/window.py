@@ -22,11 +22,15 @@ from __future__ import annotations
 
 import math
 
+from glue.contract import BULK, NORMAL
+
 INITIAL = 128  # frames: 3 trains, 164 kB; twice what a gigabit LAN holds in a round trip of 0.5 ms
 LEAST = 8  # frames: 11 kB a round trip, 1 MB/s at 10 ms: no loss ever starves a stream
 MOST = 2048  # frames: 2.9 MB of datagrams, under the 4 MB of socket buffer that common systems grant
 QUEUE = 0.025  # seconds of queueing that are allowed: a fraction of what routers and radio links buffer
 SLACK = 0.005  # seconds of queueing left when it was too much: acknowledgements may come 2 ms late, turns take some
+BULK_QUEUE, BULK_SLACK = 0.003, 0.001  # the same for bulk, which yields to all else that is on the way
+BULK_INITIAL = 32  # frames: a train; more would be the queue that bulk is not to make
 FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
 SLOW = 12_000  # frames a second (17 MB/s): a path where queues last long enough to mistake them for a part of the way
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
@@ -43,13 +47,14 @@ class Window:
     """Congestion window towards one receiver, in frames."""
 
     __slots__ = (
-        "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after", "_drain_at", "_drained",
-        "_draining", "_least", "_lost", "_mean", "_rotate_at", "_round_ends", "_samples", "_started", "_starting",
-        "_tried", "_usual", "frames", "loss",
+        "_allowed", "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after", "_drain_at", "_drained",
+        "_draining", "_least", "_lost", "_mean", "_rotate_at", "_round_ends", "_samples", "_slack", "_started",
+        "_starting", "_tried", "_usual", "frames", "loss",
     )  # fmt: skip
 
-    def __init__(self) -> None:
-        self.frames = float(INITIAL)
+    def __init__(self, priority: int = NORMAL) -> None:
+        self.frames = float(BULK_INITIAL if priority == BULK else INITIAL)
+        self._allowed, self._slack = (BULK_QUEUE, BULK_SLACK) if priority == BULK else (QUEUE, SLACK)
         self._starting = True  # doubling each round trip
         self._round_ends = 0  # the transmission whose arrival ends this round
         self._started = 0.0  # when this round began
@@ -95,12 +100,12 @@ class Window:
             self._drain(now)
             return
         slow = delivered < FAST * seconds
-        self._crowded = self._crowded + 1 if queue > QUEUE and slow else 0
-        if queue > SLACK and delivered < SLOW * seconds and self._drain_at == math.inf:
+        self._crowded = self._crowded + 1 if queue > self._allowed and slow else 0
+        if queue > self._slack and delivered < SLOW * seconds and self._drain_at == math.inf:
             self._drain_at = now + self._drain_after
             self._drain_after = DRAIN
         if self._crowded > (0 if self._starting else 1):
-            self._shrink((best - queue + SLACK) / best)
+            self._shrink((best - queue + self._slack) / best)
         elif self._overloaded():
             self._shrink(OVERLOAD)
         elif now >= self._drain_at:

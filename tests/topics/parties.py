@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from glue.contract import (
+    NORMAL,
     Delivery,
     Downward,
     Event,
     Inbound,
     Interest,
+    Lane,
     Outbound,
     PeerAdded,
     PeerInterest,
@@ -54,6 +56,10 @@ def message(topic: str, *payloads: bytes, **options: Any) -> Publication:
 
 def route(*names: str) -> tuple[str, ...]:
     return tuple(sorted(endpoint_id(name) for name in names))
+
+
+def lane(*names: str, priority: int = NORMAL) -> Lane:
+    return route(*names), priority
 
 
 def outbounds(down: list[Downward]) -> list[Outbound]:

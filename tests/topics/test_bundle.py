@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glue.contract import NORMAL
 from glue.topics.bundle import (
     BUNDLE_MESSAGES,
     INDEX_LIMIT,
@@ -214,7 +215,7 @@ def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
             payloads = list(group.payloads)
             more = Group(group.topic, copy * len(payloads) + 1, AT, payloads, group.length, group.type)
             sent.setdefault(group.topic, []).extend(payloads)
-            outbox.add(("peer",), False, more, 1.0, ())
+            outbox.add((("peer",), NORMAL), False, more, 1.0, ())
     arrived: dict[str, list[bytes]] = {}
     for outbound in outbox.flush():
         body = outbound.bodies[0]

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from glue.contract import Accept, Downward, Event, Interest, Layer, Leave, Request, Subscribe, Unsubscribe, Upward
+from glue.contract import Accept, Downward, Event, Interest, Lane, Layer, Leave, Request, Subscribe, Unsubscribe, Upward
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import Topics
 from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE
@@ -16,6 +16,7 @@ from tests.topics.parties import (
     added,
     endpoint_id,
     groups,
+    lane,
     message,
     outbounds,
     removed,
@@ -89,7 +90,7 @@ def test_a_number_is_never_used_twice_even_for_forgotten_topics() -> None:
     layer.receive(0.0, [wants_no_more("bob", "a/first")])
     (sent,) = outbounds(layer.send(0.0, [message("a/first", b"")]))
     assert groups([sent])[0].sequence == 8
-    assert sent.after == (route("ann", "bob"),)
+    assert sent.after == (lane("ann", "bob"),)
 
 
 def test_one_call_makes_one_bundle_for_each_set_of_peers_and_reliability() -> None:
@@ -166,17 +167,18 @@ def test_a_bundle_lives_as_long_as_its_longest_lived_message() -> None:
 
 def test_a_topic_that_changes_its_peers_does_not_overtake_itself() -> None:
     layer = publisher(ann="a")
-    alone, both = route("ann"), route("ann", "bob")
+    alone, both = lane("ann"), lane("ann", "bob")
 
-    def after(*topics: str) -> list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]]:
-        return [(s.peers, s.after) for s in outbounds(layer.send(0.0, [message(topic, b"") for topic in topics]))]
+    def after(*topics: str) -> list[tuple[Lane, tuple[Lane, ...]]]:
+        sent = outbounds(layer.send(0.0, [message(topic, b"") for topic in topics]))
+        return [((item.peers, item.priority), item.after) for item in sent]
 
     assert after("a") == [(alone, ())]
     layer.receive(0.0, [added("bob"), wants("bob", "#")])
     assert after("a") == [(both, (alone,))]
     assert after("a") == [(both, ())]
     layer.receive(0.0, [wants_no_more("ann", "a")])
-    assert after("a") == [(route("bob"), (both,))]
+    assert after("a") == [(lane("bob"), (both,))]
     layer.receive(0.0, [wants("ann", "a"), wants_no_more("bob", "#")])
     assert after("a") == [(alone, (both,))], "ann's last messages went to both, however long ago"
 
@@ -188,7 +190,7 @@ def test_best_effort_waits_for_nothing() -> None:
     (sent,) = outbounds(layer.send(0.0, [message("a", b"", reliable=False)]))
     assert sent.after == ()
     (sent,) = outbounds(layer.send(0.0, [message("a", b"")]))
-    assert sent.after == (route("ann"),)
+    assert sent.after == (lane("ann"),)
 
 
 def interests(down: list[Downward]) -> list[tuple[list[str], list[str]]]:

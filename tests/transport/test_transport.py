@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glue.contract import Accept, Inbound, Outbound, PeerAdded, Undelivered
+from glue.contract import NORMAL, Accept, Inbound, Lane, Outbound, PeerAdded, Undelivered
 from glue.transport import Transport
 from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import Wire, endpoint_id
@@ -133,7 +133,7 @@ def test_a_receiver_that_goes_away_holds_up_nobody() -> None:
         wire.run(0.01)
     assert wire.backlog
     wire.remove(wire.ids[0], wire.ids[2], "expired")
-    wire.publish(0, [1], b"after", after=((wire.ids[1], wire.ids[2]),))
+    wire.publish(0, [1], b"after", after=(((wire.ids[1], wire.ids[2]), NORMAL),))
     wire.run(1)
     assert heard_by(wire, 1) == [*numbered(5), b"after"]
     assert wire.backlog == 0
@@ -144,10 +144,10 @@ def test_a_receiver_that_goes_away_holds_up_nobody() -> None:
 def test_order_is_kept_when_the_set_of_receivers_changes() -> None:
     wire = Wire(3, seed=3, loss=0.3)
     sets = [[1], [1, 2], [1], [1, 2], [2, 1], [1]]
-    before: tuple[tuple[str, ...], ...] = ()
+    before: tuple[Lane, ...] = ()
     for number, destinations in enumerate(sets):
         wire.publish(0, destinations, b"%d" % number, after=before)
-        before = (tuple(sorted(wire.ids[n] for n in destinations)),)
+        before = ((tuple(sorted(wire.ids[n] for n in destinations)), NORMAL),)
     wire.run(30)
     assert heard_by(wire, 1) == numbered(6)
     assert heard_by(wire, 2) == [b"1", b"3", b"4"]

@@ -1,0 +1,37 @@
+"""Who has to wait before publishing: a full queue stops the classes one after the other, the least urgent first.
+
+So bulk never takes the room that something more urgent would need, and what all of them hold stays bounded.
+"""
+
+from __future__ import annotations
+
+from glue.contract import BULK
+
+SHARES = 1.5, 1.25, 1.0, 1.0, 0.75
+"""Of `queue_limit`, by class (normal, the default, takes it as it is): how much, of all classes together, may wait to
+be acknowledged before this one is stopped. Bulk leaves a quarter of the limit to normal, that as much to high, ..."""
+
+OPEN = BULK + 1
+
+
+class Admission:
+    """Which classes may publish now: those below `closed_from`, which is OPEN while all may."""
+
+    __slots__ = ("_limits", "closed_from")
+
+    def __init__(self, queue_limit: int) -> None:
+        self._limits = [queue_limit * share for share in SHARES]
+        self.closed_from = OPEN
+
+    def update(self, backlog: int) -> bool:
+        """Told how many bytes wait to be acknowledged; whether a class that was stopped may go on.
+
+        A class is stopped beyond its limit and goes on at half of it, so that nobody is woken for every message.
+        """
+        before = now = self.closed_from
+        while now < OPEN and backlog <= self._limits[now] / 2:
+            now += 1
+        while now and backlog > self._limits[now - 1]:
+            now -= 1
+        self.closed_from = now
+        return now > before
