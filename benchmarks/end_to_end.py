@@ -42,6 +42,10 @@ RECEIVERS = (1, 2, 4, 8)
 LATENCY_SIZES = (64, 1024)
 BULK = 1 << 20  # bytes of the messages that stream beside
 BESIDE_RATE = 200.0  # messages a second beside the bulk
+CLASSES = (("normal", "normal"), ("bulk", "urgent"))  # of the bulk, and of what is beside it
+SLOW_LINK = {"delay": 0.001, "rate": 50e6 / 8, "queue": 0.1}  # see glue.simulation.Conditions
+SLOW_RATE = 100.0  # messages a second beside the bulk
+SLOW_SECONDS = 4  # times as long
 LOSSES = (0.01, 0.05, 0.1)
 LOSS_DELAY = 0.002  # seconds each way
 LOSS_RATE = 1000.0  # messages a second
@@ -126,21 +130,35 @@ def round_trip(bench: Bench) -> Iterator[Row]:
 
 def beside_bulk(bench: Bench) -> Iterator[Row]:
     """How late 64 B messages are while the same publisher streams 1 MB messages to the same subscriber."""
-    with bench.at(2) as place:
-        publisher, subscriber = bench.open(place, 2)
-        subscriber.call("subscribe", topic="bulk", size=BULK)
-        subscriber.call("subscribe", topic="small", size=64, stamped=True)
-        for topic in ("bulk", "small"):
-            publisher.call("ready", topic=topic, count=1)
-        publisher.call("stream_beside", topic="bulk", size=BULK, seconds=bench.seconds)
-        time.sleep(bench.seconds / 10)
-        count = int(bench.seconds * 0.8 * BESIDE_RATE)
-        publisher.call("pace", topic="small", size=64, rate=BESIDE_RATE, count=count)
-        small = subscriber.call("finished", topic="small", timeout=10)
-        publisher.call("join")
-        bulk = subscriber.call("finished", topic="bulk", timeout=10)
-        rate = bulk["count"] * BULK / (bulk["ended"] - bulk["began"]) if bulk["complete"] else 0.0
-        yield {"size": 64, "lost": count - small["count"], "bytes_per_second": rate, **latencies(small)}
+    for classes in CLASSES:
+        with bench.at(2) as place:
+            yield beside(bench.open(place, 2), classes, bench.seconds, BESIDE_RATE)
+
+
+def slow_link(bench: Bench) -> Iterator[Row]:
+    """The same over a cable of 50 Mb/s that queues for 100 ms."""
+    for classes in CLASSES:
+        with lossy_cable(0.0, **SLOW_LINK) as place:
+            yield beside(bench.open(place, 2), classes, SLOW_SECONDS * bench.seconds, SLOW_RATE)
+
+
+def beside(nodes: list[Node], classes: tuple[str, str], seconds: float, rate: float) -> Row:
+    """Messages of 64 B at a rate beside a stream of 1 MB messages for so many seconds: latency, speed of the stream."""
+    publisher, subscriber = nodes
+    subscriber.call("subscribe", topic="bulk", size=BULK)
+    subscriber.call("subscribe", topic="small", size=64, stamped=True)
+    for topic in ("bulk", "small"):
+        publisher.call("ready", topic=topic, count=1)
+    publisher.call("stream_beside", topic="bulk", size=BULK, seconds=seconds, priority=classes[0])
+    time.sleep(seconds / 10)
+    count = int(seconds * 0.8 * rate)
+    publisher.call("pace", topic="small", size=64, rate=rate, count=count, priority=classes[1])
+    small = subscriber.call("finished", topic="small", timeout=10)
+    publisher.call("join")
+    bulk = subscriber.call("finished", topic="bulk", timeout=10)
+    speed = bulk["count"] * BULK / (bulk["ended"] - bulk["began"]) if bulk["complete"] else 0.0
+    named = dict(zip(("bulk_class", "small_class"), classes, strict=True))
+    return {"size": 64, **named, "lost": count - small["count"], "bytes_per_second": speed, **latencies(small)}
 
 
 def latencies(answer: Row) -> Row:
@@ -218,6 +236,7 @@ CASES: dict[str, Case] = {
     "throughput": throughput,
     "round-trip": round_trip,
     "beside-bulk": beside_bulk,
+    "slow-link": slow_link,
     "loss": loss,
     "start-up": start_up,
     "idle": idle,
@@ -230,6 +249,7 @@ PERCENTILES = {"p50": "p50", "p90": "p90", "p99": "p99", "most": "max"}
 LATENCIES_US = [Column(f"{title} µs", field, 1e6) for title, field in PERCENTILES.items()]
 LATENCIES_MS = [Column(f"{title} ms", field, 1e3) for title, field in PERCENTILES.items()]
 LOST = Column("lost", "lost")
+BESIDE = (Column("1 MB", "bulk_class"), Column("64 B", "small_class"))
 
 TABLES: dict[str, tuple[Sequence[Column], Sequence[Column]]] = {
     "throughput": (
@@ -245,8 +265,9 @@ TABLES: dict[str, tuple[Sequence[Column], Sequence[Column]]] = {
         ],
     ),
     "round-trip": ([*WHERE, Column("payload", "size")], LATENCIES_US),
-    "beside-bulk": (
-        [*WHERE, Column("payload", "size")],
+    "beside-bulk": ([*WHERE, *BESIDE], [*LATENCIES_MS, Column("bulk MB/s", "bytes_per_second", 1e-6), LOST]),
+    "slow-link": (
+        [Column("offload", "offload"), *BESIDE],
         [*LATENCIES_MS, Column("bulk MB/s", "bytes_per_second", 1e-6), LOST],
     ),
     "loss": (
@@ -305,7 +326,7 @@ def measure(bench: Bench, options: argparse.Namespace, places: Sequence[str]) ->
     rows: list[Row] = []
     offloads = {"both": ["on", "off"]}.get(options.offload, [options.offload])
     for run, case, place, offload in product(range(options.runs), options.cases.split(","), places, offloads):
-        if case == "loss" and place != "namespaces":
+        if case in ("loss", "slow-link") and place != "namespaces":
             continue
         idle_percent = wait_until_idle(options.idle_wait)
         print(f"run {run + 1}: {case}, {place}, offload {offload}", file=sys.stderr, flush=True)

@@ -171,7 +171,9 @@ class Node:
             "sent_packets": int(sent[1]),
         }
 
-    def stream(self, topic: str, size: int, seconds: float, count: int = sys.maxsize) -> Answer:
+    def stream(
+        self, topic: str, size: int, seconds: float, count: int = sys.maxsize, priority: str = "normal"
+    ) -> Answer:
         """Publish as fast as it goes for `seconds`, or about `count` messages, and have all acknowledged."""
         pool = [payload(number, size) for number in range(pool_size(size))]
         step = max(1, min(64, len(pool), (1 << 20) // size))
@@ -186,9 +188,9 @@ class Node:
                 sent += len(chunk)
                 yield chunk
 
-        self._endpoint.publish(topic, payload(BEGIN, size))
-        self._endpoint.publish_many(topic, chain.from_iterable(chunks()))
-        self._endpoint.publish(topic, payload(END, size))
+        self._endpoint.publish(topic, payload(BEGIN, size), priority=priority)
+        self._endpoint.publish_many(topic, chain.from_iterable(chunks()), priority=priority)
+        self._endpoint.publish(topic, payload(END, size), priority=priority)
         return {"count": sent, "flushed": self._endpoint.flush(FLUSH)}
 
     def stream_beside(self, **arguments: Any) -> Answer:
@@ -207,14 +209,14 @@ class Node:
         self._beside.join()
         return self._beside_result
 
-    def pace(self, topic: str, size: int, rate: float, count: int) -> Answer:
+    def pace(self, topic: str, size: int, rate: float, count: int, priority: str = "normal") -> Answer:
         """Publish `count` messages at `rate` a second."""
-        self._endpoint.publish(topic, payload(BEGIN, size))
+        self._endpoint.publish(topic, payload(BEGIN, size), priority=priority)
         began = time.monotonic()
         for number in range(count):
             time.sleep(max(0.0, began + number / rate - time.monotonic()))
-            self._endpoint.publish(topic, payload(number, size))
-        self._endpoint.publish(topic, payload(END, size))
+            self._endpoint.publish(topic, payload(number, size), priority=priority)
+        self._endpoint.publish(topic, payload(END, size), priority=priority)
         return {"count": count, "flushed": self._endpoint.flush(FLUSH)}
 
     def greet(self, topic: str, size: int) -> Answer:

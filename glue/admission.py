@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from glue.contract import BULK
 
-SHARES = 1.5, 1.25, 1.0, 1.0, 0.75
+SHARES = 1.5, 1.25, 1.0, 0.75, 0.75
 """Of `queue_limit`, by class (normal, the default, takes it as it is): how much, of all classes together, may wait to
 be acknowledged before this one is stopped. Bulk leaves a quarter of the limit to normal, that as much to high, ..."""
 

@@ -33,8 +33,8 @@ Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
 
 URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
-"""The classes of data. What waits in one never stands before what goes in one above it (a lower number). LARGE is what
-the application calls normal, on topics of large messages."""
+"""The classes of data. What waits in one never stands before what goes in one above it (a lower number). LARGE are
+large messages that the application calls normal, so that small ones on other topics do not wait behind them."""
 
 Lane = tuple[tuple[str, ...], int]
 """Peers (endpoint ids, sorted) and a class: what goes to these peers in this class keeps its order."""
@@ -229,7 +229,7 @@ class Publication:
 
     `payloads` are bytes (`json` False) or encoded JSON documents (`json` True). `lifespan` in seconds, None
     for ever. `published_at` is the wall clock (Unix seconds) of the first of them. `receipt`, if any, hears who has
-    the last of them. `priority` is their class, any but LARGE.
+    the last of them. `priority` is their class.
     """
 
     __slots__ = (

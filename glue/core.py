@@ -18,6 +18,7 @@ from typing import Any, cast
 from glue.contract import (
     BULK,
     HIGH,
+    LARGE,
     NORMAL,
     URGENT,
     Accept,
@@ -47,7 +48,8 @@ from glue.topics.names import check_type
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
-CHUNK = 128 << 10  # bytes that are taken of a stream at once: half a bundle, so that none waits to be full
+LARGE_MESSAGE = 32 << 10  # bytes of a normal message from which on it is LARGE: half of what one system call sends
+CHUNK = 128 << 10  # bytes that are taken of a stream at once: a quarter of a bundle, so that none waits to be full
 CHUNK_COUNT = 1024  # payloads, likewise
 
 PRIORITIES = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
@@ -168,7 +170,7 @@ class Core:
             raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
         if type is not None:
             check_type(type)
-        level = class_of(priority)
+        level = class_of(priority, len(body))
         if receipt is not None and not reliable:
             raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
         return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt, level)
@@ -178,10 +180,10 @@ class Core:
     ) -> list[Publication]:
         """As `publication`, for many payloads with default options but `priority`: as few publications as possible."""
         many = list(payloads)
-        if many and set(map(_class, many)) == {bytes} and max(map(len, many)) <= self.settings.message_limit:
+        if many and set(map(_class, many)) == {bytes} and (size := max(map(len, many))) <= self.settings.message_limit:
             if topic.__class__ is not str or topic not in self._checked:
                 self._check(topic)
-            return [Publication(topic, many, now, priority=class_of(priority))]
+            return [Publication(topic, many, now, priority=class_of(priority, size))]
         return [self.publication(topic, payload, now, priority=priority) for payload in many]
 
     def _check(self, topic: str) -> None:
@@ -270,12 +272,12 @@ class Core:
         return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
 
 
-def class_of(priority: str) -> int:
-    """The class of this name. Raises ConfigurationError for an unknown one."""
+def class_of(priority: str, size: int) -> int:
+    """The class of a message of `size` bytes with a priority of this name. Raises ConfigurationError."""
     level = PRIORITIES.get(priority) if isinstance(priority, str) else None
     if level is None:
         raise ConfigurationError(f"priority={priority!r}: expected one of {', '.join(PRIORITIES)}")
-    return level
+    return LARGE if level == NORMAL and size >= LARGE_MESSAGE else level
 
 
 def id_of(name: str) -> str:

@@ -21,10 +21,6 @@ FORGOTTEN_LANES = 256
 """Lanes that forgotten topics went in: more than transport keeps streams for."""
 
 
-LARGE_MESSAGE = 32 << 10
-"""Bytes of a message from which on its topic is one of large messages: half of what one system call sends."""
-
-
 class PublishedTopic:
     """`sequence` is the last number given; `sent` the lanes it went in, the newest last; `priority` its latest class.
 
@@ -46,14 +42,10 @@ class PublishedTopic:
         self.counts[is_reliable] += count
         return first, position
 
-    def classify(self, wanted: int, size: int, count: int) -> int:
-        """The class in which `count` messages of `size` bytes in all go.
-
-        Large ones have a lane of their own, so that small messages on other topics to the same peers do not wait behind
-        all that is queued of them. Their topic stays there, since each change of lanes costs a wait.
-        """
-        if wanted == NORMAL and (self.priority == LARGE or size >= LARGE_MESSAGE * count):
-            wanted = LARGE
+    def classify(self, wanted: int) -> int:
+        """The class in which the next messages go: a topic of large ones stays one, as each change costs a wait."""
+        if wanted == NORMAL and self.priority == LARGE:
+            return LARGE
         self.priority = wanted
         return wanted
 

@@ -29,8 +29,9 @@ LEAST = 8  # frames: 11 kB a round trip, 1 MB/s at 10 ms: no loss ever starves a
 MOST = 2048  # frames: 2.9 MB of datagrams, under the 4 MB of socket buffer that common systems grant
 QUEUE = 0.025  # seconds of queueing that are allowed: a fraction of what routers and radio links buffer
 SLACK = 0.005  # seconds of queueing left when it was too much: acknowledgements may come 2 ms late, turns take some
-BULK_QUEUE, BULK_SLACK = 0.003, 0.001  # the same for bulk, which yields to all else that is on the way
-BULK_INITIAL = 32  # frames: a train; more would be the queue that bulk is not to make
+BULK_QUEUE, BULK_SLACK = 0.0015, 0.00125  # the same for bulk, so that what is urgent is late by less than 5 ms
+BULK_INITIAL = 16  # frames: 4 ms of a link with 50 Mb/s
+GROWTH, BULK_GROWTH = 4, 16  # the window opens by at most one part in so many a round trip
 FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
 SLOW = 12_000  # frames a second (17 MB/s): a path where queues last long enough to mistake them for a part of the way
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
@@ -48,13 +49,16 @@ class Window:
 
     __slots__ = (
         "_allowed", "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after", "_drain_at", "_drained",
-        "_draining", "_least", "_lost", "_mean", "_rotate_at", "_round_ends", "_samples", "_slack", "_started",
-        "_starting", "_tried", "_usual", "frames", "loss",
+        "_draining", "_growth", "_least", "_lost", "_mean", "_rotate_at", "_round_ends", "_samples", "_slack",
+        "_started", "_starting", "_tried", "_usual", "frames", "loss",
     )  # fmt: skip
 
     def __init__(self, priority: int = NORMAL) -> None:
-        self.frames = float(BULK_INITIAL if priority == BULK else INITIAL)
-        self._allowed, self._slack = (BULK_QUEUE, BULK_SLACK) if priority == BULK else (QUEUE, SLACK)
+        """`priority`: its class. Bulk makes hardly a queue, and so yields to all that does (as in LEDBAT, RFC 6817)."""
+        is_bulk = priority == BULK
+        self.frames = float(BULK_INITIAL if is_bulk else INITIAL)
+        self._allowed, self._slack = (BULK_QUEUE, BULK_SLACK) if is_bulk else (QUEUE, SLACK)
+        self._growth = BULK_GROWTH if is_bulk else GROWTH
         self._starting = True  # doubling each round trip
         self._round_ends = 0  # the transmission whose arrival ends this round
         self._started = 0.0  # when this round began
@@ -135,7 +139,7 @@ class Window:
         if self._starting:
             grown = float(delivered)
         else:
-            grown = min(4 + self._clean * self._clean / 4, self.frames / 4)
+            grown = min(4 + self._clean * self._clean / 4, self.frames / self._growth)
         self._clean += 1
         self.frames = min(self.frames + grown, MOST)
 

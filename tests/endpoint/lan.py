@@ -89,12 +89,12 @@ def listen(endpoint: glue.Endpoint, pattern: str, *publishers: glue.Endpoint) ->
     return ear
 
 
-def fill(endpoint: glue.Endpoint, topic: str, size: int = 10_000) -> int:
+def fill(endpoint: glue.Endpoint, topic: str, size: int = 10_000, priority: str = "normal") -> int:
     """Publish until the queue is full, and stays so; returns how many went in."""
     accepted, refused = 0, False
     while accepted < 10_000:
         try:
-            endpoint.publish(topic, bytes(size), block=False)
+            endpoint.publish(topic, bytes(size), priority=priority, block=False)
         except glue.WouldBlockError:
             if refused:
                 return accepted

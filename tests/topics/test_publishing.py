@@ -6,7 +6,23 @@ from math import inf
 
 import pytest
 
-from glue.contract import Accept, Downward, Event, Interest, Lane, Layer, Leave, Request, Subscribe, Unsubscribe, Upward
+from glue.contract import (
+    BULK,
+    LARGE,
+    NORMAL,
+    URGENT,
+    Accept,
+    Downward,
+    Event,
+    Interest,
+    Lane,
+    Layer,
+    Leave,
+    Request,
+    Subscribe,
+    Unsubscribe,
+    Upward,
+)
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import Topics
 from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE
@@ -181,6 +197,40 @@ def test_a_topic_that_changes_its_peers_does_not_overtake_itself() -> None:
     assert after("a") == [(lane("bob"), (both,))]
     layer.receive(0.0, [wants("ann", "a"), wants_no_more("bob", "#")])
     assert after("a") == [(alone, (both,))], "ann's last messages went to both, however long ago"
+
+
+def test_each_class_has_bundles_of_its_own() -> None:
+    layer = publisher(ann="#")
+    down = layer.send(0.0, [message(f"t/{number}", b"", priority=number % 2) for number in range(6)])
+    assert [(item.priority, item.after) for item in outbounds(down)] == [(0, ()), (1, ())]
+
+
+def test_a_topic_that_changes_its_class_waits_for_itself_and_follows_itself_also_within_a_turn() -> None:
+    layer = publisher(ann="#")
+    down = layer.send(
+        0.0,
+        [
+            message("other", b"1", priority=URGENT),
+            message("t", b"2", priority=BULK),
+            message("t", bytes(BUNDLE_SIZE), priority=URGENT),
+            message("t", b"4", priority=BULK),
+        ],
+    )
+    urgent, bulk = lane("ann", priority=URGENT), lane("ann", priority=BULK)
+    assert [(item.priority, item.after) for item in outbounds(down)] == [
+        (BULK, ()),
+        (URGENT, ()),
+        (URGENT, (bulk,)),
+        (BULK, (urgent,)),
+    ]
+    assert [group.payloads[0][:1] for group in groups(down) if group.topic == "t"] == [b"2", b"\0", b"4"]
+
+
+def test_a_topic_of_large_messages_stays_one_until_it_is_given_a_class() -> None:
+    layer = publisher(ann="#")
+    classes = NORMAL, LARGE, NORMAL, NORMAL, URGENT, NORMAL
+    sent = [outbounds(layer.send(0.0, [message("t", b"", priority=priority)]))[0] for priority in classes]
+    assert [item.priority for item in sent] == [NORMAL, LARGE, LARGE, LARGE, URGENT, NORMAL]
 
 
 def test_best_effort_waits_for_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glue.contract import NORMAL, Accept, Inbound, Lane, Outbound, PeerAdded, Undelivered
+from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT, Accept, Inbound, Lane, Outbound, PeerAdded, Undelivered
 from glue.transport import Transport
 from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import Wire, endpoint_id
@@ -151,6 +151,41 @@ def test_order_is_kept_when_the_set_of_receivers_changes() -> None:
     wire.run(30)
     assert heard_by(wire, 1) == numbered(6)
     assert heard_by(wire, 2) == [b"1", b"3", b"4"]
+
+
+@pytest.mark.parametrize("receivers", [[1], [1, 2]])
+def test_what_is_urgent_does_not_wait_behind_bulk(receivers: list[int]) -> None:
+    wire = Wire(3)
+    for body in numbered(20):
+        wire.publish(0, receivers, body, frames=1000, priority=BULK)
+    wire.publish(0, receivers, b"now", priority=URGENT)
+    wire.run(0.002)
+    assert b"now" in heard_by(wire, 1)
+    assert len(heard_by(wire, 1)) < 100
+    wire.run(60)
+    assert [body for body in heard_by(wire, 1) if body != b"now"] == [
+        body for body in numbered(20) for _ in range(1000)
+    ]
+    assert wire.backlog == 0
+
+
+def test_a_turn_sends_what_is_urgent_first() -> None:
+    wire = Wire(2)
+    peers = (wire.ids[1],)
+    classes = NORMAL, BULK, URGENT, LARGE, HIGH
+    wire.send(wire.ids[0], *[Outbound(peers, [b"%d" % number], priority=number) for number in classes])
+    assert [item.bodies for _, _, item in wire.sent] == [[b"%d" % number] for number in sorted(classes)]
+
+
+@pytest.mark.parametrize("first", [BULK, URGENT])
+def test_order_is_kept_when_the_class_changes(first: int) -> None:
+    wire = Wire(2, seed=3, loss=0.3)
+    lanes = [((wire.ids[1],), priority) for priority in (first, NORMAL, first, BULK, URGENT)]
+    for number, (peers, priority) in enumerate(lanes):
+        after = (lanes[number - 1],) if number else ()
+        wire.send(wire.ids[0], Outbound(peers, [b"%d" % number] * 10, after=after, priority=priority))
+    wire.run(30)
+    assert heard_by(wire, 1) == [b"%d" % number for number in range(5) for _ in range(10)]
 
 
 def test_a_peer_that_expired_wrongly_goes_on_without_a_duplicate() -> None:

@@ -1,0 +1,37 @@
+"""Who is stopped by a full queue, and who goes on when."""
+
+from __future__ import annotations
+
+from glue.admission import OPEN, SHARES, Admission
+from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT
+
+
+def test_a_filling_queue_stops_the_least_urgent_first() -> None:
+    admission = Admission(1000)
+    stopped = []
+    for backlog in (750, 751, 1001, 1251, 1501):
+        admission.update(backlog)
+        stopped.append(admission.closed_from)
+    assert stopped == [OPEN, LARGE, NORMAL, HIGH, URGENT]
+
+
+def test_each_class_goes_on_at_half_of_its_limit_and_is_told_once() -> None:
+    admission = Admission(1000)
+    admission.update(2000)
+    assert admission.closed_from == URGENT
+    told = [(admission.update(backlog), admission.closed_from) for backlog in (751, 750, 625, 500, 376, 375, 0)]
+    assert told == [
+        (False, URGENT),
+        (True, HIGH),
+        (True, NORMAL),
+        (True, LARGE),
+        (False, LARGE),
+        (True, OPEN),
+        (False, OPEN),
+    ]
+
+
+def test_normal_takes_the_limit_as_it_is_and_less_urgent_classes_no_more_than_others() -> None:
+    assert SHARES[NORMAL] == 1
+    assert len(SHARES) == BULK + 1
+    assert list(SHARES) == sorted(SHARES, reverse=True)
