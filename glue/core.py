@@ -170,7 +170,9 @@ class Core:
             raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
         if type is not None:
             check_type(type)
-        level = class_of(priority, len(body))
+        level = NORMAL
+        if priority != "normal" or len(body) >= LARGE_MESSAGE:
+            level = class_of(priority, len(body))
         if receipt is not None and not reliable:
             raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
         return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt, level)

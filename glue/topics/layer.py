@@ -172,7 +172,7 @@ class Topics:
             position,
         )
         expires = inf if item.lifespan is None else now + item.lifespan
-        priority = topic.classify(item.priority)
+        priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if item.retain:
             self._retain(group, expires)
         tokens = self._subscriptions.index.match(item.topic)
