@@ -24,6 +24,7 @@ from typing import Protocol, TypeVar, cast
 from glue.admission import Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Missed, Network, Publication
 from glue.core import Core
+from glue.drivers.memory import keep_freed_memory
 from glue.errors import ClosedError, WouldBlockError
 from glue.model import Ask, Wish
 
@@ -36,23 +37,12 @@ PATIENCE = 0.02  # seconds a handler may take before the standby thread takes th
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 ALERT = 0.05  # seconds after such a turn during which it does so
 FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
-RECYCLED = 16 << 20  # bytes: larger blocks still come fresh from the system, and up to twice that is kept free
 SLEEP = 60.0  # seconds the leader sleeps at most
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
 
 Result = TypeVar("Result")
 
 logger = logging.getLogger("glue")
-
-
-def keep_freed_memory() -> None:
-    """Teach glibc's malloc, by one example, not to return the memory of each large message to the system.
-
-    Freeing a block this large raises its mmap threshold to that size and its trim threshold to twice that
-    (mallopt(3), "dynamic mmap threshold"). Otherwise each message of 64 kB and more pays for fresh pages: a
-    fifth to a half of the throughput. The block itself is never touched, so it costs nothing.
-    """
-    bytearray(RECYCLED)
 
 
 class Receiver(Protocol):
@@ -78,6 +68,7 @@ class ThreadDriver:
         self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
         self._hand_out = threading.Lock()  # guards mailboxes, `busy` and who leads
         self._waiters = 0
+        self._blocked = 0  # publishers that wait for room
         self._events: deque[tuple[Receiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
@@ -227,8 +218,12 @@ class ThreadDriver:
         if threading.current_thread() is self._leader:
             self._step_down()
         with self._room:
+            self._blocked += 1
             self._wake()
-            self._room.wait_for(has_room)
+            try:
+                self._room.wait_for(has_room)
+            finally:
+                self._blocked -= 1
         if self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
@@ -296,8 +291,8 @@ class ThreadDriver:
 
     def _streaming(self) -> bool:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
-        busy = self._backlog >= BUSY and not self._full and not self._events and not self._waiters and not self.closed
-        return busy and time.monotonic() - self._flushed_at < ASIDE
+        idle = not self._blocked and not self._events and not self._waiters and not self.closed
+        return self._backlog >= BUSY and idle and time.monotonic() - self._flushed_at < ASIDE
 
     def _stand_aside(self) -> None:
         """Leave the turns to a publisher as long as it runs them."""
