@@ -163,7 +163,7 @@ def test_what_a_machine_raises_tells_where_and_when() -> None:
 
 def test_received_data_is_overwritten_by_the_next_as_in_a_sockets_buffer() -> None:
     class Keeper(Listener):
-        kept: bytes | memoryview = b""
+        kept: bytes | bytearray | memoryview = b""
 
         def turn(self, now: float, trains: list[Train], requests: list[Request]) -> tuple[list[Event], list[Train]]:
             self.kept = self.kept or trains[0].data

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from glue.model import Committed, Ending, Set, Write
+from glue.model.questions import Committed, Ending, Write
+from glue.model.state import Set
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
 from spark.analyze.job import analyze
