@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import Any
 
@@ -114,12 +115,20 @@ class Stack:
     @property
     def deadline(self) -> float:
         """When the next turn is due even if nothing arrives (monotonic seconds)."""
-        return min(layer.deadline for layer in self._upwards)
+        earliest = inf
+        for layer in self._upwards:  # no generator: this is asked after every turn
+            at = layer.deadline
+            if at < earliest:
+                earliest = at
+        return earliest
 
     @property
     def backlog(self) -> int:
         """Bytes of published data that the layers are not done with."""
-        return sum(layer.backlog for layer in self._upwards)
+        total = 0
+        for layer in self._upwards:
+            total += layer.backlog
+        return total
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:

@@ -46,12 +46,14 @@ class Replicated:
         """The earliest of all groups'."""
         if self._up:
             return -inf
-        return min((group.deadline for group in self.groups.values()), default=inf)
+        if not self.groups:
+            return inf
+        return min(group.deadline for group in self.groups.values())
 
     @property
     def backlog(self) -> int:
         """Of all groups."""
-        return sum(group.backlog for group in self.groups.values())
+        return sum(group.backlog for group in self.groups.values()) if self.groups else 0
 
     @property
     def statistics(self) -> Counter[str]:

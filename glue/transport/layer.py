@@ -69,7 +69,7 @@ class Transport:
     @property
     def backlog(self) -> int:
         """Bytes queued, or sent and not yet acknowledged by every receiver."""
-        return sum(channel.backlog for channel in self._busy.values())
+        return sum([channel.backlog for channel in self._busy.values()]) if self._busy else 0
 
     @property
     def unsettled(self) -> int:
