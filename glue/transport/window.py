@@ -30,6 +30,7 @@ MOST = 2048  # frames: 2.9 MB of datagrams, under the 4 MB of socket buffer that
 QUEUE = 0.025  # seconds of queueing that are allowed: a fraction of what routers and radio links buffer
 SLACK = 0.005  # seconds of queueing left when it was too much: acknowledgements may come 2 ms late, turns take some
 BULK_QUEUE, BULK_SLACK = 0.0015, 0.00125  # the same for bulk, so that what is urgent is late by less than 5 ms
+BULK_FAST_QUEUE = 0.002  # seconds, likewise on paths faster than FAST, where turns take a part of it
 BULK_INITIAL = 16  # frames: 4 ms of a link with 50 Mb/s
 GROWTH, BULK_GROWTH = 4, 16  # the window opens by at most one part in so many a round trip
 FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
@@ -48,9 +49,9 @@ class Window:
     """Congestion window towards one receiver, in frames."""
 
     __slots__ = (
-        "_allowed", "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after", "_drain_at", "_drained",
-        "_draining", "_growth", "_least", "_lost", "_mean", "_rotate_at", "_round_ends", "_samples", "_slack",
-        "_started", "_starting", "_tried", "_usual", "frames", "loss",
+        "_allowed", "_allowed_fast", "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after",
+        "_drain_at", "_drained", "_draining", "_growth", "_least", "_lost", "_mean", "_rotate_at", "_round_ends",
+        "_samples", "_slack", "_started", "_starting", "_tried", "_usual", "frames", "loss",
     )  # fmt: skip
 
     def __init__(self, priority: int = NORMAL) -> None:
@@ -58,6 +59,7 @@ class Window:
         is_bulk = priority == BULK
         self.frames = float(BULK_INITIAL if is_bulk else INITIAL)
         self._allowed, self._slack = (BULK_QUEUE, BULK_SLACK) if is_bulk else (QUEUE, SLACK)
+        self._allowed_fast = BULK_FAST_QUEUE if is_bulk else math.inf
         self._growth = BULK_GROWTH if is_bulk else GROWTH
         self._starting = True  # doubling each round trip
         self._round_ends = 0  # the transmission whose arrival ends this round
@@ -103,8 +105,8 @@ class Window:
         if self._draining:
             self._drain(now)
             return
-        slow = delivered < FAST * seconds
-        self._crowded = self._crowded + 1 if queue > self._allowed and slow else 0
+        allowed = self._allowed if delivered < FAST * seconds else self._allowed_fast
+        self._crowded = self._crowded + 1 if queue > allowed else 0
         if queue > self._slack and delivered < SLOW * seconds and self._drain_at == math.inf:
             self._drain_at = now + self._drain_after
             self._drain_after = DRAIN
