@@ -7,12 +7,14 @@ befalls data and acknowledgements alike. `tests/namespaces/test_bad_links.py` pr
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 import pytest
 
+from glue import WouldBlockError
 from glue.simulation import Burst, Conditions, SimulatedEndpoint, SimulatedSubscription, World
 from tests.transport.network import Wire
 
@@ -41,9 +43,10 @@ def stream(world: World, endpoint: SimulatedEndpoint, topic: str, size: int, rat
     def publish() -> None:
         nonlocal credit
         credit = 1e9 if rate is None else credit + rate * pause
-        while endpoint.backlog < endpoint.settings.queue_limit and credit >= size:
-            endpoint.publish(topic, bytes(size))
-            credit -= size
+        with suppress(WouldBlockError):
+            while credit >= size:
+                endpoint.publish(topic, bytes(size))
+                credit -= size
         world.after(pause, publish)
 
     publish()
@@ -246,6 +249,23 @@ def test_one_bad_receiver_of_eight_costs_the_others_a_tenth_of_their_rate_at_mos
     assert during >= 0.9 * before
     assert any(cause.startswith("members served apart") for cause in hall.statistics)
     assert hall.publisher.backlog <= hall.publisher.settings.queue_limit + 2 * hall.SIZE
+
+
+@pytest.mark.parametrize("buffer", [20_000, 40_000])
+def test_a_receiver_with_a_tiny_socket_buffer_costs_the_others_nothing_and_loses_nothing(buffer: int) -> None:
+    world = World(seed=7)
+    publisher = world.endpoint("publisher")
+    tiny, *others = (
+        world.endpoint(f"r{number}", receive_buffer=buffer if not number else 4 << 20) for number in range(8)
+    )
+    subscriptions = [receiver.subscribe("t") for receiver in (tiny, *others)]
+    meet(publisher, tiny, *others)
+    stream(world, publisher, "t", 64_000, rate=12.8e6)
+    assert min(rates(world, subscriptions[1:], 64_000, 1)) >= 0.99 * 12.8e6
+    assert any(cause.startswith("members served apart") for cause in publisher.statistics["transport"])
+    published = publisher.statistics["topics"]["messages published"]
+    assert world.run_until(lambda: len(subscriptions[0].received) >= published, 10)
+    assert [message.sequence for message in subscriptions[0].received[:published]] == list(range(1, published + 1))
 
 
 def test_a_lossy_receiver_gets_everything_all_the_same_and_returns_when_its_link_heals() -> None:
