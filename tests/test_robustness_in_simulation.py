@@ -106,7 +106,7 @@ def transfer(conditions: Conditions, count: int = 20, size: int = 512 << 10) -> 
     before = counts["lost"] + counts["queue full"]
     begin = world.time
     for number in range(count):
-        assert world.run_until(lambda: publisher.backlog < 4 << 20, 60)
+        assert world.run_until(lambda: publisher.backlog < 3 << 20, 60)
         publisher.publish("t", bytes(size - 1) + bytes([number]))
     assert world.run_until(lambda: len(subscription.received) == count, 120)
     assert [message.payload[-1] for message in subscription.received] == list(range(count))
