@@ -39,6 +39,17 @@ LOCAL_SETTINGS = {
 }
 """On one machine, in addition."""
 
+JAVA_OPTIONS = (
+    "-XX:+UseParallelGC",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""Of the driver's Java. An analysis is dozens of short stages, each with code of its own: half of the CPU went into
+compiling that to the utmost, beside which a collector for short pauses took its share. With ten times HotSpot's usual
+thresholds only what runs for long is compiled so (an analysis of 400,000 frames: 22 s of CPU instead of 30)."""
+
 
 def session(
     name: str = "glue",
@@ -68,7 +79,7 @@ def session(
 def _alone(master: str) -> dict[str, str]:
     """What a driver needs that this process starts itself."""
     log = _resources.enter_context(as_file(files("spark") / "log4j2.properties"))
-    made = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}"}
+    made = {"spark.driver.extraJavaOptions": " ".join([f"-Dlog4j2.configurationFile={log.as_uri()}", *JAVA_OPTIONS])}
     if not master.startswith("local"):
         return made
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

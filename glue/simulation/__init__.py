@@ -6,9 +6,10 @@ from glue.simulation.host import Host
 from glue.simulation.link import Fate, Link
 from glue.simulation.machine import Machine, SimulationError
 from glue.simulation.network import Crossing, VirtualLan
+from glue.simulation.recorded import RecordedFates
 from glue.simulation.world import World
 
 __all__ = [
-    "Burst", "Conditions", "Crossing", "Fate", "Host", "Link", "Machine", "SimulatedEndpoint",
-    "SimulatedSubscription", "SimulationError", "VirtualLan", "World",
+    "Burst", "Conditions", "Crossing", "Fate", "Host", "Link", "Machine", "RecordedFates",
+    "SimulatedEndpoint", "SimulatedSubscription", "SimulationError", "VirtualLan", "World",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Literal
 from glue.simulation.conditions import FRAME_OVERHEAD, Conditions
 from glue.simulation.host import Host
 from glue.simulation.luck import Luck
+from glue.simulation.recorded import RecordedFates
 
 Fate = Literal[
     "arrived", "lost", "queue full", "cut", "sender down", "receiver down", "buffer full", "unknown destination"
@@ -53,8 +54,8 @@ class Link:
     """
 
     __slots__ = (
-        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "is_blocked", "is_partitioned", "port",
-        "source",
+        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "fates", "is_blocked",
+        "is_partitioned", "port", "source",
     )  # fmt: skip
 
     def __init__(self, source: Host, destination: Host, seed: int) -> None:
@@ -64,6 +65,7 @@ class Link:
         self.is_blocked = False
         self.is_partitioned = False
         self.port: Port | None = None
+        self.fates: RecordedFates | None = None
         self._conditions = Conditions()
         self._is_plain = True
         self._luck = Luck(seed, f"link {source.address} {destination.address}")
@@ -85,6 +87,8 @@ class Link:
         self, now: float, data: bytes, segment: int, departures: list[float | None] | None
     ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
         """Send datagrams on their way, which leave now or at `departures`: those that arrive, those that do not."""
+        if self.fates is not None:
+            return self._carry_as_recorded(self.fates, now, data, segment)
         conditions, strikes = self._conditions, self._luck.strikes
         if self._is_plain:
             return [(now + conditions.delay, data, segment)], []
@@ -114,6 +118,19 @@ class Link:
             together.setdefault(time + jitter, []).append(datagram)
         arrivals = [(time, b"".join(datagrams), segment) for time, datagrams in together.items()]
         return arrivals + copies, missing
+
+    def _carry_as_recorded(
+        self, fates: RecordedFates, now: float, data: bytes, segment: int
+    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
+        together: dict[float, list[bytes]] = {}
+        missing: list[tuple[bytes, Fate]] = []
+        for datagram in split(data, segment):
+            time = fates.arrival(now)
+            if time is None:
+                missing.append((datagram, "lost"))
+            else:
+                together.setdefault(time, []).append(datagram)
+        return [(time, b"".join(datagrams), segment) for time, datagrams in together.items()], missing
 
     def _loses(self) -> bool:
         burst, strikes = self._conditions.burst, self._luck.strikes

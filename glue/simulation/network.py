@@ -17,6 +17,7 @@ from glue.simulation.conditions import Conditions
 from glue.simulation.host import Host
 from glue.simulation.link import Fate, Link, Port, split
 from glue.simulation.machine import SimulationError
+from glue.simulation.recorded import RecordedFates
 from glue.simulation.schedule import Schedule
 from glue.simulation.trace import ARRIVED, SENT
 
@@ -101,6 +102,10 @@ class VirtualLan:
             self._obey_rules(link for sender in sources for link in self._links[sender].values())
         else:
             self._obey_rules(self.link(sender, destination) for sender in sources)
+
+    def repeat(self, source: Host, destination: Host, fates: RecordedFates) -> None:
+        """Let the one link between them do what it did once; conditions do not count there any more."""
+        self.link(source, destination).fates = fates
 
     def clear_conditions(self) -> None:
         """Forget all conditions set: every link is as `Conditions()` again."""

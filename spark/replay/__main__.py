@@ -1,7 +1,8 @@
 """`python -m spark.replay trace.pcapng --endpoint hall`: what glue's layers made of the datagrams that reached hall.
 
 At once (`--speed 0`), as fast as it was (1) or N times as fast. With `--what-if lease_intervals=2,3,5` the trace goes
-through the layers once for each value, on Spark's executors, and a row tells what each made of it.
+through the layers once for each value, on Spark's executors, and a row tells what each made of it. Without an endpoint
+all of them are simulated, senders too, over the losses and delays of the trace.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyspark.errors import PySparkException
 
 from glue.errors import ConfigurationError
 from glue.settings import effective
@@ -18,8 +22,11 @@ from spark.analyze.verdict import clock
 from spark.java import NoJavaError
 from spark.read import CaptureError
 from spark.replay.engine import Replayed, replay
+from spark.replay.offered import offered
+from spark.replay.options import combinations
 from spark.replay.trace import inbound
-from spark.replay.what_if import settings_of, what_if
+from spark.replay.what_if import what_if, what_if_all
+from spark.report.trade_off import page
 from spark.session import session
 
 BAR = 40  # characters of the longest bar
@@ -31,13 +38,14 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m spark.replay", description="Run a trace through glue's layers again."
     )
     made.add_argument("captures", nargs="+", help="pcap or pcapng files, directories or patterns")
-    made.add_argument("--endpoint", required=True, metavar="NAME", help="the endpoint whose view is replayed")
+    made.add_argument("--endpoint", metavar="NAME", help="the endpoint whose view is replayed (default: simulate all)")
     made.add_argument(
         "--speed", type=float, default=0.0, metavar="N", help="times as fast as it was; 0: at once (default)"
     )
     made.add_argument(
         "--what-if", action="append", default=[], metavar="SETTING=V,V", help="other settings; all combinations are run"
     )
+    made.add_argument("--output", metavar="FILE", help="a page with table and chart of --what-if without --endpoint")
     made.add_argument("--master", metavar="URL", help="Spark's master, for --what-if (default: this machine)")
     return made
 
@@ -81,19 +89,44 @@ def trade_off(rows: Sequence[dict[str, object]], column: str) -> list[str]:
     return [f"{name:{width}}  {value:>7,} {column}  {'█' * round(BAR * value / longest)}" for name, value in bars]
 
 
+def lines_of(rows: Sequence[dict[str, object]]) -> list[str]:
+    """The outcomes of all sets as a table for a terminal."""
+    cells = [list(rows[0]), *[[_told(value) for value in row.values()] for row in rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells]
+
+
+def _told(value: object) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def explore(options: argparse.Namespace) -> list[str]:
+    """The lines that tell of other settings."""
+    sets = combinations(options.what_if, settings_only=options.endpoint is not None)
+    spark = session("glue replay", options.master)
+    try:
+        if options.endpoint is not None:
+            rows = what_if(spark, options.endpoint, inbound(options.captures, options.endpoint), sets)
+            return [*trade_off(rows, "expired"), *trade_off(rows, "messages")]
+        rows = what_if_all(spark, offered(spark, options.captures), sets)
+    finally:
+        spark.stop()
+    if options.output:
+        Path(options.output).write_text(page(rows), "utf-8")
+    return lines_of(rows)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(argv)
     try:
-        sets = settings_of(options.what_if)
-        datagrams = inbound(options.captures, options.endpoint)
-        if options.what_if:
-            rows = what_if(session("glue replay", options.master), options.endpoint, datagrams, sets)
-            print("\n".join([*trade_off(rows, "expired"), *trade_off(rows, "messages")]))
+        if options.what_if or options.endpoint is None:
+            lines = explore(options)
         else:
             settings = effective({"name": options.endpoint}, {})
-            print("\n".join(summary(replay(datagrams, settings, pace(options.speed)))))
-    except (CaptureError, ConfigurationError, NoJavaError, OSError, ValueError) as error:
+            lines = summary(replay(inbound(options.captures, options.endpoint), settings, pace(options.speed)))
+        print("\n".join(lines))
+    except (CaptureError, ConfigurationError, NoJavaError, OSError, ValueError, PySparkException) as error:
         print(f"spark.replay: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -1,34 +1,22 @@
-"""What if: the same datagrams through stacks with other settings, spread over Spark's executors.
+"""What if: a trace under other settings, many sets of them, spread over Spark's executors; a row for each.
 
-Only what the settings change at the receiver is seen, for the senders did what they did. The lease is such a setting:
-how many peers would have been given up although they lived, had it been shorter?
+For one endpoint, the datagrams that reached it go through its layers again: what the receiver's settings, such as the
+lease, would have changed. For all of them together, senders included, see `senders`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
-from itertools import product
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from glue.settings import Settings, effective, variable
+from glue.settings import effective, variable
 from spark.replay.engine import Captured, replay
+from spark.replay.offered import Offered
+from spark.replay.senders import simulate
 
 Row = dict[str, Any]
-
-
-def settings_of(words: Sequence[str]) -> list[dict[str, str]]:
-    """All combinations of settings told as "name=value,value,…". Raises ValueError for other words."""
-    known = {field.name for field in fields(Settings)}
-    choices = []
-    for word in words:
-        name, _, values = word.partition("=")
-        if name not in known or not values:
-            raise ValueError(f"{word!r}: expected a setting and its values, such as lease_intervals=2,3,5")
-        choices.append([(name, value) for value in values.split(",")])
-    return [dict(combination) for combination in product(*choices)]
 
 
 def outcome(name: str, datagrams: Sequence[Captured], changed: dict[str, str]) -> Row:
@@ -41,6 +29,12 @@ def outcome(name: str, datagrams: Sequence[Captured], changed: dict[str, str]) -
 
 
 def what_if(spark: SparkSession, name: str, datagrams: Sequence[Captured], sets: Sequence[dict[str, str]]) -> list[Row]:
-    """The outcomes of all sets, in their order; the trace is sent to each executor once."""
+    """The outcomes at one endpoint of all sets, in their order; the trace is sent to each executor once."""
     trace = spark.sparkContext.broadcast(list(datagrams))
     return spark.sparkContext.parallelize(sets, len(sets)).map(lambda one: outcome(name, trace.value, one)).collect()
+
+
+def what_if_all(spark: SparkSession, offer: Offered, sets: Sequence[dict[str, str]], seed: int = 0) -> list[Row]:
+    """The same for all endpoints together, senders included."""
+    trace = spark.sparkContext.broadcast(offer)
+    return spark.sparkContext.parallelize(sets, len(sets)).map(lambda one: simulate(trace.value, one, seed)).collect()

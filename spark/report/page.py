@@ -40,22 +40,27 @@ COMMITS = "From a leader's first append with an entry to its first one that tell
 def page(result: Result, title: str = "glue: what became of the traffic") -> str:
     """The report as HTML, complete in itself."""
     sections = [
-        _section("Loss over time", charts.loss_map(result)),
-        _section("Round trips", charts.distribution(result, "round trip")),
-        _section("Round trips over time", charts.percentiles_over_time(result, "round trip")),
-        _section("One-way delays", charts.distribution(result, "one way"), _bounds(result)),
-        _section("Resends", charts.resends(result)),
-        _section("Repair times", charts.distribution(result, "repair")),
-        _section("Commits of models", charts.distribution(result, "commit"), COMMITS),
-        _section("Who was there", charts.timeline(result)),
-        _section("Topics", charts.topic_rates(result)),
-        _section("Pairs", table(_pairs(result)), "What each endpoint sent to each other's capture point."),
-        *[_section(name, table(result[key]), about) for key, name, about in TABLES],
+        section("Loss over time", charts.loss_map(result)),
+        section("Round trips", charts.distribution(result, "round trip")),
+        section("Round trips over time", charts.percentiles_over_time(result, "round trip")),
+        section("One-way delays", charts.distribution(result, "one way"), _bounds(result)),
+        section("Resends", charts.resends(result)),
+        section("Repair times", charts.distribution(result, "repair")),
+        section("Commits of models", charts.distribution(result, "commit"), COMMITS),
+        section("Who was there", charts.timeline(result)),
+        section("Topics", charts.topic_rates(result)),
+        section("Pairs", table(_pairs(result)), "What each endpoint sent to each other's capture point."),
+        *[section(name, table(result[key]), about) for key, name, about in TABLES],
     ]
+    return document(title, _about(result) + _verdict(result), sections)
+
+
+def document(title: str, head: str, sections: Sequence[str]) -> str:
+    """A page of these sections, with its style and its script."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_resource("page.css")}</style></head><body>'
-        f"<main><h1>{escape(title)}</h1>{_about(result)}{_verdict(result)}{''.join(sections)}</main>"
+        f"<main><h1>{escape(title)}</h1>{head}{''.join(sections)}</main>"
         f"<script>{_resource('sort.js')}</script></body></html>"
     )
 
@@ -80,7 +85,8 @@ def _verdict(result: Result) -> str:
     return f'<ul class="verdict">{items}</ul>'
 
 
-def _section(name: str, content: str, about: str = "") -> str:
+def section(name: str, content: str, about: str = "") -> str:
+    """A part of the page under its name; nothing without content."""
     if not content:
         return ""
     words = f"<p>{escape(about)}</p>" if about else ""
@@ -140,7 +146,7 @@ def _form(column: str) -> Callable[[float], str]:
         return lambda value: datetime.fromtimestamp(value / 1e9, UTC).strftime("%H:%M:%S.%f")[:-3]
     if column.endswith("_ns") or column in SHORT:
         return duration
-    if column == "loss":
+    if column in ("loss", "overhead"):
         return percent
     if column.startswith("drift"):
         return lambda value: f"{value * 1e6:.2f} ppm"

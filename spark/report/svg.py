@@ -97,6 +97,11 @@ def rectangle(x: float, y: float, width: float, height: float, kind: str, title:
     return f'<rect {place} class="{kind}"{see}><title>{escape(title)}</title></rect>'
 
 
+def point(x: float, y: float, kind: str, title: str) -> str:
+    """A filled circle."""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{kind}"><title>{escape(title)}</title></circle>'
+
+
 def grid(horizontal: Axis, vertical: Axis, height: float = HEIGHT) -> Iterable[str]:
     """Both axes' ticks, with lines across for the vertical one."""
     for value, label in vertical.ticks:

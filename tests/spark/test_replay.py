@@ -13,7 +13,8 @@ from glue.simulation.clock import Clock
 from spark.read import CaptureError
 from spark.replay import inbound, replay
 from spark.replay.__main__ import main, trade_off
-from spark.replay.what_if import settings_of, what_if
+from spark.replay.options import combinations
+from spark.replay.what_if import what_if
 from tests.spark.truth import Taps
 
 
@@ -58,7 +59,7 @@ def test_an_endpoint_that_is_not_there_is_named(traced: tuple[World, list[tuple[
 def test_a_shorter_lease_would_have_given_the_peer_up(
     spark: SparkSession, traced: tuple[World, list[tuple[str, int]], list[str]]
 ) -> None:
-    sets = settings_of(["lease_intervals=2,3,5"])
+    sets = combinations(["lease_intervals=2,3,5"])
     rows = what_if(spark, "b", inbound(traced[2], "b"), sets)
     assert [row["expired"] for row in rows] == [1, 1, 0]
     assert [row["lease_intervals"] for row in rows] == ["2", "3", "5"]

@@ -1,0 +1,129 @@
+"""What a trace offers to other settings: who was there, what they wanted, what they published, what the links did.
+
+The analysis tells what became of each datagram on each link, with clocks related; the messages are those of
+`glue.capture.messages`. All times are seconds since the first datagram, by the first capture point's clock. Models are
+left out, and restarts: an endpoint is there from the beginning to the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from glue.capture.messages import Messages
+from spark.analyze.job import Analysis, analyze
+from spark.convert import frames
+from spark.read import PARTITION_BYTES, CaptureError, partitions
+from spark.schema import frames_columns
+
+NS = 10**9
+MESSAGE_LIMIT = 256 << 20
+USUAL_DELAY = 0.0005  # seconds; where nothing relates the clocks: a LAN's
+OWN = "$glue"
+COLUMNS = ("capture_point", "time_ns", "network", "sender", "kind", "interest_version", "operations", "datagram")
+
+
+class Offer(NamedTuple):
+    """A message to be published: when (seconds), by whom, of how many bytes."""
+
+    time: float
+    publisher: str
+    topic: str
+    size: int
+    reliable: bool
+    retain: bool
+    lifespan: float | None
+
+
+@dataclass
+class Offered:
+    """Everything that does not depend on settings; picklable, for executors."""
+
+    endpoints: list[str]
+    messages: list[Offer] = field(default_factory=list)
+    interests: list[tuple[float, str, str]] = field(default_factory=list)
+    """When which endpoint began ("+pattern") or ceased ("-pattern") to want what."""
+    links: dict[tuple[str, str], tuple[list[float], list[float | None]]] = field(default_factory=dict)
+    """By sender and receiver: when datagrams left, and how long each was under way, None for a lost one."""
+
+
+def offered(spark: SparkSession, paths: Sequence[str]) -> Offered:
+    """Read a trace. Raises CaptureError unless at least two endpoints were captured at home."""
+    analysis = analyze(frames(spark, paths, None))
+    try:
+        homes = {life.sender: (life.name, life.home) for life in analysis.lives if life.home is not None}
+        if len(homes) < 2:
+            raise CaptureError("what senders would have done takes captures at the hosts of two endpoints, or more")
+        found = Offered(sorted({name for name, _ in homes.values()}))
+        found.links = _links(analysis, dict(homes.values()))
+        _read(found, paths, homes, analysis)
+    finally:
+        analysis.close()
+    return found
+
+
+def _links(analysis: Analysis, homes: dict[str, str]) -> dict[tuple[str, str], tuple[list[float], list[float | None]]]:
+    """The fates of what went from each home to each other, for all endpoints there."""
+    rows = analysis.tables["deliveries"].where("lost is not null")
+    table = rows.select("home", "receiver", "sent_ns", "under_way_ns", "lost").toArrow()
+    home, receiver, sent = (table[name].to_numpy() for name in ("home", "receiver", "sent_ns"))
+    lost = table["lost"].to_numpy()
+    delay = table["under_way_ns"].fill_null(round(USUAL_DELAY * NS)).to_numpy() / NS
+    links = {}
+    for source, at in homes.items():
+        for target, there in homes.items():
+            pair = analysis.points.index(at), analysis.points.index(there)
+            chosen = np.flatnonzero((home == pair[0]) & (receiver == pair[1]))
+            if not len(chosen):
+                continue
+            chosen = chosen[np.argsort(sent[chosen], kind="stable")]
+            times = [_seconds(analysis, pair[0], int(time)) for time in sent[chosen]]
+            delays = [
+                None if gone else max(0.0, way) for gone, way in zip(lost[chosen], delay[chosen].tolist(), strict=True)
+            ]
+            links[source, target] = (times, delays)
+    return links
+
+
+def _seconds(analysis: Analysis, point: int, time_ns: int) -> float:
+    """A point's time as seconds since the beginning, by the clock of the first point."""
+    for piece in analysis.relations.get((0, point), ()):
+        if time_ns <= piece.stop + piece.offset or math.isinf(piece.stop):
+            time_ns -= round(float(piece.at(time_ns - round(piece.offset))))
+            break
+    return (time_ns - analysis.start_ns) / NS
+
+
+def _rows(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for part in partitions(paths, PARTITION_BYTES, None):
+        for batch in part.batches(frames_columns(COLUMNS)):
+            yield from batch.to_pylist()
+
+
+def _read(found: Offered, paths: Sequence[str], homes: dict[str, tuple[str, str]], analysis: Analysis) -> None:
+    """What was published and wanted, as seen at home."""
+    rows = [row for row in _rows(paths) if homes.get(row["sender"], ("", ""))[1] == row["capture_point"]]
+    rows.sort(key=lambda row: row["time_ns"])
+    readers: dict[int, Messages] = {}
+    known: dict[str, int] = {}
+    for row in rows:
+        name, home = homes[row["sender"]]
+        at = _seconds(analysis, analysis.points.index(home), row["time_ns"])
+        if row["interest_version"] is not None:
+            operations = row["operations"] or []
+            first = row["interest_version"] - len(operations)
+            new = operations[max(0, known.get(name, 0) - first) :]
+            known[name] = max(known.get(name, 0), row["interest_version"])
+            found.interests += [(at, name, operation) for operation in new if not operation[1:].startswith(OWN)]
+        reader = readers.setdefault(row["network"], Messages(row["network"], MESSAGE_LIMIT))
+        for one in reader.read(row["time_ns"], row["datagram"]):
+            if not one.topic.startswith(OWN):
+                offer = Offer(at, name, one.topic, len(one.payload), one.reliable, one.retain, one.lifespan)
+                found.messages.append(offer)
+    found.messages.sort(key=lambda offer: offer.time)
+    found.interests.sort(key=lambda interest: interest[0])

@@ -1,0 +1,110 @@
+"""Settings to be varied, by name: an endpoint's, the transport layer's, and the constants of transport's modules.
+
+    lease_intervals=2,3,5            a setting of docs/settings.md
+    parity=0,2                       a keyword of `glue.transport.Transport`
+    round_trip.MAX_PROBE=0.05,0.25   a constant of a module in glue/transport: timers, windows, patience
+
+A constant is looked up when its module uses it, so it is exchanged, for the length of a simulation, in all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from importlib import import_module
+from itertools import product
+from types import ModuleType
+from typing import Any
+
+import glue.transport
+from glue.settings import Settings, effective, variable
+from glue.stack import Identity
+from glue.transport import Transport
+
+SETTINGS = {field.name for field in fields(Settings)} - {"sources", "name"}
+KEYWORDS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(Transport).parameters.items()
+    if isinstance(parameter.default, bool | int | float | str)
+}
+
+
+def modules() -> dict[str, ModuleType]:
+    """Those of the transport layer, by their short names."""
+    names = [module.name for module in pkgutil.iter_modules(glue.transport.__path__)]
+    return {name: import_module(f"glue.transport.{name}") for name in names}
+
+
+def combinations(words: Sequence[str], settings_only: bool = False) -> list[dict[str, str]]:
+    """All combinations of what is told as "name=value,value,…". Raises ValueError for other words."""
+    choices = []
+    for word in words:
+        name, _, values = word.partition("=")
+        if not values or not (name in SETTINGS or (not settings_only and _is_transport(name))):
+            raise ValueError(f"{word!r}: expected a setting and its values, such as lease_intervals=2,3,5")
+        choices.append([(name, value) for value in values.split(",")])
+    sets = [dict(combination) for combination in product(*choices)]
+    for one in sets:
+        checked(one)
+    return sets
+
+
+def _is_transport(name: str) -> bool:
+    if name in KEYWORDS:
+        return True
+    module, _, constant = name.partition(".")
+    return constant.isupper() and isinstance(getattr(modules().get(module), constant, None), int | float)
+
+
+def checked(changed: Mapping[str, str]) -> dict[str, Any]:
+    """The settings among them, as values. Raises ConfigurationError and ValueError for values that cannot be."""
+    own = {variable(name): value for name, value in changed.items() if name in SETTINGS}
+    settings = effective({}, own)
+    for name, value in changed.items():
+        if name not in SETTINGS:
+            _number(name, value)
+    return {name: getattr(settings, name) for name in changed if name in SETTINGS}
+
+
+def _number(name: str, value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError(f"{name}={value}: expected a number") from None
+
+
+def transport_factory(changed: Mapping[str, str]) -> dict[str, Any]:
+    """The keyword of an endpoint that replaces its transport, if the transport's own keywords are among them."""
+    keywords = {
+        name: _number(name, value) for name, value in changed.items() if name in KEYWORDS and name not in SETTINGS
+    }
+    if not keywords:
+        return {}
+
+    def factory(who: Identity) -> Transport:
+        return Transport(endpoint_id=who.endpoint_id, **keywords)
+
+    return {"transport": factory}
+
+
+@contextmanager
+def constants(changed: Mapping[str, str]) -> Iterator[None]:
+    """Within, the constants among them have other values, wherever transport's modules have them."""
+    before: list[tuple[ModuleType, str, Any]] = []
+    try:
+        for name, value in changed.items():
+            home, _, constant = name.partition(".")
+            if constant:
+                original = getattr(modules()[home], constant)
+                for module in modules().values():
+                    if getattr(module, constant, None) is original:
+                        before.append((module, constant, original))
+                        setattr(module, constant, _number(name, value))
+        yield
+    finally:
+        for module, constant, original in before:
+            setattr(module, constant, original)
