@@ -9,10 +9,20 @@ from pyspark.sql import SparkSession
 
 from spark.session import session
 
+BRIEF = "-XX:TieredStopAtLevel=1"
+"""For a Java that lives for some seconds: code compiled quickly rather than well."""
+
+SETTINGS = {
+    "spark.sql.warehouse.dir": "/nonexistent",
+    "spark.sql.shuffle.partitions": "2",
+}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on this machine."""
-    made = session("glue tests", progress=False, settings={"spark.sql.warehouse.dir": "/nonexistent"})
+    """A session on this machine, made for work that is soon over."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", BRIEF)
+        made = session("glue tests", progress=False, settings=SETTINGS)
     yield made
     made.stop()

@@ -19,6 +19,7 @@ import pytest
 
 from spark.java import ensure_java
 from tests.spark.captures import GOLDEN, frame, pcap
+from tests.spark.conftest import BRIEF
 
 ROOT = Path(__file__).parents[2]
 HOME = Path(pyspark.__file__).parent
@@ -67,6 +68,7 @@ class Cluster:
             "PYSPARK_PYTHON": str(python_without_glue(directory / "python")),
             "PYTHONPATH": "",
             "SPARK_NO_DAEMONIZE": "1",
+            "JAVA_TOOL_OPTIONS": BRIEF,
         }
         port = free_port()
         self.url = f"spark://127.0.0.1:{port}"

@@ -1,0 +1,145 @@
+"""How the trace pipeline grows: `python -m benchmarks.spark_scale --copies 1,10,100`.
+
+A synthetic capture is repeated, each time between hosts of its own, so that a capture of n copies has n times the
+streams, and nothing can be kept from one copy to the next. For each size: seconds of the query of `spark_trace` (or of
+the whole analysis) in one session, and the most memory that Java and the Python workers had, in a session whose Java
+may have no more than `--memory`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from benchmarks.spark_capture import make
+from benchmarks.spark_trace import NAMES, query
+from spark.analyze.job import analyze
+from spark.analyze.result import collect
+from spark.read.pcap import HEADER, RECORD, Pcap
+from spark.read.records import PADDING
+from spark.schema import ddl, frames_columns
+from spark.session import session
+
+SOURCE_AT, DESTINATION_AT, SENDER_AT = RECORD + 27, RECORD + 31, RECORD + 42 + 14
+"""In a record of `spark_capture`: the second byte of both addresses; the sender's id, behind `{"glue":[1,1,"`."""
+MOST_COPIES = 256  # the second byte of an address
+SAMPLE = 0.2  # seconds between looks at memory
+
+
+def repeat(path: Path, to: Path, copies: int) -> None:
+    """Write a capture so many times, one behind the other, with other hosts each time."""
+    data = np.fromfile(path, np.uint8)
+    size = len(data)
+    padded = np.concatenate([data, np.zeros(PADDING, np.uint8)])
+    starts = Pcap(data[:HEADER].tobytes()).scan(padded[HEADER:], size - HEADER, HEADER).records.offset
+    with to.open("wb") as file:
+        file.write(data[:HEADER].tobytes())
+        for copy in range(copies):
+            data[starts + SOURCE_AT] = data[starts + DESTINATION_AT] = copy
+            for place, digit in enumerate(b"%02x" % copy):
+                data[starts + SENDER_AT + place] = digit
+            data[HEADER:].tofile(file)
+
+
+@contextmanager
+def memory() -> Iterator[dict[str, int]]:
+    """Within, the most that Java, and all of Python's workers together, have had (resident bytes)."""
+    most = {"java": 0, "python": 0}
+    over = threading.Event()
+    own = psutil.Process()
+
+    def watch() -> None:
+        while not over.wait(SAMPLE):
+            now = {"java": 0, "python": 0}
+            for process in own.children(recursive=True):
+                try:
+                    told = process.memory_full_info() if "java" not in process.name() else process.memory_info()
+                    now["java" if "java" in process.name() else "python"] += getattr(told, "pss", told.rss)
+                except psutil.Error:
+                    continue
+            for name, size in now.items():
+                most[name] = max(most[name], size)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watcher.join()
+
+
+def job_of(name: str, memory_limit: str, cores: str) -> tuple[Callable[[Path], int], Callable[[], None]]:
+    """What to do with a directory of captures, returning how many streams it found; and how to end."""
+    spark = session("scale", f"local[{cores}]", progress=False, settings={"spark.driver.memory": memory_limit})
+    columns = ddl(frames_columns(NAMES))
+
+    def ask(directory: Path) -> int:
+        spark.read.format("pcap").schema(columns).load(str(directory)).createOrReplaceTempView("frames")
+        return len(spark.sql(query("percentile_approx")).collect())
+
+    def whole(directory: Path) -> int:
+        analysis = analyze(spark.read.format("pcap").load(str(directory)))
+        try:
+            return sum(row["kind"] == "data" for row in collect(analysis)["streams"])
+        finally:
+            analysis.close()
+
+    return {"query": ask, "analyze": whole}[name], spark.stop
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_scale")
+    parser.add_argument("--frames", type=float, default=1e5, help="of the capture that is repeated")
+    parser.add_argument("--copies", default="1,10,100", help="how often, one size after the other")
+    parser.add_argument("--job", choices=("query", "analyze"), default="query")
+    parser.add_argument("--memory", default="2g", help="of Java, which is driver and executor in one")
+    parser.add_argument("--cores", default="*")
+    parser.add_argument("--runs", type=int, default=1)
+    arguments = parser.parse_args()
+    sizes = [int(size) for size in arguments.copies.split(",")]
+    assert max(sizes) <= MOST_COPIES, f"at most {MOST_COPIES} copies"
+    job, stop = job_of(arguments.job, arguments.memory, arguments.cores)
+    with tempfile.TemporaryDirectory(prefix="glue-spark-scale-") as made:
+        base = Path(made, "base")
+        base.mkdir()
+        make(base, int(arguments.frames))
+        for number, copies in enumerate(sizes):
+            trace = Path(made, f"{copies}")
+            trace.mkdir()
+            for path in base.glob("*.pcap"):
+                repeat(path, trace / path.name, copies)
+            size = sum(path.stat().st_size for path in trace.iterdir())
+            if not number:
+                job(trace)  # warm
+            times = []
+            with memory() as most:
+                for _ in range(arguments.runs):
+                    began = time.perf_counter()
+                    streams = job(trace)
+                    times.append(time.perf_counter() - began)
+            for path in trace.iterdir():
+                os.unlink(path)
+            frames, seconds = int(arguments.frames) * copies, statistics.median(times)
+            print(
+                f"{frames:>12,} frames  {size / 1e9:6.2f} GB  {streams:>6,} streams  {seconds:7.2f} s  "
+                f"{seconds / frames * 1e6:6.2f} µs a frame  "
+                f"Java {most['java'] / 1e9:.2f} GB, Python {most['python'] / 1e9:.2f} GB",
+                flush=True,
+            )
+    stop()
+
+
+if __name__ == "__main__":
+    main()
