@@ -28,7 +28,6 @@ from glue.errors import (
 )
 from glue.model import ModelOptions, Replicated
 from glue.model.consensus import ConsensusSettings, Role, Stored
-from glue.model.group import check_name
 from glue.model.mergeable import KINDS, Prefixes
 from glue.model.questions import Committed, Ending, Found, Refused, Unknown
 from glue.model.state import (
@@ -42,6 +41,7 @@ from glue.model.state import (
     Set,
     Update,
     check_key,
+    check_name,
     encode_command,
 )
 from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage

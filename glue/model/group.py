@@ -2,9 +2,9 @@
 
 Keys that are mergeable are a part of their own, `Mergeable`, with topics of its own; only reads and watches see both.
 
-The group obeys the replica's `Output` (see `consensus/items.py`). What is to be stored is written and synced in the
-turn that follows at once, so that the messages of this turn have left by then: the leader's disk and the followers'
-work side by side, and all that came in while a disk was busy shares the next sync.
+The group obeys the replica's `Output` (see `consensus/items.py`). What is to be stored is written, and synced in the
+turn that follows at once if this one has messages to send, so that they have left by then: the leader's disk and the
+followers' work side by side, and all that came in while a disk was busy shares the next sync.
 """
 
 from __future__ import annotations
@@ -36,11 +36,8 @@ from glue.model.questions import (
     Write,
 )
 from glue.model.requests import PREFIX, Answer, Ask, Happening, OpenModel, Pending
-from glue.model.state import Change, Pattern, State, check_key, encode_entry
+from glue.model.state import Change, Pattern, State, encode_entry
 from glue.model.watches import WATCHES, Watches, difference
-
-NAME_LIMIT = 128
-"""Characters of a model's name, which is part of its topics."""
 
 MERGE = "merge"
 """Under it the topics of what is mergeable."""
@@ -154,14 +151,13 @@ class Group:
         if self.failure:
             return up, down
         try:
-            if self._unsynced is not None:
-                number, self._unsynced = self._unsynced, None
-                self._storage.sync()
-                self._obey(now, self.replica.synced(now, number), up, down)
+            self._sync(now, up, down)
             if self.mergeable is not None:
                 deliveries = self._merge(now, self.mergeable, deliveries, up, down)
             self._propose(now)
             self._obey(now, self.replica.receive(now, self._messages(deliveries)), up, down)
+            if not down:  # then nobody waits for what this turn has to say
+                self._sync(now, up, down)
             if self._speakers:
                 if self._status.leader in self._speakers:
                     self._heard_at = now
@@ -170,6 +166,13 @@ class Group:
             self._fail(f"the storage failed: {error}", up)
         self._expire(now, up)
         return up, down
+
+    def _sync(self, now: float, up: list[Happening], down: list[Request]) -> None:
+        """Make durable what was written."""
+        if self._unsynced is not None:
+            number, self._unsynced = self._unsynced, None
+            self._storage.sync()
+            self._obey(now, self.replica.synced(now, number), up, down)
 
     def _merge(
         self, now: float, part: Mergeable, deliveries: Sequence[Delivery], up: list[Happening], down: list[Request]
@@ -387,10 +390,3 @@ class Group:
     def is_voter(self) -> bool:
         """Whether this replica has a vote."""
         return self._peer in self.replica.configuration.voters
-
-
-def check_name(name: object) -> None:
-    """Raise ModelError unless a model can have this name."""
-    check_key(name, "model name")
-    if len(str(name)) > NAME_LIMIT or "/" in str(name):
-        raise ModelError(f"model name {name!r:.80}: expected at most {NAME_LIMIT} characters and no slash")

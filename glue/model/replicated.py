@@ -98,7 +98,8 @@ class Replicated:
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
         """Raises ModelError for a name that is not free."""
-        from glue.model.group import Group, check_name  # consensus is loaded by those who use it
+        from glue.model.group import Group  # consensus is loaded by those who use it
+        from glue.model.state import check_name
 
         check_name(item.name)
         if item.name in self.groups or len(self.groups) >= MODELS:

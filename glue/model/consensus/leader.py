@@ -36,6 +36,10 @@ OBSERVERS = 256
 
 DEPOSED = "the leader has changed"
 
+COMMIT_PATIENCE = 0.001
+"""Seconds for which a new commit index waits for an append to travel with: a program that has its answer asks again
+sooner than that, and an append of its own for the index costs every replica a turn more, and an answer."""
+
 
 class Transfer:
     """The leadership is being handed over; `told`: the next leader was asked to stand."""
@@ -54,8 +58,8 @@ class Leader(Part):
 
     role: ClassVar[Role] = Role.LEADER
     __slots__ = (
-        "_checks", "_first_index", "_heartbeat", "_membership", "_news", "_progress", "_reads", "_sending", "_tending",
-        "_transfer", "_uncommitted",
+        "_checks", "_first_index", "_heartbeat", "_hurries", "_membership", "_news", "_progress", "_reads", "_sending",
+        "_tells_commit", "_tending", "_transfer", "_uncommitted",
     )  # fmt: skip
 
     def __init__(self, core: Core, now: float) -> None:
@@ -70,15 +74,16 @@ class Leader(Part):
         self._transfer: Transfer | None = None
         self._news = True  # whether an answer has come since the last count
         self._heartbeat = now
+        self._tells_commit = inf
+        self._hurries = False  # others wait for what is not committed yet
         self._tending = now  # not put off by what is sent meanwhile, as heartbeats are
         self._checks = now + core.settings.election_timeout
         self._obey_configuration(now)
         self._arm()
 
     def _arm(self) -> None:
-        self.deadline = min(
-            self._heartbeat, self._tending, self._checks, self._transfer.until if self._transfer else inf
-        )
+        until = self._transfer.until if self._transfer else inf
+        self.deadline = min(self._heartbeat, self._tells_commit, self._tending, self._checks, until)
 
     def hears_leader(self, now: float) -> bool:
         """It is one, as long as a majority answers it."""
@@ -132,6 +137,7 @@ class Leader(Part):
         commands = [(ticket, command) for ticket, command in questions if command is not None]
         if not commands:
             return
+        self._hurries = True
         tickets = tuple(ticket for ticket, _ in commands)
         refusal = self._refusal(sum(len(command) for _, command in commands))
         indices = tuple(0 if refusal else self._append(command) for _, command in commands)
@@ -266,6 +272,7 @@ class Leader(Part):
     def _change(self, now: float, configuration: Configuration) -> str:
         refusal = self._membership.change(configuration)
         if not refusal:
+            self._hurries = True
             self._obey_configuration(now)
         return refusal
 
@@ -293,14 +300,25 @@ class Leader(Part):
         if self._news or core.journal.durable_index > core.commit_index:
             self._count()
         beats = now >= self._heartbeat
-        if self._sending.stream(beats or self._reads.wanted_round() > self._sending.round):
-            self._heartbeat = now + core.settings.heartbeat
+        if self._sending.stream(beats or self._commit_is_due(now) or self._reads.wanted_round() > self._sending.round):
+            self._heartbeat, self._tells_commit = now + core.settings.heartbeat, inf
         for peer, progress in self._progress.items():
             self._sending.repair(now, peer, progress)
         self._hand_over_now(beats)
         if self._is_removed():
             core.follow(now, core.term)
         self._arm()
+
+    def _commit_is_due(self, now: float) -> bool:
+        """Whether a new commit index is to travel alone: at once if others wait for it, else a little later."""
+        if not self._sending.owes_commit:
+            return False
+        if self._hurries:
+            self._hurries = self.core.commit_index < self.core.log.last_index
+            return True
+        if self._tells_commit == inf:
+            self._tells_commit = now + COMMIT_PATIENCE
+        return now >= self._tells_commit
 
     def _count(self) -> None:
         """Advance the commit index, and serve the reads that a majority has confirmed."""

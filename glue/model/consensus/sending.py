@@ -22,10 +22,15 @@ class Sending:
         self.sent = core.log.last_index
         self.round = 0
 
+    @property
+    def owes_commit(self) -> bool:
+        """Whether the followers have not been told the commit index."""
+        return self._committed != self._core.commit_index
+
     def stream(self, must: bool) -> bool:
-        """Multicast what is new, a new commit index, or if it `must` be a mere heartbeat; whether anything was."""
+        """Multicast what is new, with the commit index, or if it `must` be that alone; whether anything was."""
         core = self._core
-        if not must and self.sent == core.log.last_index and self._committed == core.commit_index:
+        if not must and self.sent == core.log.last_index:
             return False
         while True:
             self.round += 1

@@ -20,7 +20,7 @@ from glue.model.state.commands import (
 )
 from glue.model.state.machine import Applied, Change, Conflict, State
 from glue.model.state.patch import merge
-from glue.model.state.patterns import Pattern, check_key
+from glue.model.state.patterns import Pattern, check_key, check_name
 from glue.model.state.results import EXPIRED, OK, REFUSED, Result
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Unlock",
     "Update",
     "check_key",
+    "check_name",
     "decode_command",
     "decode_entry",
     "encode_command",

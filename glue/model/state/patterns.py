@@ -12,6 +12,10 @@ KEY_LIMIT = 1024
 """Bytes of UTF-8 in a key or a pattern: a log entry with a thousand of them stays within a megabyte."""
 
 
+NAME_LIMIT = 128
+"""Characters of a model's name, which is part of its topics."""
+
+
 def check_key(key: object, what: str = "key") -> str:
     """Return the key; raise ModelError unless values can be kept under it."""
     if not isinstance(key, str):
@@ -25,6 +29,13 @@ def check_key(key: object, what: str = "key") -> str:
     if "+" in key or "#" in key:
         raise ModelError(f"{what} {key!r:.80}: '+' and '#' are wildcards; they are for patterns")
     return key
+
+
+def check_name(name: object) -> None:
+    """Raise ModelError unless a model can have this name."""
+    check_key(name, "model name")
+    if len(str(name)) > NAME_LIMIT or "/" in str(name):
+        raise ModelError(f"model name {name!r:.80}: expected at most {NAME_LIMIT} characters and no slash")
 
 
 class Pattern:
