@@ -19,7 +19,7 @@ from glue.errors import ModelError, StorageError
 from glue.model.calls import NO_MAJORITY, Call, Calls, Settled
 from glue.model.clock import LeaderClock
 from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
-from glue.model.consensus.messages import Append, InstallSnapshot, Message
+from glue.model.consensus.messages import Append, InstallSnapshot, Message, is_heartbeat
 from glue.model.consensus.wire import MalformedError, decode, encode
 from glue.model.mergeable.part import Mergeable
 from glue.model.questions import (
@@ -62,6 +62,7 @@ class Group:
         stored = options.stored
         self.replica = Replica(peer, scope, options.consensus, stored, luck, now)
         self.state = State() if stored.snapshot is None else State.restore(stored.snapshot.data)
+        self._stirred_at = -inf  # when anything but heartbeats was last said or asked
         self._heard_at = -inf  # when a leader was heard, by this endpoint's clock
         self._speakers: set[str] = set()  # who sent as a leader in this turn
         self._clock = LeaderClock()
@@ -155,7 +156,7 @@ class Group:
             if self.mergeable is not None:
                 deliveries = self._merge(now, self.mergeable, deliveries, up, down)
             self._propose(now)
-            self._obey(now, self.replica.receive(now, self._messages(deliveries)), up, down)
+            self._obey(now, self.replica.receive(now, self._messages(now, deliveries)), up, down)
             if not down:  # then nobody waits for what this turn has to say
                 self._sync(now, up, down)
             if self._speakers:
@@ -193,7 +194,7 @@ class Group:
         self.statistics["storage failures"] += 1
         up += self._end(reason)
 
-    def _messages(self, deliveries: Sequence[Delivery]) -> list[tuple[str, Message]]:
+    def _messages(self, now: float, deliveries: Sequence[Delivery]) -> list[tuple[str, Message]]:
         messages: list[tuple[str, Message]] = []
         for delivery in deliveries:
             sender = delivery.publisher_id
@@ -210,6 +211,8 @@ class Group:
                     continue
                 if message.__class__ in (Append, InstallSnapshot):
                     self._speakers.add(sender)
+                if not is_heartbeat(message):
+                    self._stirred_at = now
                 messages.append((sender, message))
         return messages
 
@@ -218,8 +221,11 @@ class Group:
     def _obey(self, now: float, output: Output, up: list[Happening], down: list[Request]) -> None:
         """Messages first; then the state; then the tickets; the disk at last. The order matters: see `Output`."""
         for receiver, message in output.messages:
+            if not is_heartbeat(message):
+                self._stirred_at = now
             topic = self.to_all if receiver is None else self.to_one(receiver)
-            down.append(Publication(topic, [encode(message)], 0.0, lifespan=self._lifespan))
+            is_rest = now - self._stirred_at > self._lifespan
+            down.append(Publication(topic, [encode(message)], 0.0, lifespan=self._lifespan, reliable=not is_rest))
         if output.status is not None:
             self._follow(output.status)
             self._clock.role(now, output.status.role is Role.LEADER, self.state.time_ms)
@@ -287,6 +293,7 @@ class Group:
     def ask(self, now: float, asked: Ask) -> list[Happening]:
         """Take a question; its answer comes from here or from a later `receive`."""
         up: list[Happening] = []
+        self._stirred_at = now
         token, question, deadline = asked.token, asked.question, now + asked.timeout
         if self.failure:
             return [Answer(token, Refused(self.failure, unreachable=True))]

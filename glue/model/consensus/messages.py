@@ -207,3 +207,8 @@ GroupMessage = (
     RequestVote | Vote | Append | Appended | InstallSnapshot | SnapshotReceived | TimeoutNow | Forward | Forwarded
 )
 Message = GroupMessage | FoundingMessage
+
+
+def is_heartbeat(message: Message) -> bool:
+    """Whether it is a heartbeat, or the answer to one: at rest it may get lost, as the next one comes soon."""
+    return isinstance(message, Appended) or (isinstance(message, Append) and not message.entries)
