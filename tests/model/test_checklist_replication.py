@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from glue.model.consensus import Fate, Kind, Role
-from glue.model.consensus.messages import Append, Appended, Vote
-from tests.model.member import SETTINGS, Member
+from glue.model.consensus.messages import Append, Appended, Forward, Vote
+from tests.model.member import GROUP, SETTINGS, Member, life
 
 
 def acknowledged(said: list[object]) -> list[tuple[bool, int]]:
@@ -198,3 +198,26 @@ def test_row_11_an_answer_of_a_higher_term_from_a_member_ends_a_leadership() -> 
     member.get(member.refuse("b", 1, 0, 0, term=99))
     assert (member.role, member.term) == (Role.FOLLOWER, 99)
     assert not [message for message in member.get() if isinstance(message, Vote)]
+
+
+def test_a_new_commit_index_travels_with_the_next_append_or_alone_a_moment_later() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    member.wait(0.01)
+    member.propose()
+    member.get()
+    assert appends(member.letters(member.acknowledge("b", 3))) == []
+    member.propose()
+    ((_, append),) = appends(member.letters())
+    assert (append.commit_index, len(append.entries)) == (3, 1)
+    assert appends(member.letters(member.acknowledge("b", 4))) == []
+    assert [(append.commit_index, append.entries) for append in member.wait(0.002)] == [(4, ())]
+
+
+def test_a_new_commit_index_is_told_at_once_if_a_follower_asked_for_the_command() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    member.wait(0.01)
+    member.get(("c", Forward(GROUP, life("c"), member.term, (1,), (b"x",))))
+    ((_, append),) = appends(member.letters(member.acknowledge("b", 3)))
+    assert (append.commit_index, append.entries) == (3, ())

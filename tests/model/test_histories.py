@@ -134,3 +134,16 @@ def test_the_same_seed_gives_the_same_run() -> None:
         plant.faults(5.0)
         hashes.add(plant.world.trace_hash)
     assert len(hashes) == 1
+
+
+def test_a_group_at_rest_says_little_and_acknowledges_nothing() -> None:
+    plant = Plant(3, observers=0)
+    assert plant.world.run_until(lambda: plant.answers() > 5, timeout=30)
+    plant.is_asking = False
+    plant.world.run(5.0)
+    crossings: set[bytes] = set()
+    plant.world.network.observer = lambda crossing: crossings.add(crossing.data)
+    plant.world.run(10.0)
+    said = [data for data in crossings if b"$glue/model" in data]
+    assert 100 <= len(said) <= 180, "five heartbeats a second, and two answers to each"
+    assert not any(b'"ack"' in data for data in crossings)
