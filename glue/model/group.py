@@ -182,8 +182,7 @@ class Group:
         its = [delivery for delivery in deliveries if delivery.topic.startswith(part.topic)]
         others = [delivery for delivery in deliveries if delivery not in its] if its else deliveries
         if its or part.deadline <= now:
-            foreign = [delivery for delivery in its if delivery.publisher_id != self._peer]
-            changes, requests = part.receive(now, foreign, up)
+            changes, requests = part.receive(now, its, up)
             up += self._watches.tell(changes)
             down += requests
         return others
@@ -198,8 +197,6 @@ class Group:
         messages: list[tuple[str, Message]] = []
         for delivery in deliveries:
             sender = delivery.publisher_id
-            if sender == self._peer:
-                continue
             for payload in delivery.payloads:
                 if payload.__class__ is not bytes or len(messages) >= MESSAGES:
                     self.statistics["messages dropped: not bytes, or too many"] += 1

@@ -122,8 +122,9 @@ class Replicated:
         for_groups: dict[str, list[Delivery]] = {}
         for item in items:
             if isinstance(item, Delivery) and item.topic.startswith(PREFIX):
-                name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
-                for_groups.setdefault(name, []).append(item)
+                if item.publisher_id != self._endpoint_id:  # what it said itself it knows
+                    name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
+                    for_groups.setdefault(name, []).append(item)
             elif isinstance(item, Missed) and item.topic.startswith(PREFIX):
                 self._counts["messages missed"] += item.count  # consensus asks again for what it needs
                 self._meet(now)

@@ -144,6 +144,6 @@ def test_a_group_at_rest_says_little_and_acknowledges_nothing() -> None:
     crossings: set[bytes] = set()
     plant.world.network.observer = lambda crossing: crossings.add(crossing.data)
     plant.world.run(10.0)
-    said = [data for data in crossings if b"$glue/model" in data]
-    assert 100 <= len(said) <= 180, "five heartbeats a second, and two answers to each"
+    said = [data for data in crossings if b'"transport":["best"' in data]
+    assert 100 <= len(said) <= 140, "four heartbeats a second, and two answers to each"
     assert not any(b'"ack"' in data for data in crossings)
