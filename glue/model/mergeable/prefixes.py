@@ -1,4 +1,7 @@
-"""Which keys are mergeable, and how: prefixes of whole levels, each with a kind of value. All say the same."""
+"""Which keys are mergeable, and how: prefixes of whole levels, each with a kind of value. All say the same.
+
+A prefix holds for the keys that the pattern made of it with `#` matches, so "stats/" also for the key "stats".
+"""
 
 from __future__ import annotations
 
@@ -40,13 +43,13 @@ class Prefixes:
     def kind(self, key: str) -> type[Value] | None:
         """The kind of a key's value; None for a key that is not mergeable."""
         for prefix, kind in self._kinds.items():
-            if key.startswith(prefix):
+            if key.startswith(prefix) or key == prefix[:-1]:
                 return kind
         return None
 
     def hold_all(self, pattern: Pattern) -> bool:
         """Whether every key that can match is mergeable, so that no majority needs to be asked for it."""
-        return any(pattern.text.startswith(prefix) for prefix in self._kinds)
+        return self.kind(pattern.text) is not None  # a wildcard is no part of a prefix
 
 
 def _names() -> str:

@@ -127,6 +127,13 @@ def test_pulls_are_answered_only_so_often() -> None:
     assert counts["pulls refused: too many"] == 9
 
 
+def test_a_prefix_holds_for_what_its_pattern_matches() -> None:
+    for key, holds in (("c/1", True), ("c/1/2", True), ("c", True), ("cc/1", False), ("d", False)):
+        assert (PREFIXES.kind(key) is not None) == Pattern("c/#").matches(key) == holds
+    for pattern, holds in (("c/#", True), ("c/+/x", True), ("c", True), ("#", False), ("+/1", False)):
+        assert PREFIXES.hold_all(Pattern(pattern)) == holds
+
+
 @pytest.mark.parametrize(
     ("mergeable", "words"),
     [
