@@ -110,6 +110,8 @@ class Mergeable:
     ) -> tuple[list[Happening], list[Change]]:
         """Take a question that concerns this part; returns answers, and what has changed. Raises ModelError."""
         self._epoch = at - now
+        if len(self._unsynced) + len(self._synchronizing) >= WAITING:
+            return [Answer(token, Refused(f"more than {WAITING} calls wait"))], []
         match question:
             case Read(pattern):
                 return [Answer(token, Found(self.match(Pattern(pattern))))], []
@@ -124,8 +126,6 @@ class Mergeable:
     def _write(
         self, now: float, token: Pending, operations: Sequence[Operation]
     ) -> tuple[list[Happening], list[Change]]:
-        if len(self._unsynced) >= WAITING:
-            return [Answer(token, Refused(f"more than {WAITING} calls wait"))], []
         touched, before = self.store.write(self._wall_ms(now), operations)
         self._exchange.wrote(now, touched)
         changes = self._changes(before)
