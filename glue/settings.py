@@ -46,6 +46,9 @@ class Settings:
     receive_buffer: int = setting(32 << 20, "bytes of socket receive buffer to ask the kernel for")
     offload: bool = setting(True, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
     spin: float = setting(0.0005, "seconds to poll before sleeping while lone datagrams come that fast (0: never)")
+    parity: float | None = setting(
+        None, "parity beside each burst of frames, as a share of it (default: by the loss seen; 0: none)"
+    )
     discovery: str = setting("multicast", "how peers are found: multicast or dns-sd")
     peers: tuple[str, ...] = setting(
         (), "addresses, host or host:port, to look for peers at where multicast is blocked"
@@ -58,6 +61,7 @@ class Settings:
         self._check(0.01 <= self.announce_interval <= 3600, "announce_interval", "0.01 to 3600 seconds")
         self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
         self._check(0 <= self.spin <= 0.1, "spin", "0 to 0.1 seconds")
+        self._check(self.parity is None or 0 <= self.parity <= 1, "parity", "a share from 0 to 1")
         self._check(self.discovery in ("multicast", "dns-sd"), "discovery", "multicast or dns-sd")
         self._check(self.name is None or 0 < _utf8_size(self.name) <= 255, "name", "1 to 255 bytes of UTF-8")
         for name in ("message_limit", "queue_limit", "receive_limit", "receive_buffer"):
@@ -122,6 +126,7 @@ class Keywords(TypedDict, total=False):
     receive_buffer: int | None
     offload: bool | None
     spin: float | None
+    parity: float | None
     discovery: str | Callable[..., Any] | None
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
@@ -172,15 +177,17 @@ def _typed(name: str, value: Any, type_name: str, source: str) -> Any:
             raise ConfigurationError(f"{name}={value!r} ({source}): expected a list of str")
         return tuple(value)
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
+    type_name = type_name.removesuffix(" | None")
     kind = kinds.get(type_name, (str,))
     if not isinstance(value, kind) or (isinstance(value, bool) and type_name != "bool"):
-        raise ConfigurationError(f"{name}={value!r} ({source}): expected {type_name.replace(' | None', '')}")
+        raise ConfigurationError(f"{name}={value!r} ({source}): expected {type_name}")
     return float(value) if isinstance(value, int) and type_name == "float" else value
 
 
 def _parsed(name: str, text: str, type_name: str) -> Any:
     if type_name.startswith("tuple"):
         return tuple(part.strip() for part in text.split(","))
+    type_name = type_name.removesuffix(" | None")
     try:
         if type_name == "bool":
             return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]

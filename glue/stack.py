@@ -61,7 +61,7 @@ def _discovery(who: Identity) -> Discovery | ServiceDiscovery:
 
 
 def _transport(who: Identity) -> Transport:
-    return Transport(endpoint_id=who.endpoint_id)
+    return Transport(endpoint_id=who.endpoint_id, parity=who.settings.parity)
 
 
 def _fragmentation(who: Identity) -> Fragmentation:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from random import Random
 
@@ -93,7 +94,14 @@ class Acknowledger:
             return []
         prompt, self._prompt = self._prompt, {}
         self._statistics["acknowledgements sent"] += len(prompt)
-        return [self._acknowledgement(now, incoming) for incoming in prompt.values()]
+        return [answer for incoming in prompt.values() for answer in self._answers(now, incoming)]
+
+    def _answers(self, now: float, incoming: Incoming) -> Iterator[Outbound]:
+        answer = self._acknowledgement(now, incoming)
+        yield answer
+        if incoming.mended > incoming.told:  # twice, for if none came, all that was mended would be sent again
+            incoming.told = incoming.mended
+            yield Outbound(answer.peers, answer.bodies, {KEY: ["mended", incoming.mended, *answer.header[KEY][1:]]})
 
     def _acknowledgement(self, now: float, incoming: Incoming) -> Outbound:
         held = self._held(now, incoming)
@@ -113,8 +121,10 @@ class Acknowledger:
     def carry(self, now: float, item: Outbound) -> None:
         """Let data to a single peer carry the acknowledgement that is owed to it."""
         incoming = self._owing.get(item.peers[0])
-        if incoming is None or not self.accepting or incoming.ranges:
+        if incoming is None or not self.accepting or incoming.ranges or incoming.mended > incoming.told:
             return
+        if item.header[KEY][0] != "data":
+            return  # parity
         entry = [*item.header[KEY]]
         entry[3:6] = [incoming.channel, incoming.next, MAX_HELD_US]
         if len(orjson.dumps(entry)) <= MAX_ENTRY:  # else, after years, the acknowledgement goes on its own

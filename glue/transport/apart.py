@@ -16,6 +16,8 @@ from math import inf, isnan
 from statistics import median
 from typing import TYPE_CHECKING
 
+import orjson
+
 from glue.contract import Outbound
 from glue.transport.member import Member
 from glue.transport.wire import KEY
@@ -30,6 +32,27 @@ WORSE = 3.0  # times the loss of the others that it must be
 KEPT = 16 << 20  # bytes kept for members served apart, on each channel: 4 times the default `queue_limit`
 TRIAL = 1.0  # seconds before the first return; doubled by each one that did not last
 LONGEST_TRIAL = 30.0
+MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
+
+
+def attend(channel: Channel, now: float) -> list[Outbound]:
+    """What members of a group are to be told, and what is due to those served apart."""
+    if channel.idle:
+        return []
+    out: list[Outbound] = []
+    invited = []
+    for member in channel.members.values():
+        if member.invite:
+            invited.append(member)
+            member.invite = False
+        if member.apart:
+            out += serve(channel, member, now)
+    if invited:
+        peers = (invited[0].peer,) if len(invited) == 1 else ()
+        present = list(channel.members)  # who was taken off, or has restarted since, is no longer meant
+        bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
+        out = [Outbound(peers, [body], {KEY: ["open", channel.number]}) for body in bodies] + out
+    return out
 
 
 def note_silence(channel: Channel, member: Member, now: float) -> None:

@@ -13,26 +13,23 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
-import orjson
-
 from glue.contract import Lane, Outbound, advanced
 from glue.cutting import total
 from glue.transport import apart, recovery
 from glue.transport.fates import Awaited, Fates
 from glue.transport.flight import Flight, Flights, Pending
 from glue.transport.member import Member
+from glue.transport.protection import Protection
 from glue.transport.window import Window
 from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
 
 SMALL = 32  # frames: a train smaller than this waits for the window to open, unless that is small itself
-MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
 
 
 class Channel:
     """The sending end of one channel."""
 
     __slots__ = (
-        "_destinations",
         "_limit",
         "_queue",
         "_queued",
@@ -40,6 +37,7 @@ class Channel:
         "awaited",
         "base",
         "deadline",
+        "destinations",
         "fates",
         "flights",
         "kind",
@@ -49,6 +47,7 @@ class Channel:
         "next",
         "number",
         "peers",
+        "protection",
         "singly",
         "statistics",
         "submitted",
@@ -56,7 +55,13 @@ class Channel:
     )  # fmt: skip
 
     def __init__(
-        self, number: int, lane: Lane, make_window: Callable[[int], Window], statistics: Counter[str], fates: Fates
+        self,
+        number: int,
+        lane: Lane,
+        make_window: Callable[[int], Window],
+        statistics: Counter[str],
+        fates: Fates,
+        parity: float | None = None,
     ) -> None:
         self.number = number
         self.lane = peers, priority = lane
@@ -74,7 +79,8 @@ class Channel:
         self.fates = fates
         self.awaited: list[Awaited] = []  # by receipts
         self.singly = False  # whether each member is served by unicast, so that nobody else listens
-        self._destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
+        self.protection = Protection(parity)
+        self.destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
         self._limit = WINDOW  # frames below this every attached member is ready to take
         self._queue: deque[Pending] = deque()
         self._queued = 0  # bytes
@@ -84,6 +90,11 @@ class Channel:
     def idle(self) -> bool:
         """Whether everything handed to the channel is done with."""
         return not self._queue and not self.flights
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything waits to be sent for the first time."""
+        return bool(self._queue)
 
     @property
     def backlog(self) -> int:
@@ -106,7 +117,7 @@ class Channel:
 
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""
-        out = self._attend(now) if self.kind == "group" else []
+        out = apart.attend(self, now) if self.kind == "group" else []
         for member in self.members.values():
             if member.lost:
                 out += recovery.repairs(self, now)
@@ -122,7 +133,7 @@ class Channel:
                 if self._waits(pending):
                     break
             left = len(item.bodies) - pending.offset
-            room = self._room()
+            room = self.room()
             if room < left and room < self._small():
                 if self.kind == "group":
                     apart.note_crowding(self, now)
@@ -130,27 +141,12 @@ class Channel:
             out += self._launch(now, pending, min(left, room))
             if room >= left:
                 queue.popleft()
-        if out and (self.deadline == math.inf or len(self.members) > 1):  # else it stands earlier, or where it stood
+        if self.protection.active:
+            if self.protection.at <= now:
+                out += self.protection.cover(self, now)
             self.arm()
-        return out
-
-    def _attend(self, now: float) -> list[Outbound]:
-        """What members of a group are to be told, and what is due to those served apart."""
-        if not self.flights and not self._queue:
-            return []
-        out: list[Outbound] = []
-        invited = []
-        for member in self.members.values():
-            if member.invite:
-                invited.append(member)
-                member.invite = False
-            if member.apart:
-                out += apart.serve(self, member, now)
-        if invited:
-            peers = (invited[0].peer,) if len(invited) == 1 else ()
-            present = list(self.members)  # who was taken off, or has restarted since, is no longer meant
-            bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
-            out = [Outbound(peers, [body], {KEY: ["open", self.number]}) for body in bodies] + out
+        elif out and (self.deadline == math.inf or len(self.members) > 1):  # else it stands earlier, or where it stood
+            self.arm()
         return out
 
     def _expire(self, pending: Pending) -> None:
@@ -181,7 +177,7 @@ class Channel:
     def _unsent(self) -> int:
         return sum(len(pending.item.bodies) - pending.offset for pending in self._queue)
 
-    def _room(self) -> int:
+    def room(self) -> int:
         """How many more frames the windows let go."""
         sent = self.next
         least = self._limit - sent
@@ -216,15 +212,17 @@ class Channel:
                 member.waiting_since = member.heard_at = now
             if member.apart:
                 apart.keep_step(self, member, count)
+        if self.protection.active:
+            self.protection.launched(self, now)
         self.flights.append(flight)
         self._queued -= size
         self.transmissions += count
         self.next += count
         if item.receipts:
             self.awaited.append(Awaited(self.next, item.receipts, self.members))
-        if len(self._destinations) == 1:
-            return [self.frames(now, flight, 0, count, 0, self._destinations[0])]
-        return [self.frames(now, flight, 0, count, 0, destination) for destination in self._destinations]
+        if len(self.destinations) == 1:
+            return [self.frames(now, flight, 0, count, 0, self.destinations[0])]
+        return [self.frames(now, flight, 0, count, 0, destination) for destination in self.destinations]
 
     def frames(
         self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
@@ -298,9 +296,9 @@ class Channel:
         """Members have gone, were taken off, have returned, or were given up for."""
         self.attached = [member for member in self.members.values() if not member.apart]
         if self.singly or len(self.attached) == 1:
-            self._destinations = [(member.peer,) for member in self.attached]
+            self.destinations = [(member.peer,) for member in self.attached]
         else:
-            self._destinations = [()]
+            self.destinations = [()]
         self._set_limit()
         self.release()
         self.arm()
@@ -380,7 +378,7 @@ class Channel:
 
     def arm(self) -> None:
         """Set the deadline anew; after anything that may move a member's timers."""
-        at = math.inf
+        at = self.protection.at
         if self.flights:
             for member in self.members.values():
                 if member.next < self.next:

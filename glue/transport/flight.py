@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterator
+from math import inf
 from typing import TYPE_CHECKING
 
 from glue.contract import Outbound
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class Flight:
     """A run of frames of one message that was sent and is not yet acknowledged by all members."""
 
-    __slots__ = ("begins", "first", "item", "mended", "number", "sent_at", "since", "size", "stop")
+    __slots__ = ("begins", "covered_at", "first", "item", "mended", "number", "sent_at", "since", "size", "stop")
 
     def __init__(
         self, first: int, item: Outbound, number: int, sent_at: float, since: float, size: int, begins: bool
@@ -30,6 +31,7 @@ class Flight:
         self.since = since  # when the message was handed to transport
         self.size = size  # bytes
         self.begins = begins  # whether it is the beginning of its message
+        self.covered_at = -inf  # when parity for it was sent
         self.mended: dict[str, None] = {}  # the members that any of this, or of its message before this, was resent to
 
 
@@ -73,6 +75,15 @@ class Flights:
                 break
             end = flight.first
         return end
+
+    def since(self, sequence: int) -> list[Flight]:
+        """The flights from that frame on which not all attached members have, in order."""
+        found = []
+        for flight in reversed(self._open):
+            if flight.first < sequence:
+                break
+            found.append(flight)
+        return found[::-1]
 
     def release(self, base: int, needed: int, members: Container[str]) -> None:
         """All attached members have what is below `base`, and all members what is below `needed`."""

@@ -7,11 +7,15 @@ order is one number (`next`); what waits beyond it is a set of ranges.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from glue.contract import Inbound, advanced
 from glue.cutting import total
 from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
+
+if TYPE_CHECKING:
+    from glue.transport.mending import Mending
 
 STRIDE = 64  # frames: half of a sender's first window
 BUDGET = 64 << 20  # bytes waiting behind gaps, over all channels of all peers, bookkeeping included
@@ -31,8 +35,8 @@ class Incoming:
     """One channel of one peer, as received here."""
 
     __slots__ = (
-        "_budget", "_early", "acknowledge_at", "channel", "members", "newest_at", "next", "outcome", "peer", "promised",
-        "ranges", "report_at", "stride", "unacknowledged",
+        "_budget", "_early", "acknowledge_at", "channel", "members", "mended", "mending", "newest_at", "next",
+        "outcome", "peer", "promised", "ranges", "report_at", "stride", "told", "unacknowledged",
     )  # fmt: skip
 
     def __init__(self, peer: str, channel: int, budget: Budget) -> None:
@@ -48,6 +52,9 @@ class Incoming:
         self.acknowledge_at = 0.0  # when a delayed acknowledgement is due; 0: none is
         self.newest_at = 0.0  # when the frame with the highest sequence came
         self.outcome = ""  # why the latest frames were not all taken, for the counters
+        self.mending: Mending | None = None  # if parity comes
+        self.mended = 0  # frames that parity gave back
+        self.told = 0  # of them, those that the sender was told of
         self._early: dict[int, tuple[Inbound, float]] = {}  # by first sequence: the run, and when it came
         self._budget = budget
 
@@ -122,6 +129,9 @@ class Incoming:
         for run, _ in self._early.values():
             self._budget.held -= _cost(run)
         self._early.clear()
+        if self.mending is not None:
+            self.mending.drop()
+            self.mending = None
 
     def window(self, accepting: bool) -> int:
         """Frames beyond `next` that the sender may send from now on; what was promised stays promised."""

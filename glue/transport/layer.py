@@ -24,6 +24,7 @@ from glue.transport.acknowledger import Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.fates import Fates
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
+from glue.transport.mending import Mending
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ranges
 
@@ -37,11 +38,14 @@ REGRESSIONS = 5  # probes in a row answered with less than before, or more than 
 class Transport:
     """The transport layer of one endpoint. `Layer[Upward, Upward, Downward, Downward]`."""
 
-    def __init__(self, *, endpoint_id: str, window: Callable[[int], Window] = Window) -> None:
-        """`window` makes the congestion windows of each new channel, by its class."""
+    def __init__(
+        self, *, endpoint_id: str, window: Callable[[int], Window] = Window, parity: float | None = None
+    ) -> None:
+        """`window` makes the congestion windows of each new channel, by its class; `parity` as of `Protection`."""
         self.statistics: Counter[str] = Counter()
         self._id = endpoint_id
         self._make_window = window
+        self._parity = parity
         self._channels: OrderedDict[Lane, Channel] = OrderedDict()
         self._by_number: dict[int, Channel] = {}
         self._replaced: dict[Lane, list[Channel]] = {}  # left by members, but not yet done with
@@ -50,6 +54,7 @@ class Transport:
         self._sources: dict[str, Source] = {}
         self._absent: OrderedDict[str, Source] = OrderedDict()
         self._budget = Budget()
+        self._kept = Budget()  # for parity
         self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
         self._fates = Fates(self.statistics)
         self._best_sequence = 0
@@ -57,6 +62,8 @@ class Transport:
             "data": self._on_data,
             "group": self._on_group,
             "ack": self._on_ack,
+            "mended": self._on_ack,
+            "parity": self._on_parity,
             "open": self._on_open,
             "best": self._on_best,
             "skip": self._on_skip,
@@ -145,6 +152,12 @@ class Transport:
         if self._budget.held > BUDGET and sequence != incoming.next:
             self.statistics["frames beyond the budget for gaps"] += len(run.bodies)
             return
+        mending = incoming.mending
+        if mending is not None:
+            mending.keep(run, sequence)
+            if mending.unused:
+                mending.drop()
+                incoming.mending = None
         ready = incoming.take(now, run, sequence)
         for part in ready:
             up.append(part)
@@ -152,6 +165,25 @@ class Transport:
         if incoming.outcome:
             self.statistics[incoming.outcome] += 1
         self._acknowledger.taken(now, incoming, attempt > 0 or not ready or bool(incoming.outcome or incoming.ranges))
+        if mending is not None and mending.waiting:
+            self._mend(now, run, incoming, mending, up)
+
+    def _on_parity(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        incoming = source.use(entry[2])
+        if incoming is None:
+            self.statistics["parity of channels not known"] += len(run.bodies)
+            return
+        if incoming.mending is None:
+            incoming.mending = Mending(self._kept, self.statistics)
+        incoming.mending.add(now, incoming, entry, run.bodies)
+        self._mend(now, run, incoming, incoming.mending, up)
+
+    def _mend(self, now: float, run: Inbound, incoming: Incoming, mending: Mending, up: list[Upward]) -> None:
+        """Take what parity gives back, now that `run` has come."""
+        for sequence, frame in mending.mended(now, incoming, run):
+            incoming.mended += 1
+            self.statistics["frames mended by parity"] += 1
+            self._take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
 
     def _open(self, source: Source, peer: str, channel: int) -> Incoming:
         """The receiving end of a channel that is new here."""
@@ -197,13 +229,22 @@ class Transport:
         up += fresh
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        _, held_us, window, channel, upto = entry
+        held_us, window, channel, upto = entry[-4:]
+        if entry[0] == "mended" and not self._mended(now, run.peer, channel, entry[1]):
+            self.statistics["malformed entries"] += 1
+            return
         for offset, body in enumerate(run.bodies):
             ranges = decode_ranges(body, upto + offset)
             if ranges is None:
                 self.statistics["malformed entries"] += 1
                 continue
             self._acknowledged(now, run.peer, channel, upto + offset, ranges, window, held_us / 1e6)
+
+    def _mended(self, now: float, peer: str, number: int, total: int) -> bool:
+        """A receiver tells how many frames of a channel parity gave it; False if that cannot be true."""
+        channel = self._by_number.get(number)
+        member = channel.members.get(peer) if channel else None
+        return channel is None or member is None or channel.protection.mended(channel, member, total, now)
 
     def _acknowledged(
         self, now: float, peer: str, number: int, upto: int, ranges: list[tuple[int, int]], window: int, held: float
@@ -356,7 +397,7 @@ class Transport:
 
     def _new_channel(self, lane: Lane) -> Channel:
         self._numbers += 1
-        channel = Channel(self._numbers, lane, self._make_window, self.statistics, self._fates)
+        channel = Channel(self._numbers, lane, self._make_window, self.statistics, self._fates, self._parity)
         self._channels[lane] = self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 

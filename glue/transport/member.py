@@ -26,10 +26,11 @@ FORGETTING = 64  # losses after which patience has mostly gone
 class Hole:
     """A frame that is missing, or was sent again: its latest transmission, and when the one `before` was sent."""
 
-    __slots__ = ("attempt", "before", "number", "probed", "sent_at")
+    __slots__ = ("attempt", "before", "mendable", "number", "probed", "sent_at")
 
-    def __init__(self, number: int, sent_at: float) -> None:
+    def __init__(self, number: int, sent_at: float, mendable: float = -math.inf) -> None:
         self.probed = False  # whether it was sent again for want of any answer
+        self.mendable = mendable  # until when it may turn out that parity has mended it
         self.number = number
         self.sent_at = sent_at
         self.attempt = 0
@@ -181,7 +182,8 @@ class Member:
             if hole.probed and flowing:
                 continue
             if not hole.attempt:
-                self._came_late(now - hole.sent_at)
+                if hole.mendable == -math.inf:
+                    self._came_late(now - hole.sent_at)
             elif self._explains(now, hole):
                 self.latest = max(self.latest, hole.number)
                 self.patience -= self.patience / FORGETTING
@@ -210,7 +212,9 @@ class Member:
         delay = patience or self.round_trip.loss_delay()
         for sequence, hole in self.holes.items():
             if hole.number < latest and sequence < self.told and sequence not in lost:
-                if (not patience and latest - hole.number >= REORDERING) or hole.sent_at + delay <= now:
+                if hole.mendable > now:
+                    self.check_at = min(self.check_at, hole.mendable)
+                elif (not patience and latest - hole.number >= REORDERING) or hole.sent_at + delay <= now:
                     yield sequence
                 elif hole.sent_at + delay < self.check_at:
                     self.check_at = hole.sent_at + delay

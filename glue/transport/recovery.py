@@ -70,10 +70,11 @@ def dig(channel: Channel, member: Member, end: int) -> None:
         stop = min(flight.stop, flight.first + member.latest - flight.number, end)
         if stop <= at:
             break
+        mendable = flight.covered_at + member.round_trip.probe_timeout(0)
         for first, last in member.ranges.gaps(at, stop):
             for sequence in range(first, last):
                 if sequence not in member.holes:
-                    member.holes[sequence] = Hole(flight.number + sequence - flight.first, flight.sent_at)
+                    member.holes[sequence] = Hole(flight.number + sequence - flight.first, flight.sent_at, mendable)
         at = stop
     member.dug = at
 
@@ -84,6 +85,7 @@ def find_lost(channel: Channel, now: float, member: Member) -> None:
     if found:
         member.lost.update(found)
         member.window.lost(len(found))
+        channel.protection.lost(channel, member, len(found))
         channel.statistics["frames lost"] += len(found)
         if channel.kind == "group":
             apart.note_loss(channel, member, now)

@@ -5,6 +5,8 @@
     ["open", channel]               body: JSON list of the endpoint ids that are members
     ["skip", channel, sequence]     whatever is missing below the sequence was given up: go on from there
     ["ack", held_us, window, channel, next]      body: JSON list [start, stop, ...] of ranges had beyond `next`
+    ["parity", age_ms, channel, first, count, row]           body: one block of parity over `count` frames, see `parity`
+    ["mended", mended, held_us, window, channel, next]       an "ack", and how many frames of it parity gave back so far
     ["best", age_ms, sequence]      best effort: never acknowledged, never resent
 
 `held_us` is the time since the newest acknowledged frame came, at most MAX_HELD_US; `age_ms` that since the
@@ -31,7 +33,7 @@ MAX_ENTRY = 58
 run, are the 72 that transport may take of a header. Without one it takes 52 at most: numbers of 3, 8, 8 and 14 digits
 for attempt, age, channel and sequence."""
 _LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
-_LENGTHS = {"data": 8, "group": 8, "open": 2, "skip": 3, "ack": 5, "best": 3}
+_LENGTHS = {"data": 8, "group": 8, "open": 2, "skip": 3, "ack": 5, "best": 3, "parity": 6, "mended": 6}
 
 
 def checked(entry: Any) -> str | None:
