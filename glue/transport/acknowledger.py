@@ -98,10 +98,11 @@ class Acknowledger:
 
     def _answers(self, now: float, incoming: Incoming) -> Iterator[Outbound]:
         answer = self._acknowledgement(now, incoming)
-        yield answer
-        if incoming.mended > incoming.told:  # twice, for if none came, all that was mended would be sent again
+        if incoming.mended != incoming.told:  # twice, for if none came, all that was mended would be sent again
             incoming.told = incoming.mended
-            yield Outbound(answer.peers, answer.bodies, {KEY: ["mended", incoming.mended, *answer.header[KEY][1:]]})
+            answer.header[KEY] = ["mended", incoming.mended, *answer.header[KEY][1:]]
+            yield Outbound(answer.peers, answer.bodies, dict(answer.header))
+        yield answer
 
     def _acknowledgement(self, now: float, incoming: Incoming) -> Outbound:
         held = self._held(now, incoming)
@@ -121,7 +122,7 @@ class Acknowledger:
     def carry(self, now: float, item: Outbound) -> None:
         """Let data to a single peer carry the acknowledgement that is owed to it."""
         incoming = self._owing.get(item.peers[0])
-        if incoming is None or not self.accepting or incoming.ranges or incoming.mended > incoming.told:
+        if incoming is None or not self.accepting or incoming.ranges or incoming.mended != incoming.told:
             return
         if item.header[KEY][0] != "data":
             return  # parity

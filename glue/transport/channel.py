@@ -213,7 +213,7 @@ class Channel:
             if member.apart:
                 apart.keep_step(self, member, count)
         if self.protection.active:
-            self.protection.launched(self, now)
+            self.protection.launched(self, now, count)
         self.flights.append(flight)
         self._queued -= size
         self.transmissions += count
@@ -280,9 +280,9 @@ class Channel:
     def _acknowledge_cleanly(self, now: float, member: Member, upto: int, held: float) -> None:
         """The common case, kept short: everything below `upto` is there, and nothing was lost before."""
         flight = self.flights.find(upto - 1)
-        elapsed = now - flight.sent_at
+        elapsed = math.inf
         if held < recovery.MAX_HELD:
-            member.round_trip.sample(elapsed, held)
+            member.round_trip.sample(now - flight.sent_at, held)
             elapsed = member.round_trip.latest
         member.latest = flight.number + upto - 1 - flight.first
         count = upto - member.next

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 STRIDE = 64  # frames: half of a sender's first window
 BUDGET = 64 << 20  # bytes waiting behind gaps, over all channels of all peers, bookkeeping included
+UNKNOWN = 1.0  # seconds: more than an acknowledgement can tell
 RUN_COST = 1000  # bytes of bookkeeping a run: its header as parsed is most of it
 
 
@@ -86,6 +87,11 @@ class Incoming:
         for begin, end in fresh:
             self._keep(now, _part(run, sequence, begin, end), begin)
         return self._ready(now)
+
+    def newest_mended(self, now: float) -> None:
+        """What was taken just now came by parity: if it is the newest, the time it took tells nothing about the way."""
+        if self.newest_at == now:
+            self.newest_at = now - UNKNOWN
 
     def _keep(self, now: float, run: Inbound, start: int) -> None:
         self._early[start] = run, now

@@ -164,6 +164,8 @@ class Transport:
             self.statistics["frames received"] += len(part.bodies)
         if incoming.outcome:
             self.statistics[incoming.outcome] += 1
+            if mending is not None and not attempt:
+                incoming.mended -= mending.came_late(sequence, len(run.bodies))
         self._acknowledger.taken(now, incoming, attempt > 0 or not ready or bool(incoming.outcome or incoming.ranges))
         if mending is not None and mending.waiting:
             self._mend(now, run, incoming, mending, up)
@@ -184,6 +186,7 @@ class Transport:
             incoming.mended += 1
             self.statistics["frames mended by parity"] += 1
             self._take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
+            incoming.newest_mended(now)
 
     def _open(self, source: Source, peer: str, channel: int) -> Incoming:
         """The receiving end of a channel that is new here."""

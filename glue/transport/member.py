@@ -54,7 +54,6 @@ class Member:
         "latest",
         "limit",
         "lost",
-        "needless",
         "next",
         "notice",
         "patience",
@@ -67,6 +66,7 @@ class Member:
         "skip",
         "told",
         "trials",
+        "uncounted",
         "waiting_since",
         "window",
     )  # fmt: skip
@@ -83,7 +83,7 @@ class Member:
         self.dug = 0  # below this, whatever is missing is among the holes
         self.lost: set[int] = set()  # those of the frames that are to be sent again
         self.patience = 0.0  # seconds after which a hole is a loss; 0 as long as nothing ever came late
-        self.needless = 0  # resends that were not needed
+        self.uncounted = 0  # losses that only a probe has shown, less what was counted as lost and was not
         self.round_trip = RoundTrip()
         self.backoff = 0  # probes in a row without an answer
         self.waiting_since = 0.0  # since when an answer is awaited: the latest progress, or the latest probe
@@ -185,12 +185,13 @@ class Member:
                 if hole.mendable == -math.inf:
                     self._came_late(now - hole.sent_at)
             elif self._explains(now, hole):
+                self.uncounted += hole.probed
                 self.latest = max(self.latest, hole.number)
                 self.patience -= self.patience / FORGETTING
                 if self.patience < self.round_trip.loss_delay():
                     self.patience = 0.0
             else:
-                self.needless += 1
+                self.uncounted -= not hole.probed
                 self._came_late(now - hole.before)
         if self.lost and not self.holes:
             self.lost = {sequence for sequence in self.lost if not self.has(sequence)}

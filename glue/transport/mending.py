@@ -39,7 +39,7 @@ class Group:
 class Mending:
     """Frames and parity kept of one channel."""
 
-    __slots__ = ("_budget", "_frames", "_groups", "_held", "_runs", "_statistics", "_unused")
+    __slots__ = ("_budget", "_frames", "_groups", "_held", "_mended", "_runs", "_statistics", "_unused")
 
     def __init__(self, budget: Budget, statistics: Counter[str]) -> None:
         self._budget = budget
@@ -49,6 +49,7 @@ class Mending:
         self._held = 0  # bytes of runs and groups
         self._unused = 0  # frames since the latest parity
         self._groups: OrderedDict[tuple[int, int], Group] = OrderedDict()  # by first sequence and count
+        self._mended: OrderedDict[int, None] = OrderedDict()  # the latest frames that parity gave back
 
     @property
     def unused(self) -> bool:
@@ -138,7 +139,17 @@ class Mending:
                         header[KEY] = ["data", 0, int(age * 1000), 0, 0, 0, incoming.channel, sequence]
                         run = Inbound(incoming.peer, like.incarnation, like.address, header, [body], age)
                         found.append((sequence, run))
+                        self._mended[sequence] = None
+        while len(self._mended) > KEPT:
+            self._mended.popitem(last=False)
         return found
+
+    def came_late(self, sequence: int, count: int) -> int:
+        """So many frames from `sequence` on have come in their first attempt; of how many parity was faster."""
+        late = [one for one in range(sequence, sequence + count) if one in self._mended]
+        for one in late:
+            del self._mended[one]
+        return len(late)
 
     def _solved(self, key: tuple[int, int], group: Group) -> dict[int, tuple[Header, bytes]]:
         """The frames of a group that are not kept, by sequence; none if they cannot be told."""
