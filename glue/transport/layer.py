@@ -23,13 +23,12 @@ from glue.contract import Accept, Downward, Gap, Inbound, Lane, Outbound, PeerAd
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.fates import Fates
-from glue.transport.incoming import BUDGET, Budget, Incoming, Source
-from glue.transport.mending import Mending
+from glue.transport.incoming import Source
+from glue.transport.reception import Reception
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ranges
 
 GROUPS = 64  # multicast channels at most; beyond, data in a new lane to several goes by unicast to each
-INCOMING = 256  # channels remembered per peer: more than a peer has alive (GROUPS, and a unicast one of each class)
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
 FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
@@ -53,9 +52,8 @@ class Transport:
         self._busy: dict[int, Channel] = {}  # channels with anything queued or unacknowledged
         self._sources: dict[str, Source] = {}
         self._absent: OrderedDict[str, Source] = OrderedDict()
-        self._budget = Budget()
-        self._kept = Budget()  # for parity
         self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
+        self._reception = Reception(self.statistics, self._acknowledger)
         self._fates = Fates(self.statistics)
         self._best_sequence = 0
         self._handlers: dict[str, Callable[[float, Inbound, list[Any], Source, list[Upward]], None]] = {
@@ -133,8 +131,8 @@ class Transport:
         _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = entry
         if ack_channel:
             self._acknowledged(now, run.peer, ack_channel, ack_next, [], WINDOW, held_us / 1e6)
-        incoming = source.use(channel) or self._open(source, run.peer, channel)
-        self._take(now, run, incoming, attempt, age_ms, sequence, up)
+        incoming = source.use(channel) or self._reception.open(source, run.peer, channel)
+        self._reception.take(now, run, incoming, attempt, age_ms, sequence, up)
 
     def _on_group(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         _, attempt, age_ms, _, _, _, channel, sequence = entry
@@ -142,59 +140,14 @@ class Transport:
         if incoming is None:
             self.statistics["frames of groups not joined"] += len(run.bodies)
             return
-        self._take(now, run, incoming, attempt, age_ms, sequence, up)
-
-    def _take(
-        self, now: float, run: Inbound, incoming: Incoming, attempt: int, age_ms: int, sequence: int, up: list[Upward]
-    ) -> None:
-        """Hand up what is in order, and settle when to acknowledge."""
-        run.age = age_ms / 1000
-        if self._budget.held > BUDGET and sequence != incoming.next:
-            self.statistics["frames beyond the budget for gaps"] += len(run.bodies)
-            return
-        mending = incoming.mending
-        if mending is not None:
-            mending.keep(run, sequence)
-            if mending.unused:
-                mending.drop()
-                incoming.mending = None
-        ready = incoming.take(now, run, sequence)
-        for part in ready:
-            up.append(part)
-            self.statistics["frames received"] += len(part.bodies)
-        if incoming.outcome:
-            self.statistics[incoming.outcome] += 1
-            if mending is not None and not attempt:
-                incoming.mended -= mending.came_late(sequence, len(run.bodies))
-        self._acknowledger.taken(now, incoming, attempt > 0 or not ready or bool(incoming.outcome or incoming.ranges))
-        if mending is not None and mending.waiting:
-            self._mend(now, run, incoming, mending, up)
+        self._reception.take(now, run, incoming, attempt, age_ms, sequence, up)
 
     def _on_parity(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         incoming = source.use(entry[2])
         if incoming is None:
             self.statistics["parity of channels not known"] += len(run.bodies)
             return
-        if incoming.mending is None:
-            incoming.mending = Mending(self._kept, self.statistics)
-        incoming.mending.add(now, incoming, entry, run.bodies)
-        self._mend(now, run, incoming, incoming.mending, up)
-
-    def _mend(self, now: float, run: Inbound, incoming: Incoming, mending: Mending, up: list[Upward]) -> None:
-        """Take what parity gives back, now that `run` has come."""
-        for sequence, frame in mending.mended(now, incoming, run):
-            incoming.mended += 1
-            self.statistics["frames mended by parity"] += 1
-            self._take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
-            incoming.newest_mended(now)
-
-    def _open(self, source: Source, peer: str, channel: int) -> Incoming:
-        """The receiving end of a channel that is new here."""
-        incoming = source.channels[channel] = Incoming(peer, channel, self._budget)
-        if len(source.channels) > INCOMING:
-            source.channels.popitem(last=False)[1].drop()
-            self.statistics["channels forgotten"] += 1
-        return incoming
+        self._reception.take_parity(now, run, incoming, entry, up)
 
     def _on_open(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         for offset, body in enumerate(run.bodies):
@@ -203,7 +156,7 @@ class Transport:
                 self.statistics["malformed entries"] += 1
             elif self._id in members:
                 channel = entry[1] + offset
-                incoming = source.use(channel) or self._open(source, run.peer, channel)
+                incoming = source.use(channel) or self._reception.open(source, run.peer, channel)
                 incoming.members = len(members)
                 self._acknowledger.now(incoming)
 

@@ -44,7 +44,7 @@ class Mending:
     def __init__(self, budget: Budget, statistics: Counter[str]) -> None:
         self._budget = budget
         self._statistics = statistics
-        self._runs: deque[tuple[int, Header, list[bytes], int]] = deque()  # first sequence, header, bodies, cost
+        self._runs: deque[tuple[int, Header, Sequence[bytes], int]] = deque()  # first sequence, header, bodies, cost
         self._frames = 0
         self._held = 0  # bytes of runs and groups
         self._unused = 0  # frames since the latest parity
@@ -81,7 +81,7 @@ class Mending:
             self._statistics["frames not kept for parity"] += count
             return
         header = {key: entry for key, entry in run.header.items() if key not in (KEY, BELOW)}
-        self._runs.append((sequence, header, list(run.bodies), cost))
+        self._runs.append((sequence, header, run.bodies, cost))
         self._frames += count
         self._hold(cost)
         while self._frames > KEPT:

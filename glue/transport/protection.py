@@ -5,8 +5,9 @@ where there is room: nothing else waits to be sent, and the windows are not full
 none, as parity would only take room from data, and resends delay it little.
 
 A message in many fragments is covered at once, in groups of up to `FRAMES`. Small messages are gathered for an eighth
-of a round trip and covered in common; a lone one is covered by a copy. There are as many parity blocks as make it unlikely that more frames of a group are lost than there are blocks; what then is missing is
-sent again, once the answer to the parity is overdue. Receivers tell what parity mended, since that is lost, too.
+of a round trip and covered in common; a lone one is covered by a copy. There are as many parity blocks as make it
+unlikely that more frames of a group are lost than there are blocks; what then is missing is sent again, once the
+answer to the parity is overdue. Receivers tell what parity mended, since that is lost, too.
 """
 
 from __future__ import annotations

@@ -56,9 +56,15 @@ def test_every_setting_can_be_given_as_a_variable(name: str) -> None:
     texts = {
         "interface": "lo", "multicast_address": "239.1.2.3:4", "name": "n", "announce_interval": "2.5",
         "lease_intervals": "7.5", "offload": "no", "discovery": "dns-sd", "spin": "0.01",
-        "peers": "10.0.0.5, 10.0.0.6:7000",
+        "parity": "0.25", "peers": "10.0.0.5, 10.0.0.6:7000",
     }  # fmt: skip
-    values: dict[str, Any] = {"announce_interval": 2.5, "lease_intervals": 7.5, "offload": False, "spin": 0.01}
+    values: dict[str, Any] = {
+        "announce_interval": 2.5,
+        "lease_intervals": 7.5,
+        "offload": False,
+        "spin": 0.01,
+        "parity": 0.25,
+    }
     values["peers"] = ("10.0.0.5", "10.0.0.6:7000")
     text = texts.get(name, "1234")
     settings = effective({}, {variable(name): text})
@@ -77,6 +83,7 @@ def test_every_setting_can_be_given_as_a_variable(name: str) -> None:
         ({"announce_interval": 0}, "announce_interval=0.0 .* expected 0.01 to 3600 seconds"),
         ({"announce_interval": float("nan")}, "announce_interval=nan"),
         ({"lease_intervals": 1}, "lease_intervals=1.0"),
+        ({"parity": 1.5}, "parity=1.5 .* expected a share from 0 to 1"),
         ({"queue_limit": 0}, "queue_limit=0 .* expected a positive number of bytes"),
         ({"offload": "yes"}, "offload='yes' .* expected bool"),
         ({"discovery": "broker"}, "discovery='broker' .* expected multicast or dns-sd"),

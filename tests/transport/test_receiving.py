@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from glue.contract import Inbound, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.transport import Transport
 from glue.transport.incoming import BUDGET, Recent
-from glue.transport.layer import INCOMING
+from glue.transport.reception import INCOMING
 from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import endpoint_id
 

@@ -1,0 +1,87 @@
+"""Frames as they come in on their channels: handed up in order, mended by parity, and when they are acknowledged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from glue.contract import Inbound, Upward
+from glue.transport.acknowledger import Acknowledger
+from glue.transport.incoming import BUDGET, Budget, Incoming, Source
+from glue.transport.mending import Mending
+
+INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups and the unicast one)
+
+
+class Reception:
+    """The receiving ends of all channels, as far as they share anything."""
+
+    __slots__ = ("_acknowledger", "_budget", "_kept", "_statistics")
+
+    def __init__(self, statistics: Counter[str], acknowledger: Acknowledger) -> None:
+        self._statistics = statistics
+        self._acknowledger = acknowledger
+        self._budget = Budget()  # for frames behind gaps
+        self._kept = Budget()  # for parity, and frames that it may need
+
+    def open(self, source: Source, peer: str, channel: int) -> Incoming:
+        """The receiving end of a channel that is new here."""
+        incoming = source.channels[channel] = Incoming(peer, channel, self._budget)
+        if len(source.channels) > INCOMING:
+            source.channels.popitem(last=False)[1].drop()
+            self._statistics["channels forgotten"] += 1
+        return incoming
+
+    def take(
+        self, now: float, run: Inbound, incoming: Incoming, attempt: int, age_ms: int, sequence: int, up: list[Upward]
+    ) -> None:
+        """Hand up what is in order, and settle when to acknowledge."""
+        run.age = age_ms / 1000
+        if self._budget.held > BUDGET and sequence != incoming.next:
+            self._statistics["frames beyond the budget for gaps"] += len(run.bodies)
+            return
+        ready = incoming.take(now, run, sequence)
+        for part in ready:
+            up.append(part)
+            self._statistics["frames received"] += len(part.bodies)
+        if incoming.outcome:
+            self._statistics[incoming.outcome] += 1
+        at_once = attempt > 0 or not ready or bool(incoming.outcome or incoming.ranges)
+        self._acknowledger.taken(now, incoming, at_once)
+        if incoming.mending is not None:
+            self._keep(now, run, incoming, incoming.mending, sequence, attempt, up)
+
+    def _keep(
+        self,
+        now: float,
+        run: Inbound,
+        incoming: Incoming,
+        mending: Mending,
+        sequence: int,
+        attempt: int,
+        up: list[Upward],
+    ) -> None:
+        """These frames may serve to mend others, or show that what was mended was not lost."""
+        if incoming.outcome and not attempt:
+            incoming.mended -= mending.came_late(sequence, len(run.bodies))
+        mending.keep(run, sequence)
+        if mending.waiting:
+            self._mend(now, run, incoming, mending, up)
+        if mending.unused:
+            mending.drop()
+            incoming.mending = None
+
+    def take_parity(self, now: float, run: Inbound, incoming: Incoming, entry: list[Any], up: list[Upward]) -> None:
+        """Parity has come: see what it mends."""
+        if incoming.mending is None:
+            incoming.mending = Mending(self._kept, self._statistics)
+        incoming.mending.add(now, incoming, entry, run.bodies)
+        self._mend(now, run, incoming, incoming.mending, up)
+
+    def _mend(self, now: float, run: Inbound, incoming: Incoming, mending: Mending, up: list[Upward]) -> None:
+        """Take what parity gives back, now that `run` has come."""
+        for sequence, frame in mending.mended(now, incoming, run):
+            incoming.mended += 1
+            self._statistics["frames mended by parity"] += 1
+            self.take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
+            incoming.newest_mended(now)
