@@ -66,7 +66,7 @@ class Reception:
             incoming.mended -= mending.came_late(sequence, len(run.bodies))
         mending.keep(run, sequence)
         if mending.waiting:
-            self._mend(now, run, incoming, mending, up)
+            self._mend(now, run, incoming, mending, attempt, up)
         if mending.unused:
             mending.drop()
             incoming.mending = None
@@ -76,12 +76,14 @@ class Reception:
         if incoming.mending is None:
             incoming.mending = Mending(self._kept, self._statistics)
         incoming.mending.add(now, incoming, entry, run.bodies)
-        self._mend(now, run, incoming, incoming.mending, up)
+        self._mend(now, run, incoming, incoming.mending, 0, up)
 
-    def _mend(self, now: float, run: Inbound, incoming: Incoming, mending: Mending, up: list[Upward]) -> None:
-        """Take what parity gives back, now that `run` has come."""
+    def _mend(
+        self, now: float, run: Inbound, incoming: Incoming, mending: Mending, attempt: int, up: list[Upward]
+    ) -> None:
+        """Take what parity gives back, now that `run` has come; the sender knows what was lost if that is a resend."""
         for sequence, frame in mending.mended(now, incoming, run):
-            incoming.mended += 1
+            incoming.mended += not attempt
             self._statistics["frames mended by parity"] += 1
             self.take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
             incoming.newest_mended(now)

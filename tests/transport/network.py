@@ -5,10 +5,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from glue.contract import Downward, Inbound, Outbound, PeerAdded, PeerRemoved, Upward, advanced
 from glue.transport import Transport
+from glue.transport.wire import KEY
 
 
 def endpoint_id(number: int) -> str:
@@ -20,16 +23,23 @@ class Wire:
     """Transports that know each other, and what lies between them."""
 
     def __init__(
-        self, count: int, seed: int = 1, loss: float = 0.0, duplicate: float = 0.0, jitter: float = 0.0
+        self,
+        count: int,
+        seed: int = 1,
+        loss: float = 0.0,
+        duplicate: float = 0.0,
+        jitter: float = 0.0,
+        parity: float | None = None,
     ) -> None:
         self.ids = [endpoint_id(number) for number in range(count)]
-        self.transports = {id: Transport(endpoint_id=id) for id in self.ids}
+        self.transports = {id: Transport(endpoint_id=id, parity=parity) for id in self.ids}
         self.heard: dict[str, list[tuple[str, bytes]]] = {id: [] for id in self.ids}
         self.news: dict[str, list[Upward]] = {id: [] for id in self.ids}
         self.ages: dict[str, list[float]] = {id: [] for id in self.ids}
         self.sent: list[tuple[str, str, Outbound]] = []
         self.loss, self.duplicate, self.jitter, self.delay = loss, duplicate, jitter, 0.001
         self.cut: set[tuple[str, str]] = set()
+        self.loses: Callable[[str, list[Any]], bool] = lambda destination, entry: False
         self.now = 100.0
         self._random = Random(seed)
         self._order = itertools.count()
@@ -81,6 +91,8 @@ class Wire:
                             continue
                         at = self.now + self.delay + self._random.random() * self.jitter
                         frame = Inbound(source, 1, None, advanced(item.header, index), [bytes(body)])
+                        if self.loses(destination, frame.header[KEY]):
+                            continue
                         heapq.heappush(self._flying, (at, next(self._order), destination, frame))
 
     def run(self, seconds: float) -> None:

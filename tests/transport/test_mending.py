@@ -1,0 +1,179 @@
+"""Parity as received: what is malformed, too late or too much is counted and dropped, and memory is bounded."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from glue.contract import Inbound, PeerAdded
+from glue.transport import Transport
+from glue.transport.mending import BUDGET, GROUPS, KEPT, UNUSED
+from glue.transport.parity import FRAMES, ROWS, protect, symbol_of
+from glue.transport.wire import KEY
+from tests.transport.network import endpoint_id
+
+HERE, THERE = endpoint_id(0), endpoint_id(1)
+
+
+class Receiver:
+    """A transport that knows one peer, and hears what the test makes up."""
+
+    def __init__(self) -> None:
+        self.transport = Transport(endpoint_id=HERE)
+        self.transport.receive(0.0, [PeerAdded(THERE, 1, "there", ("10.0.0.1", 1))])
+        self.heard: list[bytes] = []
+
+    def hear(self, entry: list[Any], *bodies: bytes, now: float = 1.0) -> None:
+        up, _ = self.transport.receive(now, [Inbound(THERE, 1, None, {"glue": [1, 5], KEY: entry}, list(bodies))])
+        self.heard += [body for item in up if isinstance(item, Inbound) for body in item.bodies]
+
+    def data(self, *bodies: bytes, first: int = 0, channel: int = 1) -> None:
+        self.hear(["data", 0, 0, 0, 0, 0, channel, first], *bodies)
+
+    def parity(self, *blocks: bytes, first: int = 0, count: int = 4, row: int = 0, channel: int = 1) -> None:
+        self.hear(["parity", 0, channel, first, count, row], *blocks)
+
+    def __getitem__(self, cause: str) -> int:
+        return self.transport.statistics[cause]
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def parity_of(bodies: list[bytes], rows: int) -> list[bytes]:
+    symbols = [symbol_of({}, body) for body in bodies]
+    return protect([symbol for symbol in symbols if symbol is not None], rows)
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    """One who has been sent a first group with parity, so that it keeps frames from now on."""
+    made = Receiver()
+    made.data(*numbered(4))
+    made.parity(*parity_of(numbered(4), 1))
+    made.heard.clear()
+    return made
+
+
+def test_frames_and_parity_may_come_in_any_order(receiver: Receiver) -> None:
+    bodies = numbered(6)
+    blocks = parity_of(bodies, 3)
+    pieces: list[tuple[bool, int]] = [(False, place) for place in (0, 2, 5)] + [(True, row) for row in range(3)]
+    Random(1).shuffle(pieces)
+    for is_parity, number in pieces:
+        if is_parity:
+            receiver.parity(blocks[number], first=4, count=6, row=number)
+        else:
+            receiver.data(bodies[number], first=4 + number)
+    assert receiver.heard == bodies
+    assert receiver["frames mended by parity"] == 3
+
+
+def test_any_rows_will_do(receiver: Receiver) -> None:
+    bodies = numbered(5)
+    receiver.data(*bodies[:3], first=4)
+    receiver.parity(*parity_of(bodies, 9)[7:], first=4, count=5, row=7)
+    assert receiver.heard == bodies
+
+
+@pytest.mark.parametrize(
+    ("entry", "bodies"),
+    [
+        (["parity", 0, 1, 0, 0, 0], [bytes(9)]),
+        (["parity", 0, 1, 0, FRAMES + 1, 0], [bytes(9)]),
+        (["parity", 0, 1, 4, 4, ROWS], [bytes(9)]),
+        (["parity", 0, 1, 4, 4, ROWS - 1], [bytes(9), bytes(9)]),
+        (["parity", 0, 1, 4, 4, 0], [b""]),
+        (["parity", 0, 1, 4, 4, 0], [b"1234"]),
+        (["parity", 0, 1, 4, 4, 0], [bytes(9), bytes(8)]),
+    ],
+)
+def test_malformed_parity_is_counted_and_dropped(receiver: Receiver, entry: list[Any], bodies: list[bytes]) -> None:
+    receiver.hear(entry, *bodies)
+    assert receiver["malformed parity"] == len(bodies)
+
+
+@pytest.mark.parametrize("entry", [["parity", 0, 1, 4, 4], ["parity", 0, 1, 4, -1, 0], ["mended", 1, 0, 4096, 1]])
+def test_entries_that_are_not_as_they_should_be_are_counted(receiver: Receiver, entry: list[Any]) -> None:
+    receiver.hear(entry, bytes(9))
+    assert receiver["malformed entries"] == 1
+
+
+def test_parity_for_what_is_complete_or_far_ahead_or_of_no_channel_is_dropped(receiver: Receiver) -> None:
+    receiver.parity(bytes(9))
+    receiver.parity(bytes(9), first=2**50)
+    receiver.parity(bytes(9), channel=7)
+    assert receiver["parity frames not needed"] == 3  # the first came with the fixture
+    assert receiver["parity of channels not known"] == 1
+
+
+def test_parity_that_does_not_fit_its_frames_gives_nothing_and_the_frame_is_waited_for(receiver: Receiver) -> None:
+    receiver.data(b"0", b"1", b"2", first=4)
+    receiver.parity(b"\xff" * 9, first=4)  # says that the missing one is none
+    receiver.parity(b"12345", first=4)  # shorter than a frame that came
+    assert receiver["groups that parity does not fit"] == 2
+    receiver.data(b"3", first=7)
+    assert receiver.heard == [b"0", b"1", b"2", b"3"]
+
+
+def test_blocks_of_another_length_or_twice_the_same_add_nothing(receiver: Receiver) -> None:
+    bodies = numbered(4)
+    blocks = parity_of(bodies, 2)
+    receiver.data(*bodies[:2], first=4)
+    receiver.parity(blocks[0], first=4)
+    receiver.parity(blocks[0], first=4)
+    receiver.parity(blocks[1] + b"\0", first=4, row=1)
+    assert receiver.heard == bodies[:2]
+    receiver.parity(blocks[1], first=4, row=1)
+    assert receiver.heard == bodies
+
+
+def test_groups_that_are_never_complete_are_given_up_for_newer_ones(receiver: Receiver) -> None:
+    for number in range(100):
+        receiver.parity(bytes(1000), first=4 + 4 * number)
+    assert receiver["groups given up for newer ones"] == 100 - GROUPS
+
+
+def test_what_is_kept_for_parity_is_bounded_whatever_is_sent() -> None:
+    receiver = Receiver()
+    body = bytes(60_000)
+    for channel in range(1, 20):
+        receiver.data(b"", channel=channel)
+        receiver.parity(bytes(9), first=1, channel=channel)
+        for number in range(1, 60):
+            receiver.data(body, first=number, channel=channel)
+            receiver.parity(body, body, first=100 * number, channel=channel)
+    assert receiver["frames not kept for parity"] > 0
+    assert receiver["parity frames beyond the budget"] > 0
+    sources = receiver.transport._sources[THERE].channels.values()
+    held = sum(incoming.mending._held for incoming in sources if incoming.mending is not None)
+    assert held == receiver.transport._reception._kept.held <= BUDGET
+    for incoming in sources:
+        incoming.drop()
+    assert receiver.transport._reception._kept.held == 0
+
+
+def test_frames_are_kept_for_a_while_after_the_latest_parity(receiver: Receiver) -> None:
+    incoming = receiver.transport._sources[THERE].channels[1]
+    for first in range(4, 4 + UNUSED, 64):
+        receiver.data(*numbered(64), first=first)
+        assert incoming.mending is not None
+        assert incoming.mending._frames <= KEPT
+    receiver.data(*numbered(64), first=4 + UNUSED)
+    assert incoming.mending is None
+    assert receiver.transport._reception._kept.held == 0
+
+
+def test_what_is_mended_is_as_old_as_its_sender_said_and_the_wait_here() -> None:
+    receiver = Receiver()
+    ages: list[float] = []
+    receiver.data(b"0")
+    blocks = parity_of(numbered(3), 2)
+    receiver.hear(["parity", 500, 1, 1, 3, 0], blocks[0], now=1.0)
+    receiver.data(b"0", first=1)
+    up, _ = receiver.transport.receive(1.25, [Inbound(THERE, 1, None, {KEY: ["parity", 500, 1, 1, 3, 1]}, [blocks[1]])])
+    ages = [item.age for item in up if isinstance(item, Inbound)]
+    assert ages == [0.75, 0.75]
