@@ -17,6 +17,9 @@ local fields = {
     sequence = ProtoField.uint64("glue.sequence", "Sequence"),
     attempt = ProtoField.uint32("glue.attempt", "Attempt"),
     age_ms = ProtoField.uint32("glue.age_ms", "Age (ms)"),
+    covered = ProtoField.uint32("glue.parity.frames", "Frames covered"),
+    row = ProtoField.uint32("glue.parity.row", "Parity block"),
+    mended = ProtoField.uint64("glue.ack.mended", "Frames mended by parity"),
     ack_channel = ProtoField.uint64("glue.ack.channel", "Acknowledged channel"),
     ack_next = ProtoField.uint64("glue.ack.next", "Acknowledged below"),
     ack_held_us = ProtoField.uint32("glue.ack.held_us", "Acknowledgement held (us)"),
@@ -38,7 +41,7 @@ glue.experts = { malformed, resent }
 -- Fields of 64 bits, which are set in another way.
 local LARGE = {
     incarnation = true, counter = true, channel = true, sequence = true, ack_channel = true, ack_next = true,
-    token = true, echo = true,
+    token = true, echo = true, mended = true,
 }
 local DATA = { false, "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence" }
 local TRANSPORT = {
@@ -47,6 +50,8 @@ local TRANSPORT = {
     open = { false, "channel" },
     ack = { false, "ack_held_us", "ack_window", "ack_channel", "ack_next" },
     best = { false, "age_ms", "sequence" },
+    parity = { false, "age_ms", "channel", "sequence", "covered", "row" },
+    mended = { false, "mended", "ack_held_us", "ack_window", "ack_channel", "ack_next" },
 }
 local FRAGMENT = { "message", "size", "total", "index" }
 local GLUE = { false, "network", false, "incarnation", "counter" }

@@ -61,18 +61,26 @@ FRAMES = (
     Column(
         "kind",
         "string",
-        "transport: data, group, open, ack, best; discovery: announce, answer, probe, want, operations, goodbye; "
+        "transport: data, group, open, ack, best, parity, mended; discovery: announce, answer, probe, want, operations, goodbye; "
         "as it stands in the header also if unknown; null without either entry",
     ),
     # `transport`.
-    Column("channel", "bigint", "channel of data, group and open; the sender's, unique within its life"),
-    Column("sequence", "bigint", "place in the channel (data, group), or among the best-effort frames (best)"),
+    Column("channel", "bigint", "channel of data, group, open and parity; the sender's, unique within its life"),
+    Column(
+        "sequence",
+        "bigint",
+        "place in the channel (data, group; parity: of the first frame covered), or among the best-effort frames (best)",
+    ),
     Column("attempt", "bigint", "0 at first, counts resends (data, group)"),
     Column(
-        "age_ms", "bigint", "milliseconds since the message was handed to the sender's transport (data, group, best)"
+        "age_ms",
+        "bigint",
+        "milliseconds since the message was handed to the sender's transport (data, group, best, parity)",
     ),
     Column(
-        "ack_channel", "bigint", "acknowledged channel, one of the endpoint it is sent to (ack, or carried by data)"
+        "ack_channel",
+        "bigint",
+        "acknowledged channel, one of the endpoint it is sent to (ack, mended, or carried by data)",
     ),
     Column("ack_next", "bigint", "every frame of ack_channel below this has arrived"),
     Column("ack_held_us", "bigint", "microseconds since the newest acknowledged frame arrived; 99,999 for more"),

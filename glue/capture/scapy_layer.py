@@ -28,6 +28,8 @@ ENTRIES = {
     "open": ("kind", "channel"),
     "ack": ("kind", "held_us", "window", "channel", "next"),
     "best": ("kind", "age_ms", "sequence"),
+    "parity": ("kind", "age_ms", "channel", "first", "count", "row"),
+    "mended": ("kind", "mended", "held_us", "window", "channel", "next"),
 }
 """The elements of a `transport` entry by its kind."""
 GLUE = ("version", "network", "sender", "incarnation", "counter")

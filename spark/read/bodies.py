@@ -26,7 +26,7 @@ COLUMNS = (
 )  # fmt: skip
 """Columns that are read from bodies."""
 KINDS = {
-    "ack_ranges": ("ack",),
+    "ack_ranges": ("ack", "mended"),
     "members": ("open",),
     "name": ANNOUNCEMENTS,
     "interval_ms": ANNOUNCEMENTS,

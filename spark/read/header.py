@@ -32,6 +32,8 @@ _TRANSPORT = {
     "open": (None, "channel"),
     "ack": (None, "ack_held_us", "ack_window", "ack_channel", "ack_next"),
     "best": (None, "age_ms", "sequence"),
+    "parity": (None, "age_ms", "channel", "sequence", None, None),
+    "mended": (None, None, "ack_held_us", "ack_window", "ack_channel", "ack_next"),
 }
 _FRAGMENT = ("fragment_message", "fragment_size", "fragment_total", "fragment_index")
 

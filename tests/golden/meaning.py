@@ -14,6 +14,7 @@ from glue.discovery.wire import GOODBYE, PROBE, WANT
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.topics.bundle import Group, decode
+from glue.transport.parity import frame_of
 from glue.transport.wire import checked, decode_members, decode_ranges
 
 FIELDS = {
@@ -28,6 +29,8 @@ TRANSPORT = {
     "open": ("kind", "channel"),
     "ack": ("kind", "held_us", "window", "channel", "next"),
     "best": ("kind", "age_ms", "sequence"),
+    "parity": ("kind", "age_ms", "channel", "first", "count", "row"),
+    "mended": ("kind", "mended", "held_us", "window", "channel", "next"),
 }
 BODILESS = (WANT, GOODBYE)
 
@@ -69,7 +72,9 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
     kind, *values = frame.header["transport"]
     if kind == "open":
         return {"members": decode_members(body)}
-    if kind == "ack":
+    if kind == "parity":  # of a single frame, which it is a copy of
+        return {"copies": [{"header": header, "body": body.hex()} for header, body in filter(None, [frame_of(body)])]}
+    if kind in ("ack", "mended"):
         return {"ranges": [list(pair) for pair in decode_ranges(body, values[-1]) or ()]}
     whole, _ = fragmentation.receive(0.0, [frame])
     bodies = [body for item in whole if isinstance(item, Inbound) for body in item.bodies]

@@ -46,14 +46,14 @@ def endpoint_id(name: str) -> str:
     return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
 
 
-def stack(name: str) -> Stack:
+def stack(name: str, parity: float | None = None) -> Stack:
     """The layers of the endpoint of this name, as they are after a start."""
     number = NAMES.index(name)
     identity = Identity(
         name=name,
         endpoint_id=endpoint_id(name),
         incarnation=int(WALL_CLOCK * 1000) << 10 | number,
-        settings=Settings(name=name),
+        settings=Settings(name=name, parity=parity),
         random=Random(number),
     )
     layers = Stack.build(identity, {})
@@ -159,7 +159,7 @@ def golden_datagrams() -> dict[str, bytes]:
     sent = lan.run(4.5, "kitchen", lost=lambda sent: sent.source == "garden")
     golden["probe"] = of(sent, "kitchen", "discovery", "probe")[0]
     golden["goodbye"] = of(lan.run(1, "hall", Leave()), "hall", "discovery", "goodbye")[0]
-    return golden
+    return golden | parity_and_what_it_mended()
 
 
 def fragments_and_their_acknowledgement(lan: Lan) -> dict[str, bytes]:
@@ -186,6 +186,24 @@ def a_conversation(lan: Lan) -> dict[str, bytes]:
     lan.run(0.001, "kitchen", publication("home/hall/lamp", b"on?"))
     sent = lan.run(1, "hall", publication("home/hall/answer", b"yes"))
     return {"data-with-acknowledgement": of(sent, "hall", "transport", "data")[0]}
+
+
+def parity_and_what_it_mended() -> dict[str, bytes]:
+    """Another LAN, where each lone frame is covered by a copy, and one frame is lost."""
+    lan = Lan()
+    lan.stacks["kitchen"] = stack("kitchen", parity=1.0)
+    lan.run(1, "kitchen")
+    lan.run(1, "hall", Subscribe(1, "home/+/temperature"))
+    lan.run(1, "kitchen", publication("home/kitchen/temperature", b"21.5"))
+
+    def is_lost(sent: Sent) -> bool:
+        return b'["data",' in sent.data
+
+    sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", b"21.6"), lost=is_lost)
+    return {
+        "parity": of(sent, "kitchen", "transport", "parity")[0],
+        "mended": of(sent, "hall", "transport", "mended")[0],
+    }
 
 
 def a_group_of_receivers(lan: Lan) -> dict[str, bytes]:

@@ -15,6 +15,8 @@ const TRANSPORT = {
   open: ["kind", "channel"],
   ack: ["kind", "held_us", "window", "channel", "next"],
   best: ["kind", "age_ms", "sequence"],
+  parity: ["kind", "age_ms", "channel", "first", "count", "row"],
+  mended: ["kind", "mended", "held_us", "window", "channel", "next"],
 };
 const FIELDS = {
   glue: () => ["version", "network", "sender", "incarnation", "counter"],
@@ -82,11 +84,18 @@ function assembled({ glue, fragment }, body) {
   return Buffer.concat(Array.from({ length: count }, (_, index) => fragments.get(index)));
 }
 
+/** The frame that parity over one frame is a copy of. */
+function copied(block) {
+  const [header, body] = split(block.subarray(2, 2 + block.readUInt16LE(0)));
+  return { header, body: body.toString("hex") };
+}
+
 /** What the body of a datagram with this header holds. */
 function content(layers, body) {
   if (layers.discovery) return body.length ? { document: JSON.parse(body.toString("utf8")) } : {};
   if (layers.transport.kind === "open") return { members: JSON.parse(body.toString("utf8")) };
-  if (layers.transport.kind === "ack") {
+  if (layers.transport.kind === "parity") return { copies: layers.transport.count === 1 ? [copied(body)] : [] };
+  if (layers.transport.kind === "ack" || layers.transport.kind === "mended") {
     const flat = JSON.parse(body.toString("utf8")).map((value) => layers.transport.next + value);
     return { ranges: Array.from({ length: flat.length / 2 }, (_, pair) => flat.slice(2 * pair, 2 * pair + 2)) };
   }

@@ -42,7 +42,7 @@ def test_a_golden_datagram_means_what_its_vector_says(tmp_path: Path, name: str,
     assert {**row, "offset": 0, "time_ns": 0} == {**rows[0], "offset": 0, "time_ns": 0}
     given(row, "", vector["glue"])
     transport = vector.get("transport", {})
-    given(row, "ack_" if transport.get("kind") == "ack" else "", transport)
+    given(row, "ack_" if transport.get("kind") in ("ack", "mended") else "", transport)
     given(row, "fragment_", vector.get("fragment", {}))
     discovery = vector.get("discovery", {})
     assert row["kind"] == transport.get("kind", discovery.get("kind"))

@@ -88,6 +88,8 @@ def test_a_block_is_the_sum_of_the_symbols_times_their_coefficients_and_the_firs
                 total[place] ^= naively_multiplied(coefficient(row, column), byte)
         assert block == bytes(total)
     assert {coefficient(0, column) for column in range(FRAMES)} == {1}
+    documented = (1, 0), (1, 1), (1, 2), (31, 63)  # in docs/wire-format.md
+    assert [coefficient(row, column) for row, column in documented] == [127, 252, 126, 200]
 
 
 def test_what_is_mended_is_the_frame_with_the_header_that_the_layers_above_gave_it() -> None:
