@@ -62,7 +62,7 @@ def test_wireshark_decodes_each_golden_datagram(tmp_path: Path) -> None:
             "incarnation": told["glue"]["incarnation"],
             "counter": told["glue"]["counter"],
             "attempt": transport.get("attempt", ""),
-            "sequence": transport.get("sequence", ""),
+            "sequence": transport.get("sequence", transport.get("first", "")),
             "ack.next": transport.get("next", transport.get("ack_next", "")),
             "fragment.index": fragment.get("index", ""),
         }

@@ -26,7 +26,7 @@ class Scenario:
 
     def __init__(self, seed: int = 3) -> None:
         self.world = world = World(seed)
-        a, b, c = (world.endpoint(name) for name in "abc")
+        a, b, c = world.endpoint("a", parity=0.1), world.endpoint("b"), world.endpoint("c")
         self.publisher, self.removed = a, Counter[str]()
         clocks = {name: Clock(offset, drift) for name, (offset, drift) in CLOCKS.items()}
         hosts = {"a": a.host, "b": b.host, "c": c.host}

@@ -148,7 +148,9 @@ def true_round_trips(found: Found, owner: str, acker: str) -> list[float]:
     answers: dict[tuple[int, int], tuple[float, float]] = {}
     for fate in found.truth.between(acker, owner):
         kind, *entry = found.truth.entry(fate)
-        if kind == "ack" and fate.arrived_at and entry[0] < 99_999:
+        if kind == "mended":
+            entry = entry[1:]  # for the rest an acknowledgement
+        if kind in ("ack", "mended") and fate.arrived_at and entry[0] < 99_999:
             ranges = [int(number) for number in fate.data.partition(b"\n")[2].strip(b"[]").split(b",") if number]
             newest = entry[2], entry[3] + (ranges[-1] if ranges else 0) - 1
             answer = fate.arrived_at[0], fate.arrived_at[0] - fate.sent_at
@@ -199,7 +201,6 @@ def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
 
 def test_messages_in_fragments_come_together_when_they_did(found: Found) -> None:
     rows = {(row["sender"], row["receiver"]): row for row in found.tables["reassemblies"]}
-    assert rows["a", "b"]["messages"] == rows["a", "b"]["complete"] == MESSAGES // 5
     firsts: dict[int, dict[int, float]] = {}
     for fate in found.truth.between("a", "b"):
         header = found.truth.headers[fate.data]
@@ -207,7 +208,10 @@ def test_messages_in_fragments_come_together_when_they_did(found: Found) -> None
             parts = firsts.setdefault(header["transport"][-1] - header["fragment"][3], {})
             index = header["fragment"][3]
             parts[index] = min(parts.get(index, fate.arrived_at[0]), fate.arrived_at[0])
-    took = max(max(parts.values()) - min(parts.values()) for parts in firsts.values())
+    most = max(map(len, firsts.values()))
+    whole = [parts for parts in firsts.values() if len(parts) == most]  # others were completed by parity
+    assert rows["a", "b"]["messages"] == MESSAGES // 5 > len(whole) == rows["a", "b"]["complete"]
+    took = max(max(parts.values()) - min(parts.values()) for parts in whole)
     (told,) = [row for row in found.tables["latencies"] if row["measure"] == "reassembly" and row["receiver"] == "b"]
     assert told["most_ns"] == pytest.approx(took * NS, rel=0.001)
 
@@ -222,7 +226,11 @@ def test_a_late_joiner_caught_up_when_the_last_retained_value_had_been_sent(foun
     (row,) = found.tables["late_joiners"]
     assert (row["sender"], row["newcomer"], row["values"]) == ("a", "d", 3)
     appeared = min(fate.arrived_at[0] for fate in found.truth.between("d", "a") if fate.arrived_at)
-    told = max(fate.sent_at for fate in found.truth.between("a", "d") if b'"retain":2' in fate.data)
+    told = max(
+        fate.sent_at
+        for fate in found.truth.between("a", "d")
+        if b'"retain":2' in fate.data and b'["data",' in fate.data
+    )
     assert row["caught_up_ns"] == pytest.approx((told - appeared) * NS, abs=1000)
 
 
