@@ -10,7 +10,7 @@ from glue.transport.acknowledger import Acknowledger
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
 from glue.transport.mending import Mending
 
-INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups and the unicast one)
+INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
 
 
 class Reception:
