@@ -87,7 +87,8 @@ def find_lost(channel: Channel, now: float, member: Member) -> None:
     found = [*member.overdue(now)]
     if found:
         member.lost.update(found)
-        member.waiting_since = now  # for the answer to what is sent again now
+        if any([member.holes[sequence].mendable > -math.inf for sequence in found]):
+            member.waiting_since = now  # parity was waited for: only now does the wait for what is sent again begin
         member.window.lost(len(found))
         channel.protection.lost(channel, member, len(found))
         channel.statistics["frames lost"] += len(found)
