@@ -87,7 +87,7 @@ def find_lost(channel: Channel, now: float, member: Member) -> None:
     found = [*member.overdue(now)]
     if found:
         member.lost.update(found)
-        if any([member.holes[sequence].mendable > -math.inf for sequence in found]):
+        if any(member.holes[sequence].mendable > -math.inf for sequence in found):
             member.waiting_since = now  # parity was waited for: only now does the wait for what is sent again begin
         member.window.lost(len(found))
         channel.protection.lost(channel, member, len(found))
