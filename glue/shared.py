@@ -196,7 +196,7 @@ class Model(BaseModel):
 
     def _ask(self, question: Question, timeout: float) -> Ending | None:
         pending = _Pending()
-        self._driver.ask(Ask(self.name, pending, question, timeout, time.time()))
+        self._driver.order(Ask(self.name, pending, question, timeout, time.time()), wait=False)
         self._driver.wait_for(pending.done, timeout + GRACE)
         return pending.answer
 
@@ -205,7 +205,7 @@ class Model(BaseModel):
     def end_watch(self, subscription: Subscription) -> None:
         """For watches: one was closed."""
         if not self._driver.closed:
-            self._driver.ask(Ask(self.name, _Pending(), Unwatch(subscription), TIMEOUT, time.time()))
+            self._driver.order(Ask(self.name, _Pending(), Unwatch(subscription), TIMEOUT, time.time()), wait=False)
         self._endpoint.disown(subscription)
 
     @property

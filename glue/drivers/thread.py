@@ -26,7 +26,7 @@ from glue.contract import HIGH, Delivery, Event, Leave, Missed, Network, Publica
 from glue.core import Core
 from glue.drivers.memory import keep_freed_memory
 from glue.errors import ClosedError, WouldBlockError
-from glue.model import Ask, Wish
+from glue.model import Wish
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
 BUNDLE = 512 << 10  # bytes gathered at most before they are sent by whoever published them: half a core's cache
@@ -158,19 +158,12 @@ class ThreadDriver:
         elif self._sleeps_until:
             self._wake()
 
-    def order(self, request: Wish) -> None:
-        """Pass a request to the stack, behind what was published before, and act on it now."""
+    def order(self, request: Wish, wait: bool = True) -> None:
+        """Pass a request to the stack, behind what was published before; now, or, not to wait for a turn, after it."""
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
         self._core.outbox.order(request)
-        self._flush(wait=True)
-
-    def ask(self, question: Ask) -> None:
-        """Pass a question to the stack; with what others ask at the same time, if a turn is under way."""
-        if self.closed:
-            raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
-        self._core.outbox.order(question)
-        self._flush(wait=False)
+        self._flush(wait)
 
     def wait_for(self, event: threading.Event, timeout: float) -> bool:
         """Wait until another thread sets an event; in a handler, the turns go on without it."""
@@ -184,7 +177,11 @@ class ThreadDriver:
             self._wake()
             return
         with self._turn_lock:  # and not acquire and try: a KeyboardInterrupt between them would leak the lock
-            if not self.closed:
+            if self.closed:
+                return
+            if threading.current_thread() is self._leader:  # in a handler
+                self._turn(time.monotonic(), receive=False)
+            else:
                 self._flushed_at = math.inf
                 try:
                     self._turn(time.monotonic(), receive=self._backlog >= BUSY)
@@ -205,9 +202,8 @@ class ThreadDriver:
         in_handler = threading.current_thread() in self._threads
 
         def has_room() -> bool:
-            return self.closed or not (
-                priority >= self._admission.closed_from or (self._core.overfed and not in_handler)
-            )
+            overfed = self._core.overfed and not in_handler
+            return self.closed or not (overfed or priority >= self._admission.closed_from)
 
         if not has_room() and not block:
             settings = self._core.settings
@@ -291,8 +287,10 @@ class ThreadDriver:
 
     def _streaming(self) -> bool:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
-        idle = not self._blocked and not self._events and not self._waiters and not self.closed
-        return self._backlog >= BUSY and idle and time.monotonic() - self._flushed_at < ASIDE
+        if self._backlog < BUSY or self._blocked or self._events or self._waiters or self.closed:
+            return False
+        now = time.monotonic()
+        return now - self._flushed_at < ASIDE and now < self._maintain_at
 
     def _stand_aside(self) -> None:
         """Leave the turns to a publisher as long as it runs them."""
