@@ -47,9 +47,12 @@ class Lan:
         return self.start("a", **settings), self.start("b", **settings)
 
     def close(self) -> None:
-        """End all endpoints, without waiting for acknowledgements."""
+        """End all endpoints, without waiting for acknowledgements; but for threads that a busy machine delays."""
         for endpoint in self._endpoints:
             endpoint.close(timeout=0)
+        for thread in threading.enumerate():
+            if thread.name.startswith("glue"):
+                thread.join(PATIENCE)
 
 
 class Ear:
