@@ -30,6 +30,7 @@ from glue.model import Wish
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
 BUNDLE = 512 << 10  # bytes gathered at most before they are sent by whoever published them: half a core's cache
+STEPS = 8  # an eighth of `queue_limit`, if that is less: half of what lies between the limits of two classes
 BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
@@ -86,6 +87,7 @@ class ThreadDriver:
         self._deadline = 0.0  # of the stack, as of the latest turn
         self._backlog = 0  # likewise
         self._admission = Admission(core.settings.queue_limit)
+        self._bundle = min(BUNDLE, core.settings.queue_limit // STEPS)
         self._closed = True
 
     # ------------------------------------------------------------------------------------ life and death
@@ -151,7 +153,7 @@ class ThreadDriver:
         outbox = self._core.outbox
         for publication in publications:
             outbox.add(publication)
-        if outbox.size >= BUNDLE or (self._backlog < BUSY and time.monotonic() - self._sent_at >= COALESCE):
+        if outbox.size >= self._bundle or (self._backlog < BUSY and time.monotonic() - self._sent_at >= COALESCE):
             self._flush(wait=outbox.size >= OUTBOX)
         elif priority <= HIGH:
             self._flush(wait=False)

@@ -77,7 +77,7 @@ def test_parts_of_pcapng_give_the_same_rows_as_the_whole(tmp_path: Path, monkeyp
     (tmp_path / "trace.pcapng").write_bytes(section + pcapng(DATAGRAMS * 500, ">"))
     whole, _ = read(tmp_path / "trace.pcapng", NAMES)
     parts, _ = read(tmp_path / "trace.pcapng", NAMES, 1 << 20)
-    assert len(partitions([str(tmp_path / "trace.pcapng")], 1 << 20)) == 3
+    assert len(partitions([str(tmp_path / "trace.pcapng")], 1 << 20)) > 2
     assert parts == whole
     assert len(whole) == 1000 * len(DATAGRAMS)
 
