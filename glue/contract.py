@@ -21,7 +21,7 @@ Units: bare numbers are seconds or bytes. Peers are named by endpoint id (16 hex
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from glue.events import Addressed as Addressed
@@ -57,7 +57,7 @@ def advanced(header: Header, count: int) -> Header:
 class Train:
     """Datagrams that travel together: each `segment` bytes long, but the last, which may be shorter.
 
-    Up: `address` is the source and `data` is valid until the next `Network.receive`. Down: `address` is the
+    Up: `address` is the source and `data` is valid until the next train is asked for. Down: `address` is the
     destination, None for the multicast group, and `data` may hold more than one system call takes.
     """
 
@@ -381,8 +381,8 @@ class Network(Protocol):
     def wake(self) -> None:
         """Make a `wait` in another thread return; safe from any thread."""
 
-    def receive(self) -> list[Train]:
-        """What has arrived, bounded per call; never blocks. The data is valid until the next call."""
+    def receive(self) -> Iterable[Train]:
+        """What has arrived, bounded per call; never blocks. Each train is read when it is asked for."""
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; a failure (no route, interface down) is counted and healed, never raised."""

@@ -208,7 +208,7 @@ class Core:
         """Bytes published that are not yet acknowledged by everyone they are for."""
         return self.outbox.size + self.stack.backlog
 
-    def turn(self, now: float, trains: list[Train]) -> tuple[list[Event], list[Train]]:
+    def turn(self, now: float, trains: Iterable[Train]) -> tuple[list[Event], list[Train]]:
         """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []

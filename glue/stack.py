@@ -8,7 +8,7 @@ nothing but feed turns and obey `deadline`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -135,13 +135,13 @@ class Stack:
         """The counters of each layer by its name."""
         return {name: layer.statistics for name, layer in self.layers.items()}
 
-    def turn(self, now: float, trains: list[Train], requests: list[Any]) -> tuple[list[Event], list[Train]]:
+    def turn(self, now: float, trains: Iterable[Train], requests: list[Any]) -> tuple[list[Event], list[Train]]:
         """Take datagrams from the network and requests from the application; return events and datagrams.
 
         What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
         returned: dict[int, list[Any]] = {}
-        items: list[Any] = trains
+        items: Any = trains
         for index, layer in enumerate(self._upwards):
             if items or layer.deadline <= now:
                 items, down = layer.receive(now, items)

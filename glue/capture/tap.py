@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
@@ -84,17 +84,15 @@ class TappedNetwork:
         """That of the network below."""
         return self._network.unicast_address
 
-    def receive(self) -> list[Train]:
+    def receive(self) -> Iterator[Train]:
         """What has arrived; recorded with the time of this call."""
-        trains = self._network.receive()
-        if trains:
-            now = time.time_ns()
-            own = self._network.unicast_address
-            here = ("::" if ":" in own[0] else "0.0.0.0", own[1])
-            for train in trains:
-                if train.address is not None:
-                    self._record(now, train, train.address, here, INWARD)
-        return trains
+        now = time.time_ns()
+        own = self._network.unicast_address
+        here = ("::" if ":" in own[0] else "0.0.0.0", own[1])
+        for train in self._network.receive():
+            if train.address is not None:
+                self._record(now, train, train.address, here, INWARD)
+            yield train
 
     def send(self, trains: Sequence[Train]) -> None:
         """Record, then send: an answer can never stand in the file before its question."""

@@ -11,7 +11,7 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,7 +22,7 @@ from glue.network.choice import choose_interface, obstacle
 from glue.network.group import parse_group
 from glue.network.interfaces import Interface, find_interface
 from glue.network.offload import enable_coalescing, has_segmentation
-from glue.network.receiver import Receiver, buffer_pool
+from glue.network.receiver import Receiver
 from glue.network.sender import Sender
 from glue.network.waiter import Waiter
 
@@ -35,10 +35,10 @@ REFUSALS_REMEMBERED = 60.0  # how long a destination is spared UDP_SEGMENT after
 # the other machines on the segment, and one that cannot take such frames would never hear a word.
 LARGEST_MTU = 1500
 
-# One call of `receive` hands over at most 2 MiB: 24 buffers of unicast, then whatever is left, at least 8, of
+# One call of `receive` hands over at most 2 MiB: 24 trains of unicast, then whatever is left, at least 8, of
 # multicast, so that neither starves the other.
-BUFFERS = 32
-UNICAST_BUFFERS = 24
+TRAINS = 32
+UNICAST_TRAINS = 24
 
 
 class MulticastNetwork:
@@ -90,8 +90,6 @@ class MulticastNetwork:
         self._sender = Sender(self._unicast, self._group.payload_limit, segmentation, self.statistics)
         self._unicast_receiver = Receiver(self._unicast, self._coalescing, self.statistics)
         self._multicast_receiver = Receiver(self._multicast, self._coalescing, self.statistics)
-        self._buffers = buffer_pool(BUFFERS)
-        self._unicast_buffers = self._buffers[:UNICAST_BUFFERS]
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
@@ -118,21 +116,25 @@ class MulticastNetwork:
         """Make a `wait` in another thread return; safe from any thread, also after `close`."""
         self._waiter.wake()
 
-    def receive(self) -> list[Train]:
-        """At most 32 trains, unicast first. The data is valid until the next call.
+    def receive(self) -> Iterator[Train]:
+        """At most 32 trains, unicast first, each read when it is asked for.
 
         Directly after `wait` only the sockets that it found readable are read.
         """
-        trains: list[Train] = []
-        if self._unicast_ready:
-            self._unicast_receiver.receive(self._unicast_buffers, trains)
-        if self._multicast_ready:
-            self._multicast_receiver.receive(self._buffers[len(trains) :] if trains else self._buffers, trains)
+        unicast, multicast = self._unicast_ready, self._multicast_ready
         self._unicast_ready = self._multicast_ready = True
+        trains = 0
         # A stream is best received in bulk, which gathers while one sleeps; a lone datagram may want an answer.
-        if trains:
-            self._waiter.patient = len(trains) > 1 or len(trains[0].data) > trains[0].segment
-        return trains
+        if unicast:
+            for train in self._unicast_receiver.receive(UNICAST_TRAINS):
+                trains += 1
+                self._waiter.patient = trains > 1 or len(train.data) > train.segment
+                yield train
+        if multicast:
+            for train in self._multicast_receiver.receive(TRAINS - trains):
+                trains += 1
+                self._waiter.patient = trains > 1 or len(train.data) > train.segment
+                yield train
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; what cannot be sent is counted. Each `segment` must be 1 byte or more, and at most 65,507."""

@@ -1,4 +1,4 @@
-"""Receiving trains from one socket, into buffers that are used again: no copy, no allocation, no needless call."""
+"""Receiving trains from one socket, each into the buffer of the one before, which so stays in the cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import sys
 import termios
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from glue.contract import Train
 from glue.network.offload import CONTROL_SIZE
@@ -20,16 +20,10 @@ NOTHING = bytes(4)  # an int of zero
 BUFFER_SIZE = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 
 
-def buffer_pool(count: int) -> list[memoryview]:
-    """Buffers for `count` trains; untouched ones take address space, but no memory."""
-    whole = memoryview(bytearray(count * BUFFER_SIZE))
-    return [whole[start : start + BUFFER_SIZE] for start in range(0, len(whole), BUFFER_SIZE)]
-
-
 class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
-    __slots__ = ("_control_size", "_fileno", "_queued", "_socket", "statistics")
+    __slots__ = ("_buffer", "_control_size", "_fileno", "_queued", "_socket", "statistics")
 
     def __init__(self, receiving: socket.socket, coalescing: bool, statistics: Counter[str]) -> None:
         self.statistics = statistics
@@ -37,13 +31,13 @@ class Receiver:
         self._fileno = receiving.fileno()
         self._control_size = CONTROL_SIZE if coalescing else 0
         self._queued = bytearray(NOTHING)
+        self._buffer = memoryview(bytearray(BUFFER_SIZE))
 
-    def receive(self, buffers: Sequence[memoryview], trains: list[Train]) -> None:
-        """Append what has arrived to `trains`, in at most this many buffers. Errors are counted, by their cause."""
-        read, control_size = self._socket.recvmsg_into, self._control_size
-        datagrams = octets = 0
-        before = len(trains)
-        for buffer in buffers:
+    def receive(self, limit: int) -> Iterator[Train]:
+        """What has arrived, at most `limit` trains, each valid until the next is asked for. Errors are counted."""
+        read, buffer, control_size = self._socket.recvmsg_into, self._buffer, self._control_size
+        trains = datagrams = octets = 0
+        for _ in range(limit):
             try:
                 size, control, flags, source = read((buffer,), control_size, DONT_WAIT)
             except BlockingIOError:
@@ -55,14 +49,16 @@ class Receiver:
                 self.statistics["not received: truncated" if size else "not received: empty"] += 1
                 continue
             segment = int.from_bytes(control[0][2], sys.byteorder) if control else size
-            trains.append(Train(source, buffer[:size], segment))
+            trains += 1
             datagrams += -(-size // segment)
             octets += size
-            if buffer is buffers[0] and not control and not self._more():
+            yield Train(source, buffer[:size], segment)
+            if trains == 1 and not control and not self._more():
                 break
-        self.statistics["trains received"] += len(trains) - before
-        self.statistics["datagrams received"] += datagrams
-        self.statistics["bytes received"] += octets
+        if trains:
+            self.statistics["trains received"] += trains
+            self.statistics["datagrams received"] += datagrams
+            self.statistics["bytes received"] += octets
 
     def _more(self) -> bool:
         """Whether more is queued. A third of the cost of a read in vain, as after most lone datagrams it would be."""

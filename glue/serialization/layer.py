@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 
 import orjson
 
@@ -78,7 +79,7 @@ class Serialization:
 
     # ---------------------------------------------------------------------------------------------- up
 
-    def receive(self, now: float, items: list[Train]) -> tuple[list[Inbound], list[Train]]:
+    def receive(self, now: float, items: Iterable[Train]) -> tuple[list[Inbound], list[Train]]:
         """The frames of the trains, in their order, as few runs as they allow."""
         frames: list[Inbound] = []
         rows: Rows | None = None
@@ -92,7 +93,7 @@ class Serialization:
                 self.statistics["own datagrams heard"] += -(-len(data) // segment)
                 continue
             size = start.find(b"\n") + 1
-            if len(data) <= segment and (len(items) == 1 or not size):
+            if len(data) <= segment and not size:
                 self._take(train.address, start[:size], [bytes(data[size:])], frames)
                 continue
             if rows is None or not rows.fits(train, size):

@@ -178,6 +178,10 @@ class Rows:
         size, segment = self.size, self.segment
         count, rest = divmod(len(data), segment)
         self.full = not rest
+        if size <= len(data) <= segment:
+            self.heads.append(bytes(data[:size]))
+            self.bodies.append(bytes(data[size:]))
+            return
         short = 0 < rest < size
         last = segment
         if rest and not short:

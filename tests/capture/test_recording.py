@@ -155,7 +155,7 @@ def test_a_tap_of_ipv6(tmp_path: Path) -> None:
     settings = Settings(multicast_address="[ff15::1]:37320")
     tapped = tap(tmp_path / "a.pcapng", "a", lambda _: NoNetwork())(settings)  # type: ignore[arg-type, return-value]
     tapped.send([Train(None, DATAGRAM, len(DATAGRAM))])
-    tapped.receive()
+    list(tapped.receive())
     tapped.close()
     rows, _ = read(tmp_path / "a.pcapng")
     assert [(row["source"], row["source_port"], row["destination"]) for row in rows] == [
@@ -174,7 +174,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Recording, "write", fail)
-    assert len(tapped.receive()) == 1
+    assert len(list(tapped.receive())) == 1
     tapped.send([])
     tapped.close()
     assert network.statistics == {"recording ended: No space left on device": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from glue.contract import Address, Train
@@ -13,7 +13,7 @@ from glue.network import MulticastNetwork
 PATIENCE = 5.0  # seconds until a datagram that did not come is taken for lost
 
 
-def datagrams_of(trains: Sequence[Train]) -> list[tuple[Address | None, bytes]]:
+def datagrams_of(trains: Iterable[Train]) -> list[tuple[Address | None, bytes]]:
     """Source and payload of each datagram of these trains."""
     return [
         (train.address, bytes(train.data[start : start + train.segment]))
@@ -39,7 +39,7 @@ def heard(network: MulticastNetwork, count: int) -> list[bytes]:
 
 def quiet(network: MulticastNetwork) -> bool:
     """Whether nothing is waiting to be received. Within one machine what was sent has arrived."""
-    return not network.receive()
+    return not list(network.receive())
 
 
 def free_port() -> int:

@@ -78,9 +78,8 @@ def test_a_call_of_receive_is_bounded_and_nothing_is_lost(pair: tuple[MulticastN
     sent = [bytes([number]) * (1 + number % 2) for number in range(60)]  # sizes that do not coalesce
     first.send([Train(second.unicast_address, datagram, 2) for datagram in sent])
     second.wait(1.0)
-    trains = second.receive()
-    assert 1 <= len(trains) <= 32
-    early = [payload for _, payload in datagrams_of(trains)]
+    early = [payload for _, payload in datagrams_of(second.receive())]
+    assert 1 <= len(early) <= 32
     assert early + heard(second, len(sent) - len(early)) == sent
 
 
@@ -95,7 +94,7 @@ def test_receive_needs_no_wait_before_it(pair: tuple[MulticastNetwork, Multicast
     first, second = pair
     first.send([Train(None, b"to all", 6), Train(second.unicast_address, b"to you", 6)])
     assert [payload for _, payload in datagrams_of(second.receive())] == [b"to you", b"to all"]
-    assert second.receive() == []
+    assert list(second.receive()) == []
 
 
 def test_the_file_descriptors_tell_when_there_is_something_to_receive(
@@ -121,7 +120,7 @@ def test_a_wake_that_comes_early_is_not_lost(group: str) -> None:
     with opened(LOOPBACK, group) as network:
         network.wake()
         network.wait(None)
-        assert network.receive() == []
+        assert list(network.receive()) == []
 
 
 def test_more_wakes_than_a_pipe_holds_do_no_harm(group: str) -> None:
@@ -134,7 +133,7 @@ def test_more_wakes_than_a_pipe_holds_do_no_harm(group: str) -> None:
 def test_a_wait_for_a_time_gone_by_returns_at_once(group: str) -> None:
     with opened(LOOPBACK, group) as network:
         network.wait(-1.0)
-        assert network.receive() == []
+        assert list(network.receive()) == []
 
 
 def test_closing_twice_and_waking_afterwards_do_no_harm(group: str) -> None:
