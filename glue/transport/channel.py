@@ -17,7 +17,7 @@ from glue.contract import Lane, Outbound, advanced
 from glue.cutting import total
 from glue.transport import apart, recovery
 from glue.transport.fates import Awaited, Fates
-from glue.transport.flight import Flight, Flights, Pending
+from glue.transport.flight import Barrier, Flight, Flights, Pending
 from glue.transport.member import Member
 from glue.transport.protection import Protection
 from glue.transport.window import Window
@@ -30,28 +30,9 @@ class Channel:
     """The sending end of one channel."""
 
     __slots__ = (
-        "_limit",
-        "_queue",
-        "_queued",
-        "attached",
-        "awaited",
-        "base",
-        "deadline",
-        "destinations",
-        "fates",
-        "flights",
-        "kind",
-        "lane",
-        "members",
-        "needed",
-        "next",
-        "number",
-        "peers",
-        "protection",
-        "singly",
-        "statistics",
-        "submitted",
-        "transmissions",
+        "_limit", "_queue", "_queued", "attached", "awaited", "base", "deadline", "destinations", "fates",
+        "flights", "kind", "lane", "members", "needed", "next", "number", "peers", "protection", "scattered",
+        "singly", "statistics", "transmissions",
     )  # fmt: skip
 
     def __init__(
@@ -73,12 +54,12 @@ class Channel:
         self.next = 0  # the next sequence to send
         self.base = 0  # every frame below is acknowledged by all attached members
         self.needed = 0  # every frame below is acknowledged by all members
-        self.submitted = 0  # frames handed to this channel so far, sent or not
         self.deadline = math.inf  # when `due` must be called
         self.flights = Flights()
         self.fates = fates
         self.awaited: list[Awaited] = []  # by receipts
         self.singly = False  # whether each member is served by unicast, so that nobody else listens
+        self.scattered: Barrier | None = None  # before it lies what is for several, but came here for want of a group
         self.protection = Protection(parity)
         self.destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
         self._limit = WINDOW  # frames below this every attached member is ready to take
@@ -107,10 +88,9 @@ class Channel:
         items = [flight.item for flight in self.flights] + self.unsent()
         return len(self.members) * sum([item.messages for item in items])
 
-    def submit(self, now: float, item: Outbound, barriers: list[tuple[Channel, int]]) -> None:
-        """Queue a message for sending."""
+    def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
+        """Queue a message for sending, not before these barriers let it pass."""
         self._queue.append(Pending(item, now, barriers))
-        self.submitted += len(item.bodies)
         self._queued += total(item.bodies)
 
     # ------------------------------------------------------------------------------------------ sending
@@ -140,7 +120,7 @@ class Channel:
                 break
             out += self._launch(now, pending, min(left, room))
             if room >= left:
-                queue.popleft()
+                self._end(queue.popleft())
         if self.protection.active:
             if self.protection.at <= now:
                 out += self.protection.cover(self, now)
@@ -151,24 +131,31 @@ class Channel:
 
     def _expire(self, pending: Pending) -> None:
         """The message at the head of the queue is too old to be sent at all."""
-        count = len(pending.item.bodies)
-        self.submitted -= count
+        self._end(pending)
         self._queued -= total(pending.item.bodies)
-        self.statistics["frames expired unsent"] += count
+        self.statistics["frames expired unsent"] += len(pending.item.bodies)
         self.fates.expired(self, pending.item)
+
+    def _end(self, pending: Pending) -> None:
+        """The message that was at the head of the queue is wholly sent, or will not be."""
+        for barrier in pending.ends:
+            barrier.stop = self.next
+
+    def barrier(self) -> Barrier:
+        """All that was handed to this channel until now."""
+        if not self._queue:
+            return Barrier(self, self.next)
+        barrier = Barrier(self, None)
+        self._queue[-1].ends += (barrier,)
+        return barrier
 
     def _waits(self, pending: Pending) -> bool:
         """Whether the message must wait for other channels, so as not to overtake."""
         while pending.barriers:
-            channel, bound = pending.barriers[-1]
-            if channel.members and not channel.settled(bound):
+            if pending.barriers[-1].holds(self.members):
                 return True
             pending.barriers.pop()
         return False
-
-    def settled(self, submitted: int) -> bool:
-        """Whether the first `submitted` frames handed to this channel are done with."""
-        return self.submitted - (self.next - self.needed + self._unsent()) >= submitted
 
     def unsent(self) -> list[Outbound]:
         """The messages that are not yet sent, or not wholly."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -130,15 +130,34 @@ def _first(flight: Flight) -> int:
     return flight.first
 
 
+class Barrier:
+    """All that was handed to a channel until now, and must not be overtaken.
+
+    `stop` is the frame before which all of it lies; None as long as some of it is neither sent nor expired.
+    """
+
+    __slots__ = ("channel", "stop")
+
+    def __init__(self, channel: Channel, stop: int | None) -> None:
+        self.channel = channel
+        self.stop = stop
+
+    def holds(self, peers: Iterable[str]) -> bool:
+        """Whether any of these peers has yet to get some of it. What others have yet to get holds up nobody."""
+        members, stop = self.channel.members, self.stop
+        return any(stop is None or members[peer].next < stop for peer in peers if peer in members)
+
+
 class Pending:
     """A message waiting to be sent, of which `offset` frames have been."""
 
-    __slots__ = ("barriers", "item", "offset", "since")
+    __slots__ = ("barriers", "ends", "item", "offset", "since")
 
-    def __init__(self, item: Outbound, since: float, barriers: list[tuple[Channel, int]]) -> None:
+    def __init__(self, item: Outbound, since: float, barriers: list[Barrier]) -> None:
         self.item = item
         self.since = since
-        self.barriers = barriers  # not before these channels have everything below the number acknowledged
+        self.barriers = barriers  # not before these let it pass
+        self.ends: tuple[Barrier, ...] = ()  # those that end with this message
         self.offset = 0
 
 

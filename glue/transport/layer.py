@@ -23,6 +23,7 @@ from glue.contract import Accept, Downward, Gap, Inbound, Lane, Outbound, PeerAd
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.fates import Fates
+from glue.transport.flight import Barrier
 from glue.transport.incoming import Source
 from glue.transport.reception import Reception
 from glue.transport.window import Window
@@ -325,31 +326,40 @@ class Transport:
 
     def _submit(self, now: float, item: Outbound) -> None:
         lane = item.peers, item.priority
-        barriers = self._barriers(lane, item.after) if item.after else []
+        barriers = [barrier for other in item.after for barrier in self._barriers(other)]
         channel = self._channels.get(lane)
         if channel is None:
+            barriers += self._barriers(lane)
             if len(item.peers) > 1 and not self._room_for_group():
-                self.statistics["messages sent by unicast for want of a group"] += 1
-                for peer in item.peers:
-                    copy = Outbound((peer,), item.bodies, dict(item.header), expires=item.expires)
-                    copy.messages, copy.receipts = item.messages, item.receipts
-                    self._channel(((peer,), item.priority)).submit(now, copy, list(barriers))
+                self._scatter(now, item, barriers)
                 return
-            barriers += [(old, old.submitted) for old in self._replaced.get(lane, [])]
             channel = self._new_channel(lane)
-        channel.submit(now, item, barriers)
+        self._queue(now, channel, item, barriers)
+
+    def _queue(self, now: float, channel: Channel, item: Outbound, barriers: list[Barrier]) -> None:
+        channel.submit(now, item, [barrier for barrier in barriers if barrier.channel is not channel])
         self._busy[channel.number] = channel
 
-    def _barriers(self, lane: Lane, after: tuple[Lane, ...]) -> list[tuple[Channel, int]]:
-        """Where the lanes that an item in this one must not overtake stand now."""
-        own = self._channels.get(lane)
-        before = [c for other in after for c in (*self._replaced.get(other, ()), self._channels.get(other))]
-        return [(c, c.submitted) for c in before if c is not None and c is not own and not c.idle]
+    def _scatter(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
+        """Send to each by unicast what is for several."""
+        self.statistics["messages sent by unicast for want of a group"] += 1
+        for peer in item.peers:
+            copy = Outbound((peer,), item.bodies, dict(item.header), expires=item.expires)
+            copy.messages, copy.receipts = item.messages, item.receipts
+            lane = (peer,), item.priority
+            channel = self._channels.get(lane) or self._new_channel(lane)
+            self._queue(now, channel, copy, barriers)
+            channel.scattered = channel.barrier()
 
-    def _channel(self, lane: Lane) -> Channel:
-        channel = self._channels.get(lane) or self._new_channel(lane)
-        self._busy[channel.number] = channel
-        return channel
+    def _barriers(self, lane: Lane) -> list[Barrier]:
+        """All that went in this lane until now, as far as it is not done with."""
+        peers, priority = lane
+        channels = [*self._replaced.get(lane, ()), self._channels.get(lane)]
+        barriers = [channel.barrier() for channel in channels if channel is not None and not channel.idle]
+        if len(peers) > 1:
+            unicast = [self._channels.get(((peer,), priority)) for peer in peers]
+            barriers += [channel.scattered for channel in unicast if channel is not None and channel.scattered]
+        return barriers
 
     def _new_channel(self, lane: Lane) -> Channel:
         self._numbers += 1
@@ -373,7 +383,7 @@ class Transport:
         down: list[Downward] = []
         busy = list(self._busy.values())
         if len(busy) > 1:
-            busy.sort(key=_priority)
+            busy.sort(key=lambda channel: channel.lane[1])
         for channel in busy:
             frames = channel.pump(now)
             if frames:
@@ -387,7 +397,3 @@ class Transport:
                 if self._channels.get(channel.lane) is not channel:
                     self._close(channel)
         return down
-
-
-def _priority(channel: Channel) -> int:
-    return channel.lane[1]

@@ -1,0 +1,86 @@
+"""The order of a topic while its receivers change: what waits for what, and what need not."""
+
+from __future__ import annotations
+
+import pytest
+
+from glue.contract import NORMAL, URGENT, Lane, Outbound
+from glue.transport.layer import GROUPS
+from tests.transport.network import Wire
+
+MANY = 14  # endpoints: their sets of three are more than there are groups
+
+
+def lane(wire: Wire, *receivers: int, priority: int = NORMAL) -> Lane:
+    return tuple(wire.ids[number] for number in sorted(receivers)), priority
+
+
+def say(wire: Wire, body: bytes, where: Lane, *after: Lane, expires: float = float("inf")) -> None:
+    peers, priority = where
+    wire.send(wire.ids[0], Outbound(peers, [body], after=after, priority=priority, expires=expires))
+
+
+def heard_by(wire: Wire, number: int) -> list[bytes]:
+    return [body for _, body in wire.heard[wire.ids[number]] if not body.startswith(b"other")]
+
+
+def use_all_groups(wire: Wire) -> None:
+    """Multicast to so many sets of receivers that no group is left; to the last endpoints, which are cut off."""
+    first = len(wire.ids) - 12
+    sets = [(a, b) for a in range(first, len(wire.ids)) for b in range(first, a)]
+    wire.cut = {(wire.ids[0], id) for id in wire.ids[first:]}
+    for pair in sets[:GROUPS]:
+        say(wire, b"other", lane(wire, *pair))
+    assert len(sets) > GROUPS
+
+
+def release_groups(wire: Wire) -> None:
+    """Let those who were cut off be gone, so that all groups are free again."""
+    for id in wire.ids[-12:]:
+        wire.remove(wire.ids[0], id, "expired")
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("then", [(1, 2), (1,), (1, 3), (1, 2, 3)])
+@pytest.mark.parametrize("priority", [NORMAL, URGENT])
+def test_what_had_to_go_by_unicast_for_want_of_a_group_is_not_overtaken(
+    free: bool, then: tuple[int, ...], priority: int
+) -> None:
+    wire = Wire(16, seed=5)
+    use_all_groups(wire)
+    wire.cut.add((wire.ids[0], wire.ids[1]))
+    both, next_lane = lane(wire, 1, 2), lane(wire, *then, priority=priority)
+    say(wire, b"first", both)
+    assert wire.transports[wire.ids[0]].statistics["messages sent by unicast for want of a group"] == 1
+    wire.run(0.01)
+    wire.cut.remove((wire.ids[0], wire.ids[1]))
+    if free:
+        release_groups(wire)
+    say(wire, b"second", next_lane, *([both] if next_lane != both else []))
+    wire.run(10)
+    assert heard_by(wire, 1) == [b"first", b"second"]
+    assert heard_by(wire, 2) == ([b"first", b"second"] if 2 in then else [b"first"])
+
+
+def test_a_message_that_expires_before_it_is_sent_holds_up_nothing_that_was_to_follow_it() -> None:
+    wire = Wire(3)
+    wire.cut = {(wire.ids[0], wire.ids[1])}
+    both, one = lane(wire, 1, 2), lane(wire, 1)
+    say(wire, b"first", one)
+    say(wire, b"short-lived", both, one, expires=wire.now + 1)
+    say(wire, b"lasting", one, both)
+    wire.run(2)
+    wire.cut = set()
+    wire.run(3)
+    assert heard_by(wire, 1) == [b"first", b"lasting"]
+    assert wire.backlog == 0
+
+
+def test_a_receiver_that_is_away_does_not_hold_up_those_who_hear_on_without_it() -> None:
+    wire = Wire(3)
+    both, one = lane(wire, 1, 2), lane(wire, 1)
+    wire.cut = {(wire.ids[0], wire.ids[2])}
+    say(wire, b"for both", both)
+    say(wire, b"for one", one, both)
+    wire.run(1)
+    assert heard_by(wire, 1) == [b"for both", b"for one"]
