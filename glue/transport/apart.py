@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SILENCE = 0.1  # seconds without any answer, probes included: more than a turn takes, a moment to the others
 CROWDING = 0.2  # seconds in which a member alone has no room for more
+UNANSWERED = 3  # probe timeouts that either lasts at least: a first one, and another of twice the length (backoff)
 LOSSY = 0.05  # share of loss from which on a member may be taken off
 WORSE = 3.0  # times the loss of the others that it must be
 KEPT = 16 << 20  # bytes kept for members served apart, on each channel: 4 times the default `queue_limit`
@@ -55,9 +56,24 @@ def attend(channel: Channel, now: float) -> list[Outbound]:
     return out
 
 
+def quickest(channel: Channel) -> float:
+    """The least probe timeout of the attached members that ever answered; `inf` if there is none."""
+    trips = [member.round_trip for member in channel.attached]
+    return min([trip.probe_timeout(0) for trip in trips if trip.measured], default=inf)
+
+
+def silent_at(member: Member, others: float) -> float:
+    """When a member counts as silent; by the timeout of `others` as long as it is not known how far away it is."""
+    return member.heard_at + max(SILENCE, UNANSWERED * _timeout(member, others))
+
+
+def _timeout(member: Member, others: float) -> float:
+    return member.round_trip.probe_timeout(0) if member.round_trip.measured else others
+
+
 def note_silence(channel: Channel, member: Member, now: float) -> None:
     """A member did not answer in time: it may be stopped, or gone."""
-    if now >= member.heard_at + SILENCE:
+    if not member.apart and now >= silent_at(member, quickest(channel)):
         _take_off(channel, member, now, "silent")
 
 
@@ -76,7 +92,7 @@ def note_crowding(channel: Channel, now: float) -> None:
         member.crowded_since = now
     tightest = rooms[0][1]
     tightest.crowded_since = min(tightest.crowded_since, now)
-    if now - tightest.crowded_since >= CROWDING:
+    if now - tightest.crowded_since >= max(CROWDING, UNANSWERED * _timeout(tightest, quickest(channel))):
         _take_off(channel, tightest, now, "slow")
 
 

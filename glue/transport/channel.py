@@ -367,12 +367,13 @@ class Channel:
         """Set the deadline anew; after anything that may move a member's timers."""
         at = self.protection.at
         if self.flights:
+            others = apart.quickest(self) if len(self.attached) > 1 else math.inf
             for member in self.members.values():
                 if member.next < self.next:
                     probe_at = member.waiting_since + member.round_trip.probe_timeout(member.backoff)
                     at = min(at, member.check_at, probe_at)
                     if len(self.attached) > 1 and not member.apart:
-                        at = min(at, member.heard_at + apart.SILENCE)
+                        at = min(at, apart.silent_at(member, others))
         self.deadline = at
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from glue.contract import Gap, Inbound, Undelivered
 from glue.transport.apart import KEPT, SILENCE
 from glue.transport.wire import KEY
@@ -31,6 +33,25 @@ def test_a_silent_member_holds_up_the_others_for_a_moment_only() -> None:
     wire.publish(0, [1, 2, 3], BODY, frames=10_000)
     wire.run(SILENCE + 0.4)
     assert len(wire.heard[wire.ids[1]]) == len(wire.heard[wire.ids[2]]) == 10_100
+    assert wire.backlog == 0
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.4])
+def test_members_far_away_are_not_taken_for_silent_and_one_that_is_holds_up_the_others_for_a_moment_only(
+    delay: float,
+) -> None:
+    wire = Wire(4)
+    wire.delay = delay
+    statistics = wire.transports[wire.ids[0]].statistics
+    for _ in range(5):
+        wire.publish(0, [1, 2, 3], BODY, frames=100)
+        wire.run(4 * delay)
+    assert not any(cause.startswith("members served apart") for cause in statistics)
+    silence(wire, 3)
+    wire.publish(0, [1, 2, 3], BODY, frames=2000)
+    wire.run(30 * delay)
+    assert statistics["members served apart: silent"] == 1
+    assert len(wire.heard[wire.ids[1]]) == len(wire.heard[wire.ids[2]]) == 2500
     assert wire.backlog == 0
 
 
