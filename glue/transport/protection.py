@@ -43,13 +43,14 @@ SPAN = 1000  # frames over which loss is measured; then half of them are forgott
 class Meter:
     """The share of frames that one receiver loses; kept from its first loss on, so that it costs nothing before."""
 
-    __slots__ = ("_lost", "_since", "_uncounted", "mended")
+    __slots__ = ("_lost", "_since", "_uncounted", "mended", "most_mended")
 
     def __init__(self, sent: int) -> None:
         self._since = max(sent - MEASURED, 0)  # transmissions before this are forgotten
         self._lost = 0.0
         self._uncounted = 0  # that of the member, as far as it is counted by now
-        self.mended = 0  # frames that it has told were mended
+        self.mended = 0  # frames that it has told were mended, and are not known to have come late
+        self.most_mended = 0  # the most that this ever was
 
     def lost(self, count: int) -> None:
         """So many frames did not arrive; negative if they did after all."""
@@ -98,9 +99,12 @@ class Protection:
         count = total - (meter.mended if meter else 0)
         if count:
             self.lost(channel, member, count)
-            self._meters[member.peer].mended = total
+            meter = self._meters[member.peer]
+            meter.mended = total
             channel.statistics["frames lost and mended by parity"] += count
-            member.window.lost(max(count, 0))
+            if total > meter.most_mended:  # else it only fell for a while, by frames that parity had merely outrun
+                member.window.lost(total - meter.most_mended)
+                meter.most_mended = total
             if channel.kind == "group":
                 apart.note_loss(channel, member, now)
         return True

@@ -11,6 +11,7 @@ from typing import Any
 
 from glue.contract import Downward, Inbound, Outbound, PeerAdded, PeerRemoved, Upward, advanced
 from glue.transport import Transport
+from glue.transport.window import Window
 from glue.transport.wire import KEY
 
 
@@ -30,9 +31,10 @@ class Wire:
         duplicate: float = 0.0,
         jitter: float = 0.0,
         parity: float | None = None,
+        window: Callable[[int], Window] = Window,
     ) -> None:
         self.ids = [endpoint_id(number) for number in range(count)]
-        self.transports = {id: Transport(endpoint_id=id, parity=parity) for id in self.ids}
+        self.transports = {id: Transport(endpoint_id=id, parity=parity, window=window) for id in self.ids}
         self.heard: dict[str, list[tuple[str, bytes]]] = {id: [] for id in self.ids}
         self.news: dict[str, list[Upward]] = {id: [] for id in self.ids}
         self.ages: dict[str, list[float]] = {id: [] for id in self.ids}

@@ -9,6 +9,7 @@ import pytest
 
 from glue.contract import Inbound, Outbound
 from glue.transport.protection import Meter, rows_for
+from glue.transport.window import Window
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
 
@@ -161,6 +162,23 @@ def test_a_frame_that_was_only_late_is_not_taken_for_lost() -> None:
     assert count(wire, 1, "frames mended by parity") == 1
     assert count(wire, 0, "frames lost and mended by parity") == 0
     assert [body for _, body in wire.heard[wire.ids[1]]] == bodies(20)
+
+
+def test_where_parity_outruns_what_is_late_again_and_again_the_windows_count_no_frame_as_lost_twice() -> None:
+    lost = []
+
+    class Counting(Window):
+        def lost(self, count: int) -> None:
+            lost.append(count)
+
+    wire = Wire(2, parity=0.25, loss=0.05, jitter=0.03, window=Counting)
+    wire.delay = ACROSS
+    for _ in range(200):
+        send(wire, 20)
+        wire.run(0.2)
+    outrun = count(wire, 1, "frames mended by parity") - count(wire, 0, "frames lost and mended by parity")
+    assert outrun > 200
+    assert 0.04 < sum(lost) / 4000 < 0.07
 
 
 def test_a_stream_that_fills_the_window_gets_hardly_any_parity() -> None:
