@@ -124,21 +124,25 @@ def mend(symbols: Sequence[bytes | None], blocks: dict[int, bytes]) -> list[byte
     numbers = [int.from_bytes(symbol, "little") if symbol else 0 for symbol in symbols]
     known = _combined([_row(row) for row in rows], numbers, size)
     rest = [number ^ int.from_bytes(blocks[row], "little") for number, row in zip(known, rows, strict=True)]
-    solution = _inverted([[coefficient(row, column) for column in missing] for row in rows])
-    return [total.to_bytes(size, "little") for total in _combined([*map(_planes, solution)], rest, size)]
+    solution = map(_planes, _inverted(rows, missing))
+    return [total.to_bytes(size, "little") for total in _combined([*solution], rest, size)]
 
 
-def _inverted(matrix: list[list[int]]) -> list[list[int]]:
-    """The inverse of a part of a Cauchy matrix (Gauss and Jordan; no pivot is 0, as every minor has one)."""
-    size = len(matrix)
-    rows = [[*row, *(int(i == j) for j in range(size))] for i, row in enumerate(matrix)]
-    for pivot in range(size):
-        factor = inverse(rows[pivot][pivot])
-        own = rows[pivot] = [multiply(value, factor) for value in rows[pivot]]
-        for index, row in enumerate(rows):
-            if index != pivot and row[pivot]:
-                rows[index] = [value ^ multiply(row[pivot], mine) for value, mine in zip(row, own, strict=True)]
-    return [row[size:] for row in rows]
+def _inverted(rows: Sequence[int], columns: Sequence[int]) -> list[list[int]]:
+    """The inverse of a square part of the matrix, in closed form, as that is but for factors a Cauchy matrix, too.
+
+    Each entry is a product of sums x + y, x + x' and y + y' (Knuth, The Art of Computer Programming, volume 1, section
+    1.2.3, exercise 41), here of logarithms: work grows with the square of what is missing, whoever sent the parity.
+    """
+    log, xs, ys = _LOGARITHMS, [255 - row for row in rows], columns
+    by_row = [sum([log[x ^ y] for y in ys]) - sum([log[x ^ other] for other in xs if other != x]) for x in xs]
+    by_column = [
+        sum([log[x ^ y] for x in xs]) - sum([log[y ^ other] for other in ys if other != y]) - log[255 ^ y] for y in ys
+    ]
+    return [
+        [_POWERS[(factor + part - log[x ^ y]) % 255] for x, part in zip(xs, by_row, strict=True)]
+        for y, factor in zip(ys, by_column, strict=True)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------- symbols
