@@ -13,7 +13,7 @@ from typing import Any
 
 from glue.contract import Header, Inbound, advanced
 from glue.cutting import total
-from glue.transport.incoming import Budget, Incoming
+from glue.transport.incoming import Incoming
 from glue.transport.parity import BELOW, FRAMES, LENGTH, ROWS, frame_of, mend, symbol_of
 from glue.transport.wire import KEY
 
@@ -36,13 +36,35 @@ class Group:
         self.age = age  # of the oldest message of the group, when this came
 
 
+class Store:
+    """What all channels keep together: whoever kept something least recently gives way."""
+
+    __slots__ = ("_keepers", "held")
+
+    def __init__(self) -> None:
+        self.held = 0  # bytes
+        self._keepers: OrderedDict[Mending, None] = OrderedDict()  # the least recent first
+
+    def has_room(self, keeper: Mending, size: int) -> bool:
+        """Whether so many bytes more may be kept, if need be in the place of what others keep."""
+        self._keepers[keeper] = None
+        self._keepers.move_to_end(keeper)
+        while self.held + size > BUDGET and len(self._keepers) > 1:
+            next(iter(self._keepers)).drop()
+        return self.held + size <= BUDGET
+
+    def forget(self, keeper: Mending) -> None:
+        """It keeps nothing any more."""
+        self._keepers.pop(keeper, None)
+
+
 class Mending:
     """Frames and parity kept of one channel."""
 
-    __slots__ = ("_budget", "_frames", "_groups", "_held", "_mended", "_runs", "_statistics", "_unused")
+    __slots__ = ("_frames", "_groups", "_held", "_mended", "_runs", "_statistics", "_store", "_unused")
 
-    def __init__(self, budget: Budget, statistics: Counter[str]) -> None:
-        self._budget = budget
+    def __init__(self, store: Store, statistics: Counter[str]) -> None:
+        self._store = store
         self._statistics = statistics
         self._runs: deque[tuple[int, Header, Sequence[bytes], int]] = deque()  # first sequence, header, bodies, cost
         self._frames = 0
@@ -63,10 +85,11 @@ class Mending:
 
     def _hold(self, size: int) -> None:
         self._held += size
-        self._budget.held += size
+        self._store.held += size
 
     def drop(self) -> None:
         """Give back what is held."""
+        self._store.forget(self)
         self._hold(-self._held)
         self._runs.clear()
         self._groups.clear()
@@ -77,7 +100,7 @@ class Mending:
         count = len(run.bodies)
         self._unused += count
         cost = total(run.bodies) + RUN_COST
-        if self._budget.held + cost > BUDGET:
+        if not self._store.has_room(self, cost):
             self._statistics["frames not kept for parity"] += count
             return
         header = {key: entry for key, entry in run.header.items() if key not in (KEY, BELOW)}
@@ -109,7 +132,7 @@ class Mending:
         for row, block in enumerate(blocks, index):
             if row in group.blocks or sizes != {*map(len, group.blocks.values()), *sizes}:
                 self._statistics["parity frames not needed"] += 1
-            elif self._budget.held + len(block) > BUDGET:
+            elif not self._store.has_room(self, len(block)):
                 self._statistics["parity frames beyond the budget"] += 1
             else:
                 group.blocks[row] = block

@@ -8,7 +8,7 @@ from typing import Any
 from glue.contract import Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
-from glue.transport.mending import Mending
+from glue.transport.mending import Mending, Store
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
 
@@ -22,7 +22,7 @@ class Reception:
         self._statistics = statistics
         self._acknowledger = acknowledger
         self._budget = Budget()  # for frames behind gaps
-        self._kept = Budget()  # for parity, and frames that it may need
+        self._kept = Store()  # for parity, and frames that it may need
 
     def open(self, source: Source, peer: str, channel: int) -> Incoming:
         """The receiving end of a channel that is new here."""

@@ -146,14 +146,43 @@ def test_what_is_kept_for_parity_is_bounded_whatever_is_sent() -> None:
         for number in range(1, 60):
             receiver.data(body, first=number, channel=channel)
             receiver.parity(body, body, first=100 * number, channel=channel)
-    assert receiver["frames not kept for parity"] > 0
-    assert receiver["parity frames beyond the budget"] > 0
     sources = receiver.transport._sources[THERE].channels.values()
     held = sum(incoming.mending._held for incoming in sources if incoming.mending is not None)
     assert held == receiver.transport._reception._kept.held <= BUDGET
     for incoming in sources:
         incoming.drop()
     assert receiver.transport._reception._kept.held == 0
+
+
+def test_one_channel_alone_keeps_no_more_than_all_may() -> None:
+    receiver = Receiver()
+    receiver.data(b"")
+    receiver.parity(bytes(9), first=1)
+    body = bytes(60_000)
+    for number in range(1, KEPT):
+        receiver.data(body, first=number)
+    for row in range(ROWS):
+        receiver.parity(body, first=2000, count=FRAMES, row=row)
+        receiver.parity(body, first=3000, count=FRAMES, row=row)
+    receiver.data(body, first=KEPT)
+    assert receiver["frames not kept for parity"] > 0
+    assert receiver["parity frames beyond the budget"] > 0
+    assert receiver.transport._reception._kept.held <= BUDGET
+
+
+def test_channels_that_keep_much_and_are_silent_since_leave_parity_to_those_that_are_not() -> None:
+    receiver = Receiver()
+    for channel in range(1, 100):
+        receiver.data(b"", channel=channel)
+        receiver.parity(bytes(9), first=1, channel=channel)
+        for first in range(1, KEPT, 100):
+            receiver.data(*[bytes(1000)] * 100, first=first, channel=channel)
+    bodies = [bytes([number]) * 50_000 for number in range(4)]
+    receiver.data(b"", channel=100)
+    receiver.parity(*parity_of(bodies, 1), first=1, channel=100)
+    receiver.heard.clear()
+    receiver.data(*bodies[:3], first=1, channel=100)
+    assert receiver.heard == bodies
 
 
 def test_frames_are_kept_for_a_while_after_the_latest_parity(receiver: Receiver) -> None:
