@@ -27,8 +27,9 @@ from glue.errors import (
     UnknownOutcomeError,
 )
 from glue.model import ModelOptions, Replicated
+from glue.model.calls import DISAGREEMENT
 from glue.model.consensus import ConsensusSettings, Role, Stored
-from glue.model.mergeable import KINDS, Prefixes
+from glue.model.mergeable import KINDS, Delta, ForeignError, MalformedError, Prefixes, decode_stored
 from glue.model.questions import Committed, Ending, Found, Refused, Unknown
 from glue.model.state import (
     ABSENT,
@@ -44,7 +45,7 @@ from glue.model.state import (
     check_name,
     encode_command,
 )
-from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
+from glue.model.storage import DELTAS, DeltaFile, Directory, FileStorage, MemoryStorage, Storage
 
 TIMEOUT = 10.0
 """Seconds that a call waits: some elections."""
@@ -54,6 +55,11 @@ GRACE = 2.0
 
 HEARTBEATS = 4
 """Heartbeats in an election timeout: three of them may be lost before anybody stands; each costs CPU also at rest."""
+
+OTHER_CONTENT = (
+    "data_dir holds {} of a model of another name, network or mergeable=; open it with those it was made with, "
+    "or give this one a directory of its own"
+)
 
 logger = logging.getLogger("glue")
 
@@ -74,7 +80,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """What this endpoint's replica is now; `leader` is a name, None while none is known; `voters` are names."""
+    """What this endpoint's replica is now; `leader` is a name, None while none is known; `voters` are names.
+
+    `failure` says why it takes no part: its disk has failed, or the others have other mergeable keys; "" if it does.
+    """
 
     role: str
     term: int
@@ -119,7 +128,13 @@ def model_options(
     )
     prefixes = Prefixes(mergeable or {})
     storage, stored = open_storage(directory, core.identity.random)
-    delta_file, deltas = open_deltas(directory if prefixes else None)
+    try:
+        if stored.vital.group and not stored.vital.group.startswith(layer.scope(name, prefixes) + "/"):
+            raise ConfigurationError(OTHER_CONTENT.format("state"))
+        delta_file, deltas = open_deltas(directory, prefixes)
+    except BaseException:
+        storage.close()
+        raise
     return ModelOptions(
         consensus=consensus, storage=storage, stored=stored, mergeable=prefixes, delta_file=delta_file, deltas=deltas
     )
@@ -150,14 +165,19 @@ def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, St
         raise
 
 
-def open_deltas(directory: Directory | None) -> tuple[DeltaFile | None, list[bytes]]:
-    """The file of mergeable keys in this directory with what it holds; one that is damaged is put aside."""
-    if directory is None:
+def open_deltas(directory: Directory | None, prefixes: Prefixes) -> tuple[DeltaFile | None, list[Delta]]:
+    """The file of mergeable keys in this directory with what it holds; one that is damaged is put aside.
+
+    Raises ConfigurationError if it was written with other prefixes.
+    """
+    if directory is None or (not prefixes and directory.read(DELTAS) is None):
         return None, []
     file = DeltaFile(directory)
     try:
-        return file, file.load()
-    except CorruptStorageError as error:
+        return file, [decode_stored(prefixes, record) for record in file.load()]
+    except ForeignError:
+        raise ConfigurationError(OTHER_CONTENT.format("mergeable keys")) from None
+    except (CorruptStorageError, MalformedError) as error:
         logger.error("%s; it is put aside, and the mergeable keys are fetched from the others", error)
         file.begin_anew()
         return file, []
@@ -259,7 +279,7 @@ class BaseModel:
             voters=tuple(sorted(self._name_of(peer) for peer in group.replica.configuration.voters)),
             age=group.age(self._now()),
             keys=group.size,
-            failure=group.failure,
+            failure=group.failure or (DISAGREEMENT if group.replica.is_among_strangers else ""),
         )
 
     def _name_of(self, peer: str) -> str:

@@ -38,6 +38,7 @@ BATCH = 256 << 10
 """Bytes of commands in one log entry, unless a single one is larger: worth a sync, and small beside a window."""
 
 NO_MAJORITY = "no majority of the voters is in reach"
+DISAGREEMENT = "others have opened it with another mergeable=, which must be the same at all endpoints"
 
 Settled = list[tuple[Pending, Ending]]
 """Tokens of calls and how they ended."""

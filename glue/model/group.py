@@ -16,7 +16,7 @@ from random import Random
 
 from glue.contract import Delivery, Publication, Request, Subscribe, Unsubscribe
 from glue.errors import ModelError, StorageError
-from glue.model.calls import NO_MAJORITY, Call, Calls, Settled
+from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Call, Calls, Settled
 from glue.model.clock import LeaderClock
 from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
 from glue.model.consensus.messages import Append, InstallSnapshot, Message, is_heartbeat
@@ -372,7 +372,8 @@ class Group:
     def _trouble(self) -> str:
         """Why nothing is committed now, as far as this replica knows."""
         if self._status.role is Role.FOUNDING:
-            return f"the model {self.name!r} is not founded yet: not all of its voters have been found"
+            reason = f"the model {self.name!r} is not founded yet: not all of its voters have been found"
+            return f"{reason}; {DISAGREEMENT}" if self.replica.is_among_strangers else reason
         return f"{NO_MAJORITY} of model {self.name!r}; reads with stale=True still work"
 
     # --------------------------------------------------------------------------------------- stale reading

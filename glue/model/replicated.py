@@ -19,6 +19,7 @@ from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, Open
 
 if TYPE_CHECKING:
     from glue.model.group import Group
+    from glue.model.mergeable import Prefixes
 
 MODELS = 64
 """Models at one endpoint; each costs a few heartbeats a second."""
@@ -104,12 +105,20 @@ class Replicated:
         check_name(item.name)
         if item.name in self.groups or len(self.groups) >= MODELS:
             raise ModelError(f"model {item.name!r} is open here already, or {MODELS} others are")
-        scope = f"{self._network_id}/{item.name}"
         luck = Random(self._luck.getrandbits(64))
-        group = Group(item, scope, self._endpoint_id, self._incarnation, luck, now)
+        group = Group(
+            item, self.scope(item.name, item.options.mergeable), self._endpoint_id, self._incarnation, luck, now
+        )
         self.groups[item.name] = group
         self._was_used = True
         return group.open()
+
+    def scope(self, name: str, mergeable: Prefixes) -> str:
+        """What is one group at most: the network, the model's name, and its mergeable prefixes if there are any.
+
+        So replicas that do not agree on which keys are mergeable share no log, and no such key gets into one.
+        """
+        return f"{self._network_id}/{name}{'+' + mergeable.mark if mergeable else ''}"
 
     # --------------------------------------------------------------------------------------------------- up
 

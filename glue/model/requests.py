@@ -11,7 +11,7 @@ from glue.model.questions import Ending, Question
 
 if TYPE_CHECKING:
     from glue.model.consensus import ConsensusSettings, Stored
-    from glue.model.mergeable import Prefixes
+    from glue.model.mergeable import Delta, Prefixes
     from glue.model.storage import DeltaFile, Storage
 
 PREFIX = "$glue/model"
@@ -30,7 +30,7 @@ class ModelOptions:
     stored: Stored
     mergeable: Prefixes
     delta_file: DeltaFile | None
-    deltas: Sequence[bytes]
+    deltas: Sequence[Delta]
 
 
 class Pending(Protocol):

@@ -221,3 +221,17 @@ def test_a_new_commit_index_is_told_at_once_if_a_follower_asked_for_the_command(
     member.get(("c", Forward(GROUP, life("c"), member.term, (1,), (b"x",))))
     ((_, append),) = appends(member.letters(member.acknowledge("b", 3)))
     assert (append.commit_index, append.entries) == (3, ())
+
+
+def test_a_leader_at_rest_wakes_once_for_each_heartbeat() -> None:
+    member = Member("a", voters="a", settings=dataclasses.replace(SETTINGS, voters=1))
+    member.wait(2.5)
+    member.propose()  # puts off the heartbeat, so that it no longer falls together with what else is done in turn
+    member.get()
+    member.wait(2.0)
+    wakes: list[float] = []
+    while len(wakes) < 20:
+        member.now = member.replica.deadline
+        member.get()
+        wakes.append(member.now)
+    assert wakes[-1] - wakes[0] > 14 * SETTINGS.heartbeat, "one for each, and one a second that looks for the majority"

@@ -207,9 +207,14 @@ class Leader(Part):
             core.tickets.refuse([self._transfer.ticket], "the other one did not take over in time")
             self._transfer = core.transfer = None
         if now >= self._tending:
-            self._tending = now + core.settings.heartbeat
+            self._tending = self._next_tending(now)
             self._tend(now)
         self._arm()
+
+    def _next_tending(self, now: float) -> float:
+        """About a heartbeat from now; together with the next one: a leader at rest wakes once."""
+        interval = self.core.settings.heartbeat
+        return max(self._heartbeat, now + interval / 2) if self._heartbeat > now else now + interval
 
     def _heard(self, now: float) -> dict[str, float]:
         return {peer: progress.heard for peer, progress in self._progress.items()} | {self.core.peer: now}

@@ -25,6 +25,8 @@ from glue.model.consensus.settings import ConsensusSettings
 FOUNDING = Offer | Welcome | Prepare | Promise | Propose | Accepted
 """The messages that do not belong to a group."""
 
+ANOTHER_SCOPE, ANOTHER_GROUP = "messages of another model or network", "messages of another group"
+
 
 class Replica:
     """A member, or an observer, of one group.
@@ -69,6 +71,12 @@ class Replica:
     def snapshot(self) -> Snapshot | None:
         """The newest one."""
         return self._core.log.snapshot
+
+    @property
+    def is_among_strangers(self) -> bool:
+        """Whether it has no group, and has heard others that cannot be of its group."""
+        core = self._core
+        return not core.group and any(core.statistics[cause] for cause in (ANOTHER_SCOPE, ANOTHER_GROUP))
 
     @property
     def statistics(self) -> Counter[str]:
@@ -153,7 +161,7 @@ class Replica:
         core = self._core
         if isinstance(message, FOUNDING):
             if message.scope != core.scope:
-                core.statistics["messages of another model or network"] += 1
+                core.statistics[ANOTHER_SCOPE] += 1
             elif not core.group:
                 core.actor.take(now, sender, message)
             elif isinstance(message, Offer | Prepare):
@@ -163,7 +171,7 @@ class Replica:
         elif message.group == core.group or (not core.group and message.group.startswith(core.scope + "/")):
             core.actor.take(now, sender, message)
         else:
-            core.statistics["messages of another group"] += 1
+            core.statistics[ANOTHER_GROUP] += 1
 
     def _finish(self, now: float) -> Output:
         core = self._core

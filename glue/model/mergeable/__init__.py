@@ -4,6 +4,8 @@
 """
 
 from glue.model.mergeable.prefixes import Prefixes
+from glue.model.mergeable.store import Delta
 from glue.model.mergeable.values import KINDS
+from glue.model.mergeable.wire import ForeignError, MalformedError, decode_stored
 
-__all__ = ["KINDS", "Prefixes"]
+__all__ = ["KINDS", "Delta", "ForeignError", "MalformedError", "Prefixes", "decode_stored"]

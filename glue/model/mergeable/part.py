@@ -24,9 +24,7 @@ from glue.model.mergeable.wire import (
     Pull,
     Told,
     decode,
-    decode_delta,
     encode,
-    encode_delta,
 )
 from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Synchronize, Write
 from glue.model.requests import Answer, Happening, Pending
@@ -53,7 +51,7 @@ class Mergeable:
         self,
         prefixes: Prefixes,
         file: DeltaFile | None,
-        deltas: Sequence[bytes],
+        deltas: Sequence[Delta],
         topic: str,
         statistics: Counter[str],
         luck: Random,
@@ -67,17 +65,11 @@ class Mergeable:
         self._epoch = at - now
         self.store = Store(prefixes, new_life(luck), statistics)
         for delta in deltas:
-            self._load(delta, int(at * 1000))
+            self.store.merge(delta, int(at * 1000))
         self._exchange = Exchange(self.store, statistics, luck, now)
         self._unsynced: list[Pending] = []  # whose writes are to be durable before they are told so
         self._synchronizing: list[tuple[float, Pending]] = []  # deadline and token
         self._asks_at = inf
-
-    def _load(self, delta: bytes, wall_ms: int) -> None:
-        try:
-            self.store.merge(decode_delta(self.store.prefixes, delta), wall_ms)
-        except MalformedError:  # the prefixes are others than they were
-            self._statistics["stored deltas that do not fit the mergeable prefixes"] += 1
 
     @property
     def deadline(self) -> float:
@@ -172,7 +164,7 @@ class Mergeable:
     def _make_durable(self, file: DeltaFile, up: list[Happening]) -> None:
         """Sync what somebody waits for; the file is written anew when most of it is outdated."""
         if file.is_outdated:
-            file.replace([encode_delta(self.store.prefixes, self.store.whole())])
+            file.replace([self._stored(self.store.whole())])
         if self._unsynced:
             file.sync()
             up += [Answer(token, Committed(0)) for token in self._unsynced]
@@ -230,7 +222,10 @@ class Mergeable:
 
     def _keep(self, delta: Delta) -> None:
         if self._file is not None:
-            self._file.append(encode_delta(self.store.prefixes, delta))
+            self._file.append(self._stored(delta))
+
+    def _stored(self, delta: Delta) -> bytes:
+        return encode(self.store.prefixes, Told(delta))
 
     def _publication(self, sending: Sending) -> Publication:
         receiver, message = sending

@@ -166,13 +166,22 @@ class Store:
             return "deltas refused: writes of ours that we never made"
         if not delta.kept <= self.context:
             return "deltas refused: meant for another life"
-        if self.context.size + delta.context.size > CONTEXT_LIMIT and not delta.context <= self.context:
+        if self._joined_size(delta.context) > CONTEXT_LIMIT:
             return "deltas refused: too many lives"
         if self.size > MERGED_LIMIT and delta.events:
             return "deltas refused: no room"
         if any(dot not in delta.context for dot in dots) or len(dots) != len(set(dots)):
             return "deltas refused: events beyond their context, or twice"
         return ""
+
+    def _joined_size(self, other: Context) -> int:
+        """Intervals of both contexts together, or a number not less that is within the limit."""
+        most = self.context.size + other.size
+        if most <= CONTEXT_LIMIT or other <= self.context:
+            return min(most, CONTEXT_LIMIT)
+        joined = self.context.copy()
+        joined.update(other)
+        return joined.size
 
     def _living_between(self, life: str, start: int, stop: int) -> Iterable[int]:
         """The numbers of live events in an interval, by way of whichever is shorter."""

@@ -8,7 +8,7 @@
     CONTEXT  {life: [first, after the last, first, after the last, ...], ...}
     DELTA    [CONTEXT, {key: [[life, number, content], ...], ...}, CONTEXT of what is kept]
 
-On disk a replica keeps deltas alone.
+On disk a replica keeps deltas, in the same form.
 """
 
 from __future__ import annotations
@@ -79,19 +79,18 @@ def encode(prefixes: Prefixes, message: Message) -> bytes:
         case Pull(context):
             rest = ["pull", context.bounds]
         case Told(delta, mark):
-            told = orjson.Fragment(encode_delta(prefixes, delta))
+            told = _plain(prefixes, delta)
             rest = ["delta", told] if mark is None else ["answer", told, _written(mark)]
     return orjson.dumps([prefixes.mark, *rest])
 
 
-def encode_delta(prefixes: Prefixes, delta: Delta) -> bytes:
-    """A delta as JSON."""
+def _plain(prefixes: Prefixes, delta: Delta) -> list[Any]:
     events = {}
     for key, found in delta.events.items():
         kind = prefixes.kind(key)
         assert kind is not None
         events[key] = [[life, number, kind.plain(content)] for (life, number), content in found]
-    return orjson.dumps([delta.context.bounds, events, delta.kept.bounds])
+    return [delta.context.bounds, events, delta.kept.bounds]
 
 
 # --------------------------------------------------------------------------------------------- decoding
@@ -113,9 +112,12 @@ def decode(prefixes: Prefixes, data: bytes) -> Message:
     raise MalformedError("not a message")
 
 
-def decode_delta(prefixes: Prefixes, data: bytes) -> Delta:
-    """The inverse of `encode_delta`. Raises MalformedError."""
-    return _delta(prefixes, _document(data))
+def decode_stored(prefixes: Prefixes, data: bytes) -> Delta:
+    """The inverse of `encode` for a delta that was kept. Raises MalformedError and ForeignError."""
+    message = decode(prefixes, data)
+    if not isinstance(message, Told):
+        raise MalformedError("not a delta")
+    return message.delta
 
 
 def _document(data: bytes) -> Any:

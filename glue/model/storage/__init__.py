@@ -5,9 +5,9 @@ error of `sync` or `write` is final (StorageError): what the disk then holds is 
 (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 """
 
-from glue.model.storage.deltas import DeltaFile
+from glue.model.storage.deltas import DELTAS, DeltaFile
 from glue.model.storage.files import FileStorage
 from glue.model.storage.interface import Directory, Storage
 from glue.model.storage.memory import MemoryStorage
 
-__all__ = ["DeltaFile", "Directory", "FileStorage", "MemoryStorage", "Storage"]
+__all__ = ["DELTAS", "DeltaFile", "Directory", "FileStorage", "MemoryStorage", "Storage"]

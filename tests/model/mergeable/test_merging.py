@@ -20,7 +20,7 @@ from glue.model.mergeable import Prefixes
 from glue.model.mergeable import store as module
 from glue.model.mergeable.context import Context, Dot
 from glue.model.mergeable.store import Delta, Store
-from glue.model.mergeable.wire import decode_delta, encode_delta
+from glue.model.mergeable.wire import Told, decode_stored, encode
 from glue.model.state import Delete, Operation, Pattern, Set, Update
 
 PREFIXES = Prefixes({"c/": "counter", "s/": "set", "r/": "register", "m/": "multi"})
@@ -36,7 +36,7 @@ def store(number: int) -> Store:
 
 def travelled(delta: Delta) -> Delta:
     """As it comes out of the wire."""
-    return decode_delta(PREFIXES, encode_delta(PREFIXES, delta))
+    return decode_stored(PREFIXES, encode(PREFIXES, Told(delta)))
 
 
 def merge(target: Store, delta: Delta) -> None:
@@ -324,3 +324,12 @@ def test_what_does_not_fit_is_refused_here_but_still_merged(monkeypatch: pytest.
     assert a.statistics == {"deltas refused: no room": 1}
     a.write(1, [Delete(key) for key in read(a)])
     assert a.size == 0
+
+
+def test_lives_are_counted_once_however_many_both_sides_know() -> None:
+    lives = {f"{number:016x}": [1, 2] for number in range(10, 10 + module.CONTEXT_LIMIT - 1)}
+    one = store(1)
+    assert one.merge(Delta(Context(dict(lives)), {}), 0) == {}
+    assert one.merge(Delta(Context(lives | {f"{5:016x}": [1, 2]}), {}), 0) == {}
+    assert one.merge(Delta(Context({f"{6:016x}": [1, 2]}), {}), 0) is None
+    assert one.context.size == module.CONTEXT_LIMIT

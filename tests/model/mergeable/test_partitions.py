@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from glue.errors import ConfigurationError
 from glue.model.questions import Committed, Found, Read, Refused, Synchronize, Write
 from glue.model.state import Delete, Operation, Set, Update
 from glue.simulation import Conditions, Crossing, World
@@ -219,6 +220,48 @@ def test_one_with_other_prefixes_is_told_nothing_and_counted() -> None:
     assert model.group.local("#") == []
     assert stranger.statistics["model"]["messages of replicas with other mergeable prefixes"] > 0
     assert plant.reads(plant.endpoints[1]) == {"count/0": 1}
+
+
+@pytest.mark.parametrize("others", [None, {"count/": "set"}, {"count/": "counter"}])
+def test_without_the_same_prefixes_nothing_gets_into_the_log_beside_them(others: dict[str, str] | None) -> None:
+    plant = Plant(4, size=3)
+    plant.world.run(1.0)
+    assert plant.world.run_until(lambda: plant.models[plant.endpoints[0]].group.status.leader, timeout=20.0)
+    stranger = plant.world.endpoint("stranger").model("plant", voters=3, mergeable=others)
+    asked = stranger.ask(Write([Set("elsewhere/x", 1)]))
+    assert plant.world.run_until(lambda: asked.ending is not None, timeout=20.0)
+    assert isinstance(asked.ending, Refused)
+    assert "another mergeable=" in asked.ending.reason
+    assert stranger.group.replica.is_among_strangers
+    written = plant.write(plant.endpoints[1], Set("elsewhere/x", 2))
+    assert plant.world.run_until(lambda: written.ending is not None, timeout=5.0)
+    assert isinstance(written.ending, Committed)
+    assert not any(model.group.replica.is_among_strangers for model in plant.models.values())
+
+
+@pytest.mark.parametrize(("prefixes", "voters"), [(None, 1), (MERGEABLE, 1), (MERGEABLE, 3)])
+def test_a_directory_of_another_model_or_of_other_prefixes_is_not_taken(
+    prefixes: dict[str, str] | None, voters: int
+) -> None:
+    world, disk = World(5), SimulatedDisk(Random(1))
+    endpoint = world.endpoint("alone")  # so with three voters, there is never a log
+
+    def opened(name: str = "plant", mergeable: dict[str, str] | None = prefixes) -> SimulatedModel:
+        return endpoint.model(name, voters=voters, mergeable=mergeable, directory=disk)
+
+    opened().ask(Write([Update("count/0", 1)]))
+    world.run(5.0)
+    for other in ({"count/": "multi"}, {**MERGEABLE, "more/": "set"}, None if prefixes else MERGEABLE):
+        endpoint.crash()
+        endpoint.restart()
+        with pytest.raises(ConfigurationError, match="data_dir holds"):
+            opened(mergeable=other)
+    if voters == 1:
+        with pytest.raises(ConfigurationError, match="data_dir holds state of a model of another name"):
+            opened(name="garden")
+    model = opened()
+    world.run(5.0)
+    assert [change.value for change in model.group.local("#")] == [1]
 
 
 def test_at_rest_the_whole_network_hears_a_digest_now_and_then() -> None:

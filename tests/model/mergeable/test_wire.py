@@ -23,9 +23,8 @@ from glue.model.mergeable.wire import (
     Pull,
     Told,
     decode,
-    decode_delta,
+    decode_stored,
     encode,
-    encode_delta,
 )
 from glue.model.state import Pattern, Set, Update
 from glue.model.storage import DeltaFile
@@ -77,7 +76,11 @@ def test_a_mutated_message_is_refused_or_means_something_and_harms_nobody(messag
 
 
 def delta(context: Any = None, events: Any = None, kept: Any = None) -> bytes:
-    return orjson.dumps([context or {}, events or {}, kept or {}])
+    return told([context or {}, events or {}, kept or {}])
+
+
+def told(delta: Any) -> bytes:
+    return orjson.dumps([PREFIXES.mark, "delta", delta])
 
 
 @pytest.mark.parametrize(
@@ -92,13 +95,13 @@ def delta(context: Any = None, events: Any = None, kept: Any = None) -> bytes:
         delta(events={"s/1": [[LIFE, 1, 1]]}), delta(events={"s/1": [[LIFE, 1, "x" * 2000]]}),
         delta(events={"r/1": [[LIFE, 1, [1, 1]]]}), delta(events={"r/1": [[LIFE, 1, [-1, 1, 1]]]}),
         delta(events={"r/1": [[LIFE, 1, [2**50, 1, 1]]]}), delta(events={"m/1": [[LIFE, 1, "x" * (1 << 20)]]}),
-        delta(events={"c/1": 5}), orjson.dumps([{}, {}]), orjson.dumps([{}, [], {}]),
+        delta(events={"c/1": 5}), told([{}, {}]), told([{}, [], {}]), encode(PREFIXES, Pull(Context())),
         delta({f"{life:016x}": [1, 2] for life in range(20_000)}),
     ],
 )  # fmt: skip
 def test_what_is_no_delta_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedError):
-        decode_delta(PREFIXES, data)
+        decode_stored(PREFIXES, data)
 
 
 def part(prefixes: Prefixes = PREFIXES) -> tuple[Mergeable, Counter[str]]:
@@ -191,7 +194,7 @@ def test_a_damaged_file_is_noticed_and_put_aside() -> None:
     file = DeltaFile(disk)
     file.load()
     for _ in range(3):
-        file.append(encode_delta(PREFIXES, filled().whole()))
+        file.append(encode(PREFIXES, Told(filled().whole())))
     file.sync()
     disk.flip("deltas", 200)
     file = DeltaFile(disk)
