@@ -53,8 +53,9 @@ TIMEOUT = 10.0
 GRACE = 2.0
 """Seconds that an answer may be late, on a busy machine, before the outcome is taken to be unknown."""
 
-HEARTBEATS = 4
-"""Heartbeats in an election timeout: three of them may be lost before anybody stands; each costs CPU also at rest."""
+HEARTBEATS = 3
+"""Heartbeats in an election timeout; each costs CPU also at rest. Two in a row may be lost; a voter that misses a third
+only asks whether it would be elected, which those that hear the leader deny."""
 
 OTHER_CONTENT = (
     "data_dir holds {} of a model of another name, network or mergeable=; open it with those it was made with, "

@@ -360,9 +360,10 @@ class Group:
         return self._reads + [read for reads in self._reading.values() for read in reads]
 
     def _expire(self, now: float, up: list[Happening]) -> None:
-        reason = self._trouble()
-        up += self._answers(self._calls.expired(now, reason))
+        if self._calls.deadline <= now:
+            up += self._answers(self._calls.expired(now, self._trouble()))
         if any(deadline <= now for deadline, _, _ in self._all_reads()):
+            reason = self._trouble()
             for deadline, token, _ in self._all_reads():
                 if deadline <= now:
                     up.append(Answer(token, Refused(reason, unreachable=True)))

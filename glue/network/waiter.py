@@ -21,6 +21,8 @@ WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over co
 GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it need not wake us for each train
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER = 0.02  # seconds without a spin after that
+REST = 0.05  # seconds without anything, after which a few datagrams are no exchange: a heartbeat and its answers
+WARM = 8  # waits that end with something, until they are
 
 
 class Waiter:
@@ -39,6 +41,8 @@ class Waiter:
         self._spin = spin
         self._sober_until = 0.0
         self._brisk = False  # whether the latest wait ended within `spin`
+        self._found_at = 0.0
+        self._warmth = 0  # waits that ended with something since the latest rest
         self.patient = False  # whether a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None) -> list[int]:
@@ -49,13 +53,17 @@ class Waiter:
         if self.patient and longest > GATHER:
             self.patient = False
             time.sleep(GATHER)
-        elif self._brisk and begun > self._sober_until:
+        elif self._brisk and self._warmth >= WARM and begun > self._sober_until:
             found = self._look(begun, longest)
         if not found:
             left = max(0.0, begun + longest - time.monotonic())
             found = self._poll.poll(left * 1000)
+        now = time.monotonic()
         if found or longest > self._spin:  # else it tells nothing
-            self._brisk = time.monotonic() - begun < self._spin
+            self._brisk = now - begun < self._spin
+        if found:
+            self._warmth = self._warmth + 1 if now - self._found_at < REST else 0
+            self._found_at = now
         ready = [fileno for fileno, _ in found]
         if self._wake_reader in ready:
             ready.remove(self._wake_reader)

@@ -9,20 +9,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from glue.network.waiter import Waiter
+from glue.network.waiter import WARM, Waiter
 
 
 @pytest.fixture(params=[0.0, 10.0], ids=["asleep", "spinning"])
 def waiter(request: pytest.FixtureRequest) -> Iterator[tuple[Waiter, int]]:
     reader, writer = os.pipe()
     made = Waiter([reader], request.param)
-    os.write(writer, b"x")
-    assert made.wait(1.0) == [reader]  # so soon that the next wait may spin
-    os.read(reader, 1)
+    busy(made, reader, writer, WARM + 1)  # so that the next wait may spin
     yield made, writer
     made.close()
     os.close(reader)
     os.close(writer)
+
+
+def busy(waits: Waiter, reader: int, writer: int, count: int) -> None:
+    """So many waits that end at once."""
+    for _ in range(count):
+        os.write(writer, b"x")
+        assert waits.wait(1.0) == [reader]
+        os.read(reader, 1)
 
 
 def test_it_ends_when_something_comes(waiter: tuple[Waiter, int]) -> None:
@@ -43,13 +49,23 @@ def test_it_ends_when_woken_and_when_time_is_up(waiter: tuple[Waiter, int]) -> N
 def test_a_stream_is_waited_for_asleep() -> None:
     reader, writer = os.pipe()
     waits = Waiter([reader], spin=10.0)
-    os.write(writer, b"x")
-    waits.wait(1.0)
-    os.read(reader, 1)
+    busy(waits, reader, writer, WARM + 1)
     waits.patient = True
     before = time.thread_time()
     assert waits.wait(0.05) == []
     assert time.thread_time() - before < 0.04  # it would have spun all the while
+    waits.close()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_few_datagrams_after_a_rest_are_no_reason_to_spin() -> None:
+    reader, writer = os.pipe()
+    waits = Waiter([reader], spin=10.0)
+    busy(waits, reader, writer, WARM)
+    before = time.thread_time()
+    assert waits.wait(0.05) == []
+    assert time.thread_time() - before < 0.04
     waits.close()
     os.close(reader)
     os.close(writer)
