@@ -3,7 +3,8 @@
 A synthetic capture is repeated, each time between hosts of its own, so that a capture of n copies has n times the
 streams, and nothing can be kept from one copy to the next. For each size: seconds of the query of `spark_trace` (or of
 the whole analysis) in one session, and the most memory that Java and the Python workers had, in a session whose Java
-may have no more than `--memory`.
+may have no more than `--memory`. With `--executors` it is so many processes of that memory and one core each, of a
+standalone cluster on this machine, and memory is told for the largest executor.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from pyspark.sql import SparkSession
 
 from benchmarks.spark_capture import make
 from benchmarks.spark_trace import NAMES, query
@@ -33,6 +35,7 @@ from spark.session import session
 SOURCE_AT, DESTINATION_AT, SENDER_AT = RECORD + 27, RECORD + 31, RECORD + 42 + 14
 """In a record of `spark_capture`: the second byte of both addresses; the sender's id, behind `{"glue":[1,1,"`."""
 MOST_COPIES = 256  # the second byte of an address
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SAMPLE = 0.2  # seconds between looks at memory
 
 
@@ -53,22 +56,29 @@ def repeat(path: Path, to: Path, copies: int) -> None:
 
 @contextmanager
 def memory() -> Iterator[dict[str, int]]:
-    """Within, the most that Java, and all of Python's workers together, have had (resident bytes)."""
+    """Within, the most that the largest Java that runs tasks, and all of Python's workers together, have had.
+
+    Bytes that are resident; of what Python's workers share, each has its part.
+    """
     most = {"java": 0, "python": 0}
     over = threading.Event()
     own = psutil.Process()
 
     def watch() -> None:
         while not over.wait(SAMPLE):
-            now = {"java": 0, "python": 0}
+            driver, executors, python = 0, [0], 0
             for process in own.children(recursive=True):
                 try:
-                    told = process.memory_full_info() if "java" not in process.name() else process.memory_info()
-                    now["java" if "java" in process.name() else "python"] += getattr(told, "pss", told.rss)
+                    if "java" not in process.name():
+                        python += process.memory_full_info().pss
+                    elif EXECUTOR in process.cmdline():
+                        executors.append(process.memory_info().rss)
+                    else:
+                        driver = max(driver, process.memory_info().rss)
                 except psutil.Error:
                     continue
-            for name, size in now.items():
-                most[name] = max(most[name], size)
+            most["java"] = max(most["java"], max(executors) or driver)
+            most["python"] = max(most["python"], python)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -79,9 +89,17 @@ def memory() -> Iterator[dict[str, int]]:
         watcher.join()
 
 
-def job_of(name: str, memory_limit: str, cores: str) -> tuple[Callable[[Path], int], Callable[[], None]]:
-    """What to do with a directory of captures, returning how many streams it found; and how to end."""
-    spark = session("scale", f"local[{cores}]", progress=False, settings={"spark.driver.memory": memory_limit})
+def made_session(memory_limit: str, cores: str, executors: int) -> SparkSession:
+    """A session in one Java, or with executors of their own, which import glue from where this program runs."""
+    if not executors:
+        return session("scale", f"local[{cores}]", progress=False, settings={"spark.driver.memory": memory_limit})
+    megabytes = round(float(memory_limit.removesuffix("g")) * 1024)
+    settings = {"spark.executor.memory": memory_limit, "spark.executorEnv.PYTHONPATH": os.getcwd()}
+    return session("scale", f"local-cluster[{executors},1,{megabytes}]", progress=False, settings=settings)
+
+
+def job_of(name: str, spark: SparkSession) -> Callable[[Path], int]:
+    """What to do with a directory of captures, returning how many streams it found."""
     columns = ddl(frames_columns(NAMES))
 
     def ask(directory: Path) -> int:
@@ -95,7 +113,7 @@ def job_of(name: str, memory_limit: str, cores: str) -> tuple[Callable[[Path], i
         finally:
             analysis.close()
 
-    return {"query": ask, "analyze": whole}[name], spark.stop
+    return {"query": ask, "analyze": whole}[name]
 
 
 def main() -> None:
@@ -104,13 +122,15 @@ def main() -> None:
     parser.add_argument("--frames", type=float, default=1e5, help="of the capture that is repeated")
     parser.add_argument("--copies", default="1,10,100", help="how often, one size after the other")
     parser.add_argument("--job", choices=("query", "analyze"), default="query")
-    parser.add_argument("--memory", default="2g", help="of Java, which is driver and executor in one")
-    parser.add_argument("--cores", default="*")
+    parser.add_argument("--memory", default="2g", help="of Java, which is driver and executor in one, or of executors")
+    parser.add_argument("--cores", default="*", help="without --executors")
+    parser.add_argument("--executors", type=int, default=0, help="processes of their own, with one core each")
     parser.add_argument("--runs", type=int, default=1)
     arguments = parser.parse_args()
     sizes = [int(size) for size in arguments.copies.split(",")]
     assert max(sizes) <= MOST_COPIES, f"at most {MOST_COPIES} copies"
-    job, stop = job_of(arguments.job, arguments.memory, arguments.cores)
+    spark = made_session(arguments.memory, arguments.cores, arguments.executors)
+    job = job_of(arguments.job, spark)
     with tempfile.TemporaryDirectory(prefix="glue-spark-scale-") as made:
         base = Path(made, "base")
         base.mkdir()
@@ -138,7 +158,7 @@ def main() -> None:
                 f"Java {most['java'] / 1e9:.2f} GB, Python {most['python'] / 1e9:.2f} GB",
                 flush=True,
             )
-    stop()
+    spark.stop()
 
 
 if __name__ == "__main__":

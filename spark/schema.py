@@ -61,16 +61,16 @@ FRAMES = (
     Column(
         "kind",
         "string",
-        "transport: data, group, open, ack, best, parity, mended; discovery: announce, answer, probe, want, "
+        "transport: data, group, open, skip, ack, best, parity, mended; discovery: announce, answer, probe, want, "
         "operations, goodbye; as it stands in the header also if unknown; null without either entry",
     ),
     # `transport`.
-    Column("channel", "bigint", "channel of data, group, open and parity; the sender's, unique within its life"),
+    Column("channel", "bigint", "channel of data, group, open, skip and parity; the sender's, unique within its life"),
     Column(
         "sequence",
         "bigint",
-        "place in the channel (data, group; parity: of the first frame covered), or among the best-effort frames "
-        "(best)",
+        "place in the channel (data, group; parity: of the first frame covered; skip: that goes on after a gap), or "
+        "among the best-effort frames (best)",
     ),
     Column("attempt", "bigint", "0 at first, counts resends (data, group)"),
     Column(

@@ -50,6 +50,14 @@ def read(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -
     return frames(spark, paths, capture_point)
 
 
+def read_files(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -> DataFrame | None:
+    """The table `files` beside the frames; None where `spark.convert`'s frames were copied without it."""
+    if all((Path(path) / "_SUCCESS").exists() for path in paths):
+        told = [str(Path(path).parent / "files") for path in paths if (Path(path).parent / "files").exists()]
+        return spark.read.parquet(*told) if told else None
+    return frames(spark, paths, capture_point, "files")
+
+
 def summary(result: Result) -> list[str]:
     """The verdict and the pairs, in lines for a terminal."""
     lines = [f"{finding.level:>4}  {finding.text}" for finding in verdict(result)]
@@ -72,7 +80,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Result:
     output = Path(arguments.output)
     analysis = analyze(read(spark, arguments.captures, arguments.capture_point), arguments.interval)
     try:
-        result = collect(analysis)
+        result = collect(analysis, read_files(spark, arguments.captures, arguments.capture_point))
         write_tables(result, output)
         if arguments.deliveries:
             analysis.tables["deliveries"].write.mode("overwrite").parquet(str(output / "tables" / "deliveries.parquet"))

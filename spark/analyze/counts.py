@@ -40,20 +40,25 @@ def pairs(rows: DataFrame) -> DataFrame:
     return rows.groupBy("sender", "incarnation", "receiver", "interval").agg(*counted())
 
 
-def streams(rows: DataFrame) -> DataFrame:
+def streams(rows: DataFrame, frames: DataFrame) -> DataFrame:
     """Per stream (a channel of a sender's life) and receiver: `counted`, and from when until when it was seen.
 
-    `channel` is null for what has none: acknowledgements, discovery, best effort.
+    `channel` is null for what has none: acknowledgements, discovery, best effort. `unseen` counts frames of `lost`
+    datagrams that were acknowledged nevertheless: at least so many were lost by the capture, not by the network.
     """
     at = sql.coalesce("sent_ns", "arrived_ns")
     times = [sql.min(at).alias("first_ns"), sql.max(at).alias("last_ns")]
     kind = sql.when(sql.col("kind").isin(*DATA_KINDS), "data").otherwise(sql.col("kind")).alias("kind")
-    return rows.groupBy("sender", "incarnation", "receiver", kind, "channel").agg(*counted(), *times)
+    told = rows.groupBy("sender", "incarnation", "receiver", kind, "channel").agg(*counted(), *times)
+    key = ["sender", "incarnation", "receiver", "kind", "channel"]
+    missed = frames.where("unseen").groupBy(*key[:3], sql.lit("data").alias("kind"), "channel")
+    return told.join(missed.agg(sql.count("*").alias("unseen")), key, "left").fillna(0, ["unseen"])
 
 
-def frames_repaired(rows: DataFrame) -> DataFrame:
-    """Frames of streams that were sent more than once to a receiver, one row for each.
+def troubled(rows: DataFrame) -> DataFrame:
+    """Frames of streams that were sent more than once to a receiver, or never came, one row for each.
 
+    `lost` counts the transmissions of it that did not arrive.
     `resends` counts the attempts after the first and `spare` those of them that came although another had arrived;
     null if that was not observed. `repair_ns` is the time from the first transmission to the first arrival (in the
     sender's clock, as the one-way delay) if the first attempt did not arrive, null if unknown. Where nobody captured
@@ -74,13 +79,14 @@ def frames_repaired(rows: DataFrame) -> DataFrame:
             sql.bool_or(sql.col("kind") == "group").alias("group"),
             sql.min("sent_ns").alias("first_ns"),
             sql.count_if(sql.col("copies") > 0).alias("arrivals"),
+            sql.count_if("lost").alias("lost"),
             sql.min(sql.when(sql.col("copies") > 0, sql.col("attempt"))).alias("arrived_attempt"),
             arrival.alias("arrival_ns"),
             sql.min("interval").alias("interval"),
         )
-        .where("attempts > 0 and (transmissions > 1 or first_ns is null)")
+        .where("attempts > 0 and (transmissions > 1 or first_ns is null) or arrivals = 0 and lost > 0")
         .select(
-            *FRAME, "receiver", "arrivals", "interval",
+            *FRAME, "receiver", "arrivals", "lost", "interval",
             sql.when(sql.col("first_ns").isNull(), sql.col("attempts"))
             .otherwise(sql.col("transmissions") - 1).alias("resends"),
             sql.when(sql.col("receiver").isNotNull(), sql.greatest(sql.col("arrivals") - 1, sql.lit(0))).alias("spare"),
@@ -94,14 +100,21 @@ def repairs(frames: DataFrame) -> DataFrame:
     """Per sender, receiver and interval: frames sent again, their resends, how many of them were not needed.
 
     `spare` counts resends of what had arrived already: the acknowledgement was lost or late; `unrepaired` frames of
-    which no attempt arrived in the trace. `missed` is for receivers that alone were captured (see `frames_repaired`).
+    which no attempt arrived in the trace, and that were not acknowledged either. `missed` is for receivers that alone
+    were captured (see `troubled`).
     """
-    return frames.groupBy("sender", "incarnation", "receiver", "interval").agg(
-        sql.count("*").alias("frames"),
-        sql.sum("resends").alias("resends"),
-        sql.sum("spare").alias("spare"),
-        sql.sum("missed").alias("missed"),
-        sql.count_if(sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0)).alias("unrepaired"),
+    return (
+        frames.where("resends > 0")
+        .groupBy("sender", "incarnation", "receiver", "interval")
+        .agg(
+            sql.count("*").alias("frames"),
+            sql.sum("resends").alias("resends"),
+            sql.sum("spare").alias("spare"),
+            sql.sum("missed").alias("missed"),
+            sql.count_if(sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0) & ~sql.col("unseen")).alias(
+                "unrepaired"
+            ),
+        )
     )
 
 

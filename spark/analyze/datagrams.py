@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 
 NAME = ("sender", "incarnation", "counter")
 DISCOVERY = ("announce", "answer", "probe", "want", "operations", "goodbye")
-KINDS = ("data", "group", "open", "ack", "best", "parity", "mended", *DISCOVERY)
+KINDS = ("data", "group", "open", "skip", "ack", "best", "parity", "mended", *DISCOVERY)
 
 KEPT = ("attempt", "channel", "sequence", "size", "fragment_index")
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.storagelevel import StorageLevel
 
-from spark.analyze import consensus, counts, presence, topics
+from spark.analyze import consensus, counts, presence, topics, unseen
 from spark.analyze.datagrams import datagrams, interval_of
 from spark.analyze.delays import find_relations, offsets_table
 from spark.analyze.deliveries import deliveries, observed
@@ -95,7 +95,8 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
     trips = kept[2].where(sql.col("sent_ns") < until_ns)
     said = consensus.messages(kept[0])
     commits = consensus.commits(said, vantage, interval_ns).where(sql.col("interval") < until_ns)
-    drawn = _intermediate(kept[3], trips, commits, vantage, points, interval_ns)
+    proven = unseen.acknowledged(kept[0], addresses_table(spark, lives, points), lives_table(spark, lives, points))
+    drawn = _intermediate(kept[3], trips, commits, proven, vantage, points, interval_ns)
     kept += [table.persist(StorageLevel.MEMORY_AND_DISK) for table in drawn]
     tables = _tables(kept, vantage, lives, points, interval_ns)
     tables["topics"] = tables["topics"].where(sql.col("interval") < until_ns)
@@ -137,27 +138,28 @@ def _intermediate(
     rows: DataFrame,
     trips: DataFrame,
     commits: DataFrame,
+    proven: DataFrame,
     vantage: DataFrame,
     points: Sequence[str],
     interval_ns: int,
 ) -> list[DataFrame]:
-    """What several tables are drawn from: frames sent again, messages in fragments, all times in buckets."""
-    repaired = counts.frames_repaired(rows)
+    """What several tables are drawn from: frames in trouble, messages in fragments, all times in buckets."""
+    troubled = unseen.with_unseen(counts.troubled(rows), proven)
     whole = counts.reassemblies(rows)
-    samples = _samples(rows, trips, vantage, repaired, whole, points, interval_ns).unionByName(commits)
-    return [repaired, whole, counts.histogram(samples)]
+    samples = _samples(rows, trips, vantage, troubled, whole, points, interval_ns).unionByName(commits)
+    return [troubled, whole, counts.histogram(samples)]
 
 
 def _tables(
     kept: Sequence[DataFrame], vantage: DataFrame, lives: Sequence[Life], points: Sequence[str], interval_ns: int
 ) -> dict[str, DataFrame]:
-    frames, _, _, rows, repaired, whole, buckets = kept
+    frames, _, _, rows, troubled, whole, buckets = kept
     addresses = addresses_table(frames.sparkSession, lives, points)
     return {
         "deliveries": rows,
         "pairs": counts.pairs(rows),
-        "streams": counts.streams(rows),
-        "repairs": counts.repairs(repaired),
+        "streams": counts.streams(rows, troubled),
+        "repairs": counts.repairs(troubled),
         "reassemblies": whole.groupBy("sender", "incarnation", "receiver", "interval").agg(
             sql.count("*").alias("messages"), sql.count("reassembly_ns").alias("complete")
         ),
@@ -177,7 +179,7 @@ def _samples(
     rows: DataFrame,
     trips: DataFrame,
     vantage: DataFrame,
-    repaired: DataFrame,
+    troubled: DataFrame,
     whole: DataFrame,
     points: Sequence[str],
     interval_ns: int,
@@ -200,7 +202,7 @@ def _samples(
             interval,
         ),
         _timed(rows, "one way", "under_way_ns", names),
-        _timed(repaired, "repair", "repair_ns", names),
+        _timed(troubled, "repair", "repair_ns", names),
         _timed(whole, "reassembly", "reassembly_ns", names),
     ]
     first, *others = found

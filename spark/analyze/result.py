@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
 from spark.analyze.job import Analysis
 
@@ -25,8 +26,8 @@ MOST_ROWS = 200_000
 """Rows of a table that come to the driver: 50 endpoints' 2,450 pairs in 80 intervals. The rest is told as left out."""
 
 
-def collect(analysis: Analysis) -> Result:
-    """Compute all tables but the large ones."""
+def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
+    """Compute all tables but the large ones; `files` is that of the data source, None if it is not known."""
     names = _names(analysis)
     result: Result = {
         "trace": {
@@ -38,6 +39,7 @@ def collect(analysis: Analysis) -> Result:
         },
         "endpoints": _endpoints(analysis, names),
         "clocks": _clocks(analysis),
+        "files": [] if files is None else _files(files),
     }
     receivers = {point: _at(analysis, names, point) for point in analysis.points}
     for name, table in analysis.tables.items():
@@ -99,6 +101,15 @@ def _clocks(analysis: Analysis) -> list[Row]:
         for (first, second), pieces in sorted(analysis.relations.items())
         for piece in pieces
     ]
+
+
+def _files(files: DataFrame) -> list[Row]:
+    """What was read and what was not, with the causes of what was skipped as one text."""
+    table = files.orderBy("file", "start").limit(MOST_ROWS).withColumnRenamed("start", "first_byte").toArrow()
+    rows: list[Row] = table.to_pylist()
+    for row in rows:
+        row["skipped"] = ", ".join(f"{count:,} {cause}" for cause, count in row["skipped"] or ())
+    return rows
 
 
 def write_tables(result: Result, directory: Path) -> None:

@@ -25,8 +25,8 @@ class Finding(NamedTuple):
 
 def verdict(result: Result) -> list[Finding]:
     """The findings of an analysis, the worst first; never empty."""
-    kinds = _losses(result), _missed(result), _expiries(result), _restarts(result), _clocks(result), _models(result)
-    found = [finding for kind in kinds for finding in _shortened(list(kind))]
+    kinds = (_files, _losses, _missed, _expiries, _restarts, _clocks, _models)
+    found = [finding for kind in kinds for finding in _shortened(list(kind(result)))]
     if not any(finding.level != GOOD for finding in found):
         found.insert(0, Finding(GOOD, "Nothing of note was lost, and nobody was given up."))
     found += _speed(result)
@@ -51,16 +51,36 @@ def _shortened(findings: list[Finding]) -> list[Finding]:
     return [*findings[:MOST_OF_A_KIND], Finding(rest[0].level, f"… and {len(rest)} more like these.")]
 
 
+def _files(result: Result) -> Iterator[Finding]:
+    """Captures that could not be read whole, or that say themselves that they are not."""
+    dropped: dict[str, int] = {}
+    for row in result["files"]:
+        dropped[row["file"]] = max(dropped.get(row["file"], 0), row["dropped"] or 0)
+        if row["fault"] is not None:
+            rest = "" if row["unread"] is None else f"; {row['unread']:,} bytes of it were not read"
+            yield Finding(BAD, f"{row['file']} is damaged at byte {row['fault_offset']:,}: {row['fault']}{rest}.")
+    for file, count in dropped.items():
+        if count:
+            yield Finding(NOTE, f"{file} lacks {count:,} frames: the system that captured them says it dropped them.")
+
+
 COUNTED = ("sent", "arrived", "lost", "duplicates", "resends", "unobserved", "seen", "bytes")
 
 
 def _losses(result: Result) -> Iterator[Finding]:
     repairs = _sums(result["repairs"], ("unrepaired", "frames"))
     times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "repair"}
+    unseen = _sums(result["streams"], ("unseen",))
     totals = pair_totals(result)
     for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["lost"]):
+        by_capture = unseen.get((sender, receiver), Counter())["unseen"]
         rate = _rate(counter)
-        if rate < NOTABLE_LOSS:
+        network_rate = (counter["lost"] - by_capture) / counter["sent"] if counter["sent"] else 0.0
+        if network_rate < NOTABLE_LOSS:
+            if by_capture:
+                text = f"The capture at {receiver} missed at least {by_capture:,} of the {counter['sent']:,} datagrams "
+                text += f"from {sender}: they were acknowledged, so the network did not lose them."
+                yield Finding(NOTE, text)
             continue
         begin, end = _worst_span(result, sender, receiver)
         text = f"{receiver} lost {percent(rate)} of what {sender} sent ({counter['lost']:,} of {counter['sent']:,}) "
@@ -70,9 +90,11 @@ def _losses(result: Result) -> Iterator[Finding]:
             text += f"; {fixed['unrepaired']:,} messages' frames were not repaired within the trace"
         elif fixed["frames"]:
             text += ", all data repaired"
+        if by_capture:
+            text += f"; {by_capture:,} or more of these only the capture missed, as they were acknowledged"
         if (sender, receiver) in times:
             text += f", p99 {duration(times[sender, receiver]['p99_ns'])}"
-        yield Finding(BAD if rate >= BAD_LOSS or fixed["unrepaired"] else NOTE, text + ".")
+        yield Finding(BAD if network_rate >= BAD_LOSS or fixed["unrepaired"] else NOTE, text + ".")
 
 
 def _missed(result: Result) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ _TRANSPORT = {
     "data": _DATA,
     "group": _DATA,
     "open": (None, "channel"),
+    "skip": (None, "channel", "sequence"),
     "ack": (None, "ack_held_us", "ack_window", "ack_channel", "ack_next"),
     "best": (None, "age_ms", "sequence"),
     "parity": (None, "age_ms", "channel", "sequence", None, None),

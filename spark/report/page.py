@@ -22,7 +22,12 @@ MOST_ROWS = 1000
 TABLES = (
     ("endpoints", "Endpoints", "One row for each life. Home is the capture point at its own host."),
     ("latencies", "Times", "Percentiles over the whole trace, to half a percent; least and most are exact."),
-    ("streams", "Streams", "Each channel to each receiver. Sent and lost count datagrams, resends among them."),
+    (
+        "streams",
+        "Streams",
+        "Each channel to each receiver. Sent and lost count datagrams, resends among them; unseen are lost ones that "
+        "were acknowledged, so the capture missed them.",
+    ),
     ("repairs", "Repairs", "Frames that were sent again, by interval. Spare resends were of what had arrived."),
     ("rhythm", "Order and rhythm", "Loss periods, reordering and jitter, by interval."),
     ("reassemblies", "Messages in fragments", "By interval; complete are those of which every fragment came."),
@@ -32,6 +37,7 @@ TABLES = (
     ("late_joiners", "Late joiners", "How long newcomers took to be told the retained values."),
     ("leaders", "Leaders of models", "One row for each term. Vacant is the time since an earlier leader was heard."),
     ("topics", "Topics", "Messages and bytes of payload, by interval."),
+    ("files", "Files", "What was read of each part of a capture, what was skipped as not glue's, and what is damaged."),
 )
 
 COMMITS = "From a leader's first append with an entry to its first one that tells that entry as committed."

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -67,11 +71,15 @@ def test_conversion_to_parquet_tells_what_was_not_read(spark: SparkSession, dire
 
 
 PROGRAM = """
+import time
 from spark.session import session
-spark = session(progress=False)
-print(spark.read.format("pcap").load({path!r}).count())
+spark = session()
+print(spark.read.format("pcap").load({path!r}).count(), flush=True)
+spark.sparkContext.parallelize(range(4), 4).foreach(lambda _: time.sleep({patience}))
 spark.stop()
 """
+BAR = re.compile(r"\[Stage \d+:[=> ]*\([\d +]+\) / \d+\]")
+WORK = 1.0  # seconds of each of four tasks: Spark draws its bar for what takes longer than half of one
 
 
 @pytest.fixture
@@ -86,15 +94,35 @@ def path_without_java(tmp_path: Path) -> Path:
     return commands
 
 
-def test_a_machine_without_java_uses_the_one_from_pypi(directory: Path, path_without_java: Path) -> None:
+def on_terminal(command: list[str], environment: dict[str, str]) -> tuple[str, str, int]:
+    """Run a command of which only stderr is a terminal; returns what it printed, what the terminal got, its code."""
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):  # so Linux tells that nobody has the terminal open any more
+            while piece := os.read(ours, 1 << 16):
+                shown.extend(piece)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        with os.fdopen(theirs, "wb") as terminal:
+            done = subprocess.run(
+                command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, timeout=100, check=False
+            )
+    finally:
+        watcher.join()
+        os.close(ours)
+    return done.stdout.decode(), shown.decode(), done.returncode
+
+
+def test_a_machine_without_java_uses_the_one_from_pypi_and_a_terminal_sees_a_bar_and_no_log(
+    directory: Path, path_without_java: Path
+) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_PYTHON")}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(path=str(directory))],
-        env={**environment, "PATH": str(path_without_java)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.stdout, done.stderr, done.returncode) == (f"{201 * len(FRAMES) - 1}\n", "", 0)
+    command = [sys.executable, "-c", PROGRAM.format(path=str(directory), patience=WORK)]
+    printed, shown, code = on_terminal(command, {**environment, "PATH": str(path_without_java)})
+    assert (printed, code) == (f"{201 * len(FRAMES) - 1}\n", 0)
+    assert BAR.search(shown)
+    assert BAR.sub("", shown).strip() == ""

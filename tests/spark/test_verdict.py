@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark.analyze.verdict import BAD, GOOD, clock, duration, percent, verdict
+from spark.analyze.verdict import BAD, GOOD, NOTE, clock, duration, percent, verdict
 
 SECOND = 10**9
-TABLES = ("pairs", "repairs", "latencies", "silences", "endpoints", "clocks", "leaders")
+TABLES = ("pairs", "streams", "repairs", "latencies", "silences", "endpoints", "clocks", "leaders", "files")
 
 
 def result(**tables: list[dict[str, Any]]) -> dict[str, Any]:
@@ -31,6 +31,30 @@ def test_a_loss_is_told_with_its_time_and_its_repair() -> None:
     assert finding.text == (
         "B lost 3.1 % of what A sent (31 of 1,000) between 10:02:01 and 10:04:01 UTC, all data repaired, p99 41 ms."
     )
+
+
+def test_what_only_the_capture_missed_is_no_loss_of_the_network() -> None:
+    streams = [{"sender": "A", "receiver": "B", "unseen": 20}, {"sender": "A", "receiver": "B", "unseen": 10}]
+    (finding,) = verdict(result(pairs=[pair(1000, 30, 36000)], streams=streams))
+    assert finding == (
+        NOTE,
+        "The capture at B missed at least 30 of the 1,000 datagrams from A: they were acknowledged, so the network did "
+        "not lose them.",
+    )
+    (finding,) = verdict(result(pairs=[pair(1000, 60, 36000)], streams=streams))
+    assert finding.level == NOTE  # 3 % of the network's own; 6 would be bad
+    assert "lost 6 % of what A sent" in finding.text
+    assert finding.text.endswith("; 30 or more of these only the capture missed, as they were acknowledged.")
+
+
+def test_a_damaged_file_is_told_before_what_it_made_unsure() -> None:
+    sound = {"file": "a.pcap", "fault": None, "fault_offset": None, "unread": None, "dropped": None}
+    cut = {"file": "b.pcap", "fault": "no such record", "fault_offset": 4096, "unread": 1200, "dropped": 7}
+    later = {**cut, "fault": None, "dropped": 9}  # what a part says includes what was said before
+    assert verdict(result(files=[sound, cut, later])) == [
+        (BAD, "b.pcap is damaged at byte 4,096: no such record; 1,200 bytes of it were not read."),
+        (NOTE, "b.pcap lacks 9 frames: the system that captured them says it dropped them."),
+    ]
 
 
 def test_who_was_given_up_at_another_place_is_bad_and_ones_own_silence_is_not() -> None:

@@ -1,0 +1,79 @@
+"""Captures that miss frames or are cut off: the report tells that from a network that loses."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from glue.simulation import Conditions, World
+from glue.simulation.clock import Clock
+from spark.analyze.__main__ import parser, run, summary
+from spark.analyze.result import Result
+from tests.spark.truth import Frame, Taps
+
+COUNT = 120
+EVERY = 10  # a frame in so many is missed by the capture at the receiver's
+
+
+class Missed(NamedTuple):
+    """What was analysed, the frames that only the capture missed, and those that the network lost at first."""
+
+    result: Result
+    unseen: int
+    lost: int
+    page: str
+
+
+def sequence(frame: Frame) -> int | None:
+    """The place in its channel of a data frame; None of anything else."""
+    head = frame.data.partition(b"\n")[0]
+    return int(head.rpartition(b",")[2].rstrip(b"]}")) if b'"transport":["data"' in head else None
+
+
+@pytest.fixture(scope="module")
+def missed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Missed:
+    """One way loses datagrams, and the capture behind it loses others; the file of the other end is cut off."""
+    world = World(7)
+    a, b = world.endpoint("a", parity=0.0), world.endpoint("b")
+    taps = Taps(world, {"a": a.host, "b": b.host}, {"a": Clock(), "b": Clock(0.2)})
+    b.subscribe("t")
+    world.run(1.0)
+    world.network.set_conditions(Conditions(loss=0.05, delay=0.001), source=a.host)
+    for number in range(COUNT):
+        world.after(0.01 * number, partial(a.publish, "t", b"%d" % number))
+    world.run(4.0)
+    came = {sequence(frame) for frame in taps.captured["b"]} - {None}
+    gone = {number for number in came if number is not None and number % EVERY == 0}
+    taps.captured["b"] = [frame for frame in taps.captured["b"] if sequence(frame) not in gone]
+    directory = tmp_path_factory.mktemp("missed")
+    whole, _ = taps.write(directory)
+    whole.write_bytes(whole.read_bytes()[:-6])
+    result = run(spark, parser().parse_args([str(directory), "--output", str(directory / "report")]))
+    lost = sum(not fate.arrived_at for fate in taps.fates if (fate.source, fate.receiver) == ("a", "b"))
+    return Missed(result, len(gone), lost, (directory / "report" / "report.html").read_text())
+
+
+def test_what_was_acknowledged_but_not_captured_is_counted_for_its_stream(missed: Missed) -> None:
+    (stream,) = [row for row in missed.result["streams"] if row["kind"] == "data" and row["sender"] == "a"]
+    assert stream["unseen"] == missed.unseen == COUNT // EVERY
+    assert sum(row["lost"] for row in missed.result["streams"] if row["sender"] == "a") >= missed.lost + missed.unseen
+    assert not any(row["unrepaired"] for row in missed.result["repairs"])
+
+
+def test_the_verdict_tells_it_from_the_losses_of_the_network(missed: Missed) -> None:
+    told = summary(missed.result)
+    assert any(
+        "b lost" in line and f"{missed.unseen} or more of these only the capture missed" in line for line in told
+    )
+
+
+def test_the_verdict_and_the_page_tell_that_a_file_is_damaged(missed: Missed) -> None:
+    (told,) = [line for line in summary(missed.result) if "is damaged" in line]
+    assert told.startswith(" bad  ")
+    assert "a.pcapng is damaged at byte" in told
+    assert "the file ends within a record" in told
+    assert "a.pcapng is damaged at byte" in missed.page
+    assert [row["fault"] is None for row in missed.result["files"]] == [False, True]
