@@ -19,6 +19,7 @@ from random import Random
 from typing import Any
 
 from glue import Gap, Peer, WouldBlockError
+from glue.core import PRIORITIES
 from glue.simulation import Burst, Conditions, SimulatedEndpoint, SimulatedSubscription, World
 from glue.stack import Identity
 from glue.transport import Transport
@@ -27,6 +28,7 @@ from tests.simulation.ledger import Entry, Ledger, Life, Listener
 SAFETY = 3.0, 12.0  # virtual seconds under faults, at least and at most
 LIVENESS = 15.0  # virtual seconds until everything is as if nothing had ever happened
 TOPICS = 3  # of each endpoint
+RECLASSED = 0.02  # chance that a message is of another class than those before it on its topic
 
 
 class Party:
@@ -38,6 +40,7 @@ class Party:
         self.ledger = swarm.ledger
         self.name = f"party{number}"
         self.topics = [f"swarm/{self.name}/{n}" for n in range(TOPICS)]
+        self.classes = {topic: swarm.chance.choice(tuple(PRIORITIES)) for topic in self.topics}
         self.interests = random.sample(["swarm/#", "swarm/+/0", "swarm/party0/#", "+/+/1"], random.choice((1, 1, 2)))
         self.transports: list[Transport] = []
         self.fading: SimulatedSubscription | None = None
@@ -53,7 +56,8 @@ class Party:
         self.begin()
 
     def new_transport(self, who: Identity) -> Transport:
-        self.transports.append(Transport(endpoint_id=who.endpoint_id))
+        parity = self.swarm.chance.choice((None, None, 0.0, 0.3))
+        self.transports.append(Transport(endpoint_id=who.endpoint_id, parity=parity))
         return self.transports[-1]
 
     def begin(self) -> None:
@@ -87,8 +91,10 @@ class Party:
         lives = {peer.id: (peer.id, peer.incarnation) for peer in self.endpoint.peers}
         takers = {lives[id] for id in self.endpoint.subscribers(topic)}
         payload = self.ledger.payload(self.life, topic, size)
+        if self.swarm.chance.random() < RECLASSED:
+            self.classes[topic] = self.swarm.chance.choice(tuple(PRIORITIES))
         try:
-            self.endpoint.publish(topic, payload, retain=retain, reliability=reliability)
+            self.endpoint.publish(topic, payload, retain=retain, reliability=reliability, priority=self.classes[topic])
         except WouldBlockError:
             return
         entry = Entry(size, reliability == "reliable", retain, takers)
@@ -133,6 +139,7 @@ class Swarm:
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
         self.random: Random = self.world.random("swarm")
+        self.chance: Random = self.world.random("classes, parity and distances")
         self.ledger = Ledger()
         random = self.random
         settings = {"announce_interval": random.choice((0.2, 1.0)), "lease_intervals": random.choice((3.0, 5.0))}
@@ -160,7 +167,7 @@ class Swarm:
             loss=perhaps(random.uniform(0, 0.3)),
             burst=random.choice((None, None, Burst(enter=random.uniform(0, 0.02), leave=random.uniform(0.05, 0.5)))),
             duplicate=perhaps(random.uniform(0, 0.5)),
-            delay=10 ** random.uniform(-4, -2),
+            delay=10 ** random.uniform(-4, -2) * self.chance.choice((1, 1, 10)),
             jitter=perhaps(10 ** random.uniform(-4, -1.3)),
             reorder=perhaps(random.uniform(0, 0.3)),
             rate=random.choice((None, None, 10 ** random.uniform(5.5, 8))),
