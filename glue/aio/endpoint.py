@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 GATHERED = 64 << 10  # bytes published in one pass of the loop, after which publish lets it go round
+UNSENT = 1 / 8  # of `queue_limit` gathered at most: half of what sets the classes apart, as it is not counted before
 PATIENCE = 0.02  # seconds until the next turn after one that failed
 
 logger = logging.getLogger("glue")
@@ -288,7 +289,7 @@ class Endpoint(BaseEndpoint):
     def _add(self, publication: Publication) -> None:
         outbox = self._core.outbox
         outbox.add(publication)
-        if outbox.size >= self.settings.queue_limit:
+        if outbox.size >= self.settings.queue_limit * UNSENT:
             self._turn(False)
         else:
             self._turn_soon()
