@@ -122,7 +122,7 @@ class Group:
     @property
     def status(self) -> Status:
         """Role, term, leader and commit index of the replica."""
-        return self._status
+        return self.replica.status
 
     @property
     def deadline(self) -> float:

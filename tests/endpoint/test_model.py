@@ -260,6 +260,11 @@ def test_closing_a_model_ends_its_calls_and_its_messages(lan: Lan) -> None:
 MERGEABLE = {"stats/": "counter", "tags/": "set", "seen/": "register", "notes/": "multi"}
 
 
+def test_the_status_tells_the_latest_commit_index(lan: Lan) -> None:
+    model = lan.start("alone").model("plant", voters=1, **FAST)
+    assert all(model.set("k", number) == model.status.commit_index for number in range(3))
+
+
 def test_mergeable_keys_are_written_without_a_majority_and_watched_like_others(lan: Lan) -> None:
     one, other = (lan.start(name).model("plant", voters=3, mergeable=MERGEABLE, **FAST) for name in "ab")
     ear = Ear()
