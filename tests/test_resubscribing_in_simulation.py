@@ -13,7 +13,7 @@ import pytest
 from glue import Message
 from glue.simulation import Conditions, World
 
-SEEDS = range(12)
+SEEDS = (*range(8), 26, 34, 46, 48)  # in the last four a receiver was once mended far too slowly
 
 BAD = Conditions(loss=0.2, duplicate=0.2, jitter=0.005, reorder=0.2)
 STRETCH, PAUSE = 30, 10  # messages, 5 ms apart, during which it is subscribed, and is not

@@ -242,7 +242,9 @@ class Channel:
         if ranges and ranges[-1][1] > self.next:  # the same; what is ours shall not wait for them
             self.statistics["ranges of what was never sent"] += 1
             ranges = [(start, min(stop, self.next)) for start, stop in ranges if start < self.next]
-        member.invited = True
+        if not member.invited:  # the first answer, to the invitation: from now on it is not silent
+            member.invited = True
+            member.answered(now)
         member.heard_at = now
         if upto < member.next:  # overtaken by a later one; or the receiver forgot, or has to be told to go on
             if upto < member.skip:

@@ -185,6 +185,8 @@ class Member:
                 if hole.mendable == -math.inf:
                     self._came_late(now - hole.sent_at)
             elif self._explains(now, hole):
+                if self.round_trip.guessed and -math.inf < hole.before < now - self.round_trip.probe_timeout(0):
+                    self.round_trip.guess(now - hole.sent_at, 0.0)  # had it been so long, there were no need to resend
                 self.uncounted += hole.probed
                 self.latest = max(self.latest, hole.number)
                 self.patience -= self.patience / FORGETTING

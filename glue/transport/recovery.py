@@ -38,9 +38,9 @@ def acknowledge(
         round_trip = math.inf
         if flowing:
             round_trip = arrived(channel, now, member, newest - 1, held if whole else MAX_HELD)
-        elif newest > top and held < MAX_HELD and not member.round_trip.measured:
-            # The way is longer than the patience of the probes, and so would never be measured: rather too long, once.
-            member.round_trip.sample(now - channel.flights.find(newest - 1).sent_at, held)
+        elif newest > top and held < MAX_HELD and not member.apart:
+            # The way may be longer than the patience of the probes, and so would never be measured: rather too long.
+            member.round_trip.guess(now - channel.flights.find(newest - 1).sent_at, held)
         member.fill(now, flowing)
         member.told = channel.next if whole else newest
         dig(channel, member, member.told)

@@ -12,12 +12,13 @@ MAX_PROBE = 0.25  # a lossy link is probed at least this often, however often pr
 class RoundTrip:
     """Smoothed round trip and its variation, in seconds."""
 
-    __slots__ = ("_timeout", "latest", "least", "measured", "smoothed", "variation")
+    __slots__ = ("_timeout", "guessed", "latest", "least", "measured", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.latest = self.least = self.smoothed = INITIAL
         self.variation = INITIAL / 2
         self.measured = False
+        self.guessed = False  # for want of a measurement
         self._set_timeout()
 
     def _set_timeout(self) -> None:
@@ -39,6 +40,12 @@ class RoundTrip:
             self.variation += (abs(self.smoothed - adjusted) - self.variation) / 4
             self.smoothed += (adjusted - self.smoothed) / 8
         self._set_timeout()
+
+    def guess(self, elapsed: float, held: float) -> None:
+        """It is known to be no longer than that. The least of these has to do until one is measured."""
+        if not self.measured and not (self.guessed and elapsed - held >= self.latest):
+            self.sample(elapsed, held)
+            self.measured, self.guessed = False, True
 
     def probe_timeout(self, backoff: int) -> float:
         """How long to wait for any answer, after `backoff` waits in vain (RFC 9002, section 6.2)."""

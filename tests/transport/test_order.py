@@ -76,6 +76,17 @@ def test_a_message_that_expires_before_it_is_sent_holds_up_nothing_that_was_to_f
     assert wire.backlog == 0
 
 
+def test_a_receiver_whose_invitation_came_late_is_soon_as_fast_as_the_others() -> None:
+    wire = Wire(3)
+    wire.cut = {(wire.ids[0], wire.ids[2])}
+    for number in range(200):
+        wire.publish(0, [1, 2], b"%d" % number)
+        wire.run(0.005)
+    wire.cut, wire.loss = set(), 0.2
+    wire.run(3)
+    assert heard_by(wire, 2) == heard_by(wire, 1) == [b"%d" % number for number in range(200)]
+
+
 def test_a_receiver_that_is_away_does_not_hold_up_those_who_hear_on_without_it() -> None:
     wire = Wire(3)
     both, one = lane(wire, 1, 2), lane(wire, 1)

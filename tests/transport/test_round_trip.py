@@ -52,6 +52,16 @@ def test_a_receiver_that_claims_to_have_held_back_too_much_is_next_door() -> Non
     assert measured.latest == measured.least == 0.0
 
 
+def test_a_guess_does_until_a_measurement_and_the_least_guess_counts() -> None:
+    guessed = RoundTrip()
+    for elapsed in (0.5, 0.3, 0.7):
+        guessed.guess(elapsed, 0.0)
+    assert (guessed.smoothed, guessed.least) == (0.3, 0.3)
+    guessed.sample(0.004, 0.0)
+    guessed.guess(0.001, 0.0)
+    assert (guessed.smoothed, guessed.least) == (0.004, 0.004)
+
+
 def test_a_clock_that_went_back_measures_nothing() -> None:
     assert after(-1.0).smoothed == INITIAL
 
