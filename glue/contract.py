@@ -229,11 +229,12 @@ class Publication:
 
     `payloads` are bytes (`json` False) or encoded JSON documents (`json` True). `lifespan` in seconds, None
     for ever. `published_at` is the wall clock (Unix seconds) of the first of them. `receipt`, if any, hears who has
-    the last of them. `priority` is their class.
+    the last of them. `priority` is their class. If not `ordered`, they may overtake what went to other peers before.
     """
 
     __slots__ = (
-        "json", "lifespan", "payloads", "priority", "published_at", "receipt", "reliable", "retain", "topic", "type",
+        "json", "lifespan", "ordered", "payloads", "priority", "published_at", "receipt", "reliable", "retain", "topic",
+        "type",
     )  # fmt: skip
 
     def __init__(
@@ -248,9 +249,11 @@ class Publication:
         reliable: bool = True,
         receipt: Hashable | None = None,
         priority: int = NORMAL,
+        ordered: bool = True,
     ) -> None:
         self.topic = topic
         self.priority = priority
+        self.ordered = ordered
         self.payloads = payloads
         self.receipt = receipt
         self.published_at = published_at

@@ -181,7 +181,7 @@ class Topics:
         route = self._peers.index.match(item.topic)
         if route:
             lane = route, priority
-            after = self._published.follow(topic, lane) if item.reliable else ()
+            after = self._published.follow(topic, lane) if item.reliable and item.ordered else ()
             self._outbox.add(lane, item.reliable, group, expires, after)
             self.statistics["messages owed"] += count * len(route)
         elif not tokens:

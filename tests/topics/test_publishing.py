@@ -109,6 +109,18 @@ def test_a_number_is_never_used_twice_even_for_forgotten_topics() -> None:
     assert sent.after == (lane("ann", "bob"),)
 
 
+def test_what_needs_no_order_waits_for_nobody_who_is_away() -> None:
+    layer = publisher(ann="a", bob="a")
+    layer.send(0.0, [message("a", b"1")])
+    layer.receive(0.0, [wants_no_more("bob", "a")])
+    unordered = message("a", b"2")
+    unordered.ordered = False
+    (sent,) = outbounds(layer.send(0.0, [unordered]))
+    assert (sent.peers, sent.after) == (route("ann"), ())
+    (sent,) = outbounds(layer.send(0.0, [message("a", b"3")]))
+    assert sent.after == (lane("ann", "bob"),)
+
+
 def test_one_call_makes_one_bundle_for_each_set_of_peers_and_reliability() -> None:
     layer = publisher(ann="a/#", bob="b/#", cid="#")
     items = [message(f"{first}/{number}", b"x") for number in range(3) for first in "ab"]
