@@ -90,10 +90,10 @@ def _losses(result: Result) -> Iterator[Finding]:
             text += f"; {fixed['unrepaired']:,} messages' frames were not repaired within the trace"
         elif fixed["frames"]:
             text += ", all data repaired"
-        if by_capture:
-            text += f"; {by_capture:,} or more of these only the capture missed, as they were acknowledged"
         if (sender, receiver) in times:
             text += f", p99 {duration(times[sender, receiver]['p99_ns'])}"
+        if by_capture:
+            text += f"; {by_capture:,} or more of these only the capture missed, as they were acknowledged"
         yield Finding(BAD if network_rate >= BAD_LOSS or fixed["unrepaired"] else NOTE, text + ".")
 
 

@@ -35,7 +35,8 @@ def simulate(offer: Offered, changed: Mapping[str, str], seed: int = 0) -> Row:
 
     `expected` counts each message once for each other endpoint that wanted it then, `delivered` those of them that
     came; latencies from publishing to the handler, in ms; `bytes` all datagrams sent (UDP payload; a multicast once),
-    of them `resent_bytes` in resends; `overhead` is `bytes` for each byte of payload, less one.
+    of them `resent_bytes` in resends; `overhead` is `bytes` for each byte of payload, less one. `apart` is how often a
+    member of a group was taken off its multicast, which sends it everything once more.
     """
     with constants(changed):
         run = _Run(offer, changed, seed)
@@ -109,6 +110,11 @@ class _Run:
             self._resends += 1
             self._resent += len(crossing.data)
 
+    @staticmethod
+    def _apart(endpoint: SimulatedEndpoint) -> int:
+        counts = endpoint.statistics["transport"]
+        return sum(count for cause, count in counts.items() if cause.startswith("members served apart"))
+
     def row(self) -> Row:
         """What came of it."""
         latencies = sorted(self._latencies)
@@ -122,6 +128,7 @@ class _Run:
             "resent_bytes": self._resent,
             "bytes": self._bytes,
             "overhead": self._bytes / payload - 1 if payload else None,
+            "apart": sum(self._apart(one) for one in self.endpoints.values()),
         }
 
 

@@ -114,7 +114,7 @@ def resends(result: Result) -> str:
     if not most:
         return ""
     across = _times(result)
-    up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{value:,.0f}")
+    up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{value:,.0f}", whole=True)
     marks = list(svg.grid(across, up))
     for interval in sorted(needed):
         x = across.place(interval)

@@ -18,7 +18,9 @@ PALETTE = 6
 """Colours that are told apart, also by the colour-blind; more lines than that are not drawn."""
 
 NS = 10**9
-STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+LEAST_RATIO = 2.0
+"""Of the ends of a logarithmic axis: values that are nearly equal stay together, in its middle."""
+STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 
 
 class Axis(NamedTuple):
@@ -37,10 +39,12 @@ class Line(NamedTuple):
     dashed: bool = False
 
 
-def linear(low: float, high: float, start: float, stop: float, label: Callable[[float], str]) -> Axis:
-    """Even steps with some round ticks, from `low` at pixel `start` to `high` at `stop`."""
+def linear(
+    low: float, high: float, start: float, stop: float, label: Callable[[float], str], whole: bool = False
+) -> Axis:
+    """Even steps with some round ticks, from `low` at pixel `start` to `high` at `stop`; `whole`: of whole numbers."""
     high = high if high > low else low + 1
-    step = _nice((high - low) / 4)
+    step = max(_nice((high - low) / 4), 1 if whole else 0)
     first = math.ceil(low / step - 1e-9)
     ticks = [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
     scale = (stop - start) / (high - low)
@@ -49,8 +53,10 @@ def linear(low: float, high: float, start: float, stop: float, label: Callable[[
 
 def logarithmic(low: float, high: float, start: float, stop: float, label: Callable[[float], str]) -> Axis:
     """Equal ratios are equally long; as many ticks in each decade as there is room for."""
-    low, high = math.log10(max(low, 1e-12)), math.log10(max(high, low * 1.01, 1e-12))
-    scale = (stop - start) / max(high - low, 0.01)
+    low, high = math.log10(max(low, 1e-12)), math.log10(max(high, 1e-12))
+    short = max(0.0, math.log10(LEAST_RATIO) - (high - low)) / 2
+    low, high = low - short, high + short
+    scale = (stop - start) / (high - low)
     digits = (
         (1.0,) if high - low > 3 else (1.0, 2.0, 5.0) if high - low > 1 else (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
     )
@@ -66,11 +72,13 @@ def time(begin: int, end: int, start: float = LEFT, stop: float = WIDTH - RIGHT)
     """A time axis (nanoseconds since 1970, UTC)."""
     span = max((end - begin) / NS, 1e-3)
     step = next((step for step in STEPS if span / step <= 8), STEPS[-1] * math.ceil(span / STEPS[-1] / 8))
-    first = -(-begin // (step * NS))
+    step_ns = round(step * NS)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86400 else "%d %b"
-    ticks = [n * step * NS for n in range(first, end // (step * NS) + 1)]
+    ticks = range(-(-begin // step_ns) * step_ns, end + 1, step_ns)
     scale = (stop - start) / max(end - begin, 1)
-    labels = [(float(tick), datetime.fromtimestamp(tick / NS, UTC).strftime(form)) for tick in ticks]
+    tenths = [f".{tick // (NS // 10) % 10}" if step < 1 else "" for tick in ticks]
+    times = [datetime.fromtimestamp(tick // (NS // 10) / 10, UTC).strftime(form) for tick in ticks]
+    labels = [(float(tick), time + tenth) for tick, time, tenth in zip(ticks, times, tenths, strict=True)]
     return Axis(lambda value: start + (value - begin) * scale, labels)
 
 
