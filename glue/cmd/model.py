@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import glue
@@ -262,8 +263,10 @@ class Terminal:
         self._output.event("unlocked", "unlocked", name=name)
 
     def status(self) -> None:
-        """Show the status, once there is a leader."""
-        self._model.wait_until_ready(self._timeout)
+        """Show the status, once this endpoint has what was committed; as it is, where it hears of no majority."""
+        if self._model.wait_until_ready(self._timeout):
+            with suppress(glue.GlueError):
+                self._model.entry("status", timeout=self._timeout)  # any read waits for the log
         self.show_status(self._model.status)
 
     def transfer(self, name: str) -> None:
