@@ -83,11 +83,11 @@ def network(count: int, receiving: bool) -> Timer:
         return [None]
 
     def drain(_: list[Any]) -> None:
-        while made.receive():
+        while list(made.receive()):
             pass
 
     if receiving:
-        timer = batches(ready, lambda _: made.receive(), drain, batch=1)
+        timer = batches(ready, lambda _: list(made.receive()), drain, batch=1)
     else:
         timer = batches(lambda calls: [trains] * calls, made.send, drain, batch=4)
     finalize(timer, made.close)
