@@ -222,9 +222,9 @@ class Group:
                 self._stirred_at = now
             topic = self.to_all if receiver is None else self.to_one(receiver)
             is_rest = now - self._stirred_at > self._lifespan
-            publication = Publication(topic, [encode(message)], 0.0, lifespan=self._lifespan, reliable=not is_rest)
-            publication.ordered = False  # who is away must not keep from the others what is newer
-            down.append(publication)
+            body = [encode(message)]
+            # Not ordered: who is away must not keep from the others what is newer.
+            down.append(Publication(topic, body, 0.0, lifespan=self._lifespan, reliable=not is_rest, ordered=False))
         if output.status is not None:
             self._follow(output.status)
             self._clock.role(now, output.status.role is Role.LEADER, self.state.time_ms)

@@ -93,9 +93,6 @@ class Serialization:
                 self.statistics["own datagrams heard"] += -(-len(data) // segment)
                 continue
             size = start.find(b"\n") + 1
-            if len(data) <= segment and not size:
-                self._take(train.address, start[:size], [bytes(data[size:])], frames)
-                continue
             if rows is None or not rows.fits(train, size):
                 if rows is not None:
                     self._read(rows, frames)

@@ -28,11 +28,13 @@ from glue.errors import TopicError
 from glue.topics.names import TYPE_LIMIT, check_topic
 
 BUNDLE_SIZE = 260 * 1024
+"""Bytes of payload and index at which a bundle closes: four payloads of 64 KiB, with 4 KiB for their index. Only a
+single message may be larger, as a bundle alone."""
 
 # A best-effort bundle of more than a frame would be lost as a whole with any of its fragments. The frame of an
 # Ethernet is 1,500 - 28 (IP, UDP) - 192 (header) = 1,280 bytes, over IPv6 1,260.
 BEST_EFFORT_BUNDLE = 1200
-"""Bytes of payload and index at which a bundle closes; only a single message may be larger, as a bundle alone."""
+"""The same for best effort."""
 
 BUNDLE_MESSAGES = 16_384
 """Messages in a bundle: 256 KiB of 16-byte payloads; it also bounds what empty payloads can claim."""
@@ -46,7 +48,7 @@ LENGTH_SIZE = 7
 
 INDEX_LIMIT = 1024 * 1024
 """Bytes of index taken from a peer. BUNDLE_SIZE counts groups, topics and types, so an honest index is at most
-256 KiB, and 393 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
+260 KiB, and 393 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
 
 INTEGER_LIMIT = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
@@ -235,7 +237,7 @@ def _equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes
 
 @lru_cache(maxsize=256)
 def _block(length: int) -> struct.Struct:
-    """Unpacks BLOCK payloads of `length` bytes (at most 8 KiB; 1 kB of memory each)."""
+    """Unpacks BLOCK payloads of `length` bytes (at most BUNDLE_SIZE // BLOCK; 1 kB of memory each)."""
     return struct.Struct(f"{length}s" * BLOCK)
 
 
