@@ -93,6 +93,9 @@ class Serialization:
                 self.statistics["own datagrams heard"] += -(-len(data) // segment)
                 continue
             size = start.find(b"\n") + 1
+            if not size and len(data) <= segment:  # no header, or nothing at all: malformed
+                self._take(train.address, b"", [bytes(data)], frames)
+                continue
             if rows is None or not rows.fits(train, size):
                 if rows is not None:
                     self._read(rows, frames)
