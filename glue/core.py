@@ -49,7 +49,8 @@ RESERVED = "$glue"  # first level of topics that layers use among themselves; no
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 LARGE_MESSAGE = 32 << 10  # bytes of a normal message from which on it is LARGE: half of what one system call sends
-CHUNK = 128 << 10  # bytes that are taken of a stream at once: a quarter of a bundle, so that none waits to be full
+STREAM_SHARE = 8  # an eighth of `queue_limit`, if that is less: half of what lies between the limits of two classes
+CHUNK = 460 << 10  # bytes that are taken of a stream at once, at most: they fit into one bundle of topics
 CHUNK_COUNT = 1024  # payloads, likewise
 
 PRIORITIES = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
@@ -188,6 +189,12 @@ class Core:
             return [Publication(topic, many, now, priority=class_of(priority, size))]
         return [self.publication(topic, payload, now, priority=priority) for payload in many]
 
+    def chunk_count(self, count: int, publications: Sequence[Publication]) -> int:
+        """How many payloads of a stream to take next, after `count` of them have become these publications."""
+        size = sum(sum(map(len, publication.payloads)) for publication in publications)
+        chunk = min(CHUNK, self.settings.queue_limit // STREAM_SHARE)
+        return max(1, min(2 * count, CHUNK_COUNT, chunk * count // (size + 1)))
+
     def _check(self, topic: str) -> None:
         check_topic(topic)
         check_not_reserved(topic)
@@ -291,12 +298,6 @@ def check_not_reserved(name: str) -> None:
     """Raise TopicError for a topic or pattern among those that glue itself uses."""
     if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
-
-
-def chunk_count(count: int, publications: Sequence[Publication]) -> int:
-    """How many payloads of a stream to take next, after `count` of them have become these publications."""
-    size = sum(sum(map(len, publication.payloads)) for publication in publications)
-    return max(1, min(2 * count, CHUNK_COUNT, CHUNK * count // (size + 1)))
 
 
 def _class(value: Any) -> type:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
-from glue.core import check_not_reserved, chunk_count
+from glue.core import check_not_reserved
 from glue.drivers.thread import FAREWELL, ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
 from glue.messages import Gap
@@ -154,7 +154,7 @@ class Endpoint(BaseEndpoint):
             in_time = int(len(chunk) * GATHER / (time.monotonic() - began + 1e-9))  # as many as it gives in GATHER
             publications = self._core.publications(topic, chunk, time.time(), priority)
             driver.publish(publications, True)
-            count = max(1, min(in_time, chunk_count(count, publications)))
+            count = max(1, min(in_time, self._core.chunk_count(count, publications)))
             began = time.monotonic()
 
     def subscribe(

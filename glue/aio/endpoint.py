@@ -18,7 +18,7 @@ from glue.admission import Admission
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Unsubscribe
-from glue.core import check_not_reserved, chunk_count
+from glue.core import check_not_reserved
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
 from glue.model import OpenModel, Wish
@@ -268,7 +268,7 @@ class Endpoint(BaseEndpoint):
             await self._room(publications[0].priority)
             for publication in publications:
                 self._add(publication)
-            count = chunk_count(count, publications)
+            count = self._core.chunk_count(count, publications)
 
     async def _room(self, priority: int) -> None:
         """Wait while the queue is full; and let the loop go round when this pass of it has gathered enough."""

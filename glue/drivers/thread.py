@@ -23,14 +23,13 @@ from typing import Protocol, TypeVar, cast
 
 from glue.admission import Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Missed, Network, Publication
-from glue.core import Core
+from glue.core import STREAM_SHARE, Core
 from glue.drivers.memory import keep_freed_memory
 from glue.errors import ClosedError, WouldBlockError
 from glue.model import Wish
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
-BUNDLE = 512 << 10  # bytes gathered at most before they are sent by whoever published them: half a core's cache
-STEPS = 8  # an eighth of `queue_limit`, if that is less: half of what lies between the limits of two classes
+BUNDLE = 440 << 10  # bytes gathered at most before they are sent by whoever published them: one bundle of topics
 BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
@@ -87,7 +86,7 @@ class ThreadDriver:
         self._deadline = 0.0  # of the stack, as of the latest turn
         self._backlog = 0  # likewise
         self._admission = Admission(core.settings.queue_limit)
-        self._bundle = min(BUNDLE, core.settings.queue_limit // STEPS)
+        self._bundle = min(BUNDLE, core.settings.queue_limit // STREAM_SHARE)
         self._closed = True
 
     # ------------------------------------------------------------------------------------ life and death

@@ -27,8 +27,8 @@ import orjson
 from glue.errors import TopicError
 from glue.topics.names import TYPE_LIMIT, check_topic
 
-BUNDLE_SIZE = 260 * 1024
-"""Bytes of payload and index at which a bundle closes: four payloads of 64 KiB, with 4 KiB for their index. Only a
+BUNDLE_SIZE = 520 * 1024
+"""Bytes of payload and index at which a bundle closes: eight payloads of 64 KiB, with 8 KiB for their index. Only a
 single message may be larger, as a bundle alone."""
 
 # A best-effort bundle of more than a frame would be lost as a whole with any of its fragments. The frame of an
@@ -48,7 +48,7 @@ LENGTH_SIZE = 7
 
 INDEX_LIMIT = 1024 * 1024
 """Bytes of index taken from a peer. BUNDLE_SIZE counts groups, topics and types, so an honest index is at most
-260 KiB, and 393 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
+520 KiB, and 384 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
 
 INTEGER_LIMIT = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
