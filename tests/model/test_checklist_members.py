@@ -202,6 +202,21 @@ def test_row_38_learners_do_not_count_but_vote_when_they_are_asked() -> None:
     assert member.commit_index == 0
 
 
+def test_row_38_a_learner_is_promoted_only_when_it_knows_that_it_is_one() -> None:
+    """Else the entry that promotes it may need the vote of one who takes itself for a stranger."""
+    member = Member("a")
+    member.lead_and_commit()
+    member.get(member.acknowledge("d", 2))
+    member.replica.admit(member.now, "d")
+    member.get()
+    member.get(member.acknowledge("b", 3), member.acknowledge("d", 2))
+    member.wait(0.5)
+    assert (member.commit_index, member.replica.configuration) == (3, configuration("abc", "d"))
+    member.get(member.acknowledge("b", 3), member.acknowledge("d", 3))
+    member.wait(0.5)
+    assert member.replica.configuration == configuration("abcd")
+
+
 def test_row_39_a_removed_leader_steps_down_after_the_commit() -> None:
     member = Member("a")
     member.lead_and_commit()

@@ -13,6 +13,8 @@ from tests.model.planted_bugs import planted
 
 SEEDS = 1000
 JOBS = 2
+FAILED_ONCE = (4328, 4971)
+"""Seeds beyond the first thousand that have found mistakes: of a learner that was promoted too soon."""
 
 
 def test_a_thousand_seeds_are_well() -> None:
@@ -20,6 +22,11 @@ def test_a_thousand_seeds_are_well() -> None:
     failed = [simulate.text(result) for result in simulate.results("model", range(SEEDS), JOBS) if result.violation]
     assert failed == [], "repeat one with: python -m glue.cmd.simulate --layer model --first SEED --seeds 1 --trace"
     print(f"{SEEDS} seeds in {time.monotonic() - start:.0f} s")
+
+
+@pytest.mark.parametrize("seed", FAILED_ONCE)
+def test_a_seed_that_failed_once_does_not_fail_again(seed: int) -> None:
+    assert run_seed(seed).violation == ""
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -74,10 +74,15 @@ class Membership:
         return None
 
     def promotion(self, matches: dict[str, int]) -> Configuration | None:
-        """The configuration in which a learner that has caught up is a voter; None if there is none such."""
+        """The configuration in which a learner that has caught up is a voter; None if there is none such.
+
+        It must have on its disk that it is a learner: a vote is asked of members only, and the entry that promotes it
+        may be committed by its vote alone.
+        """
         core = self._core
+        least = max(self._first_index, core.log.configuration_index)
         for learner in sorted(core.configuration.learners):
             index = matches.get(learner, 0)
-            if index >= self._first_index and core.log.last_index - index <= PROMOTABLE:
+            if index >= least and core.log.last_index - index <= PROMOTABLE:
                 return core.configuration.promoted(learner)
         return None
