@@ -232,6 +232,24 @@ def test_row_39_a_removed_leader_steps_down_after_the_commit() -> None:
     assert member.role is Role.FOLLOWER
 
 
+def test_row_39_a_leader_stands_again_while_its_removal_is_not_committed() -> None:
+    """The other voter of two has a shorter log, so it cannot be elected without it (thesis, figure 4.6)."""
+    made = cluster(2)
+    leader = made.nodes[leader_of(made)]
+    (other,) = (node for node in made.nodes.values() if node is not leader)
+    made.partition([leader.peer], [other.peer])
+    assert leader.replica is not None
+    leader.replica.remove(leader.now, leader.peer)
+    leader.step([])
+    made.run(0.1)
+    leader.crash()
+    leader.restart()
+    made.heal()
+    made.run(20.0)
+    assert leader_of(made) == other.peer
+    assert leader.replica.configuration.voters.keys() == {other.peer}
+
+
 def test_row_39_a_removed_member_does_not_disturb() -> None:
     made = cluster()
     leader = made.nodes[leader_of(made)]

@@ -13,8 +13,9 @@ from tests.model.planted_bugs import planted
 
 SEEDS = 1000
 JOBS = 2
-FAILED_ONCE = (4328, 4971)
-"""Seeds beyond the first thousand that have found mistakes: of a learner that was promoted too soon."""
+FAILED_ONCE = (4328, 4971, 5663)
+"""Seeds beyond the first thousand that have found mistakes: a learner that was promoted too soon; and the simulator's
+own, a disk lost that was one of two that founded a group."""
 
 
 def test_a_thousand_seeds_are_well() -> None:

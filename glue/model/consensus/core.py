@@ -164,6 +164,15 @@ class Core:
         return self.configuration.votes(self.peer, self.life)
 
     @property
+    def may_stand(self) -> bool:
+        """Whether it may lead: it has a vote, or its removal is not known to be committed (thesis, section 4.2.2).
+
+        The others may need it: while they have not heard of the removal, its log is longer than theirs.
+        """
+        known = self.log.configurations_since(self.commit_index)
+        return any(configuration.votes(self.peer, self.life) for configuration in known)
+
+    @property
     def status(self) -> Status:
         """For the outside."""
         return Status(self.actor.role, self.term, self.leader, self.commit_index)

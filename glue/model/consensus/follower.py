@@ -57,7 +57,7 @@ class Follower(Part):
 
     def due(self, now: float) -> None:
         """No leader was heard: stand for election."""
-        if self.core.is_voter:
+        if self.core.may_stand:
             self.core.stand(now)
         else:
             self.core.leader = ""

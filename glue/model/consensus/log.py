@@ -55,6 +55,12 @@ class Log:
         known = [configuration for since, configuration in self._configurations if since <= index]
         return known[-1] if known else NOBODY
 
+    def configurations_since(self, index: int) -> list[Configuration]:
+        """The configuration in force at an index, and all later ones."""
+        known = self._configurations
+        later = [configuration for since, configuration in known if since > index]
+        return [self.configuration_at(index), *later]
+
     def term(self, index: int) -> int | None:
         """The term of the entry at an index; None if it is not there (any more)."""
         offset = index - self.base_index

@@ -182,6 +182,9 @@ class Faults:
         nodes = self._cluster.nodes
         if self._cluster.time - self._admitted.get(node.peer, -inf) < SETTLED:
             return False
+        vital = node.vital
+        if vital.promised[0] and not vital.group and node.settings.seats < 3:  # it may be founded with this life
+            return False
         for configuration in self._configurations():
             if node.peer in configuration.learners:  # it may be promoted before anybody notices
                 configuration = configuration.promoted(node.peer)
@@ -208,7 +211,7 @@ class Faults:
         if leader is None or leader.replica is None:
             return
         voters = leader.replica.configuration.voters
-        if len(voters) > 2 and all(nodes[peer].life == life for peer, life in voters.items()):
+        if len(voters) > 1 and all(nodes[peer].life == life for peer, life in voters.items()):
             leader.replica.remove(leader.now, node.peer)
             leader.arm()
 
