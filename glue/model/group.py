@@ -2,7 +2,7 @@
 
 Keys that are mergeable are a part of their own, `Mergeable`, with topics of its own; only reads and watches see both.
 
-The group obeys the replica's `Output` (see `consensus/items.py`). What is to be stored is written, and synced in the
+The group obeys the replica's `Output` (see `consensus/items.py`). What is to be stored is written and synced in the
 turn that follows at once if this one has messages to send, so that they have left by then: the leader's disk and the
 followers' work side by side, and all that came in while a disk was busy shares the next sync.
 """
@@ -19,6 +19,7 @@ from glue.errors import ModelError, StorageError
 from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Call, Calls, Settled
 from glue.model.clock import LeaderClock
 from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
+from glue.model.consensus import Write as LogWrite
 from glue.model.consensus.messages import Append, InstallSnapshot, Message, is_heartbeat
 from glue.model.consensus.wire import MalformedError, decode, encode
 from glue.model.mergeable.part import Mergeable
@@ -79,7 +80,7 @@ class Group:
                 options.mergeable, options.delta_file, options.deltas, f"{PREFIX}/{name}/{MERGE}",
                 self.statistics, luck, now, opened.at,
             )  # fmt: skip
-        self._unsynced: int | None = None
+        self._unwritten: list[LogWrite] = []
         self._status = self.replica.status
 
     # ---------------------------------------------------------------------------------------------- its topics
@@ -129,7 +130,7 @@ class Group:
         """When `receive` must be called even without messages."""
         if self.failure:
             return inf
-        if self._unsynced is not None:
+        if self._unwritten:
             return -inf
         at = min(self.replica.deadline, self._calls.deadline)
         if self._status.role is Role.LEADER:
@@ -159,21 +160,22 @@ class Group:
             self._obey(now, self.replica.receive(now, self._messages(now, deliveries)), up, down)
             if not down:  # then nobody waits for what this turn has to say
                 self._sync(now, up, down)
-            if self._speakers:
-                if self._status.leader in self._speakers:
-                    self._heard_at = now
-                self._speakers.clear()
+            if self._status.leader in self._speakers:
+                self._heard_at = now
+            self._speakers.clear()
         except StorageError as error:
             self._fail(f"the storage failed: {error}", up)
         self._expire(now, up)
         return up, down
 
     def _sync(self, now: float, up: list[Happening], down: list[Request]) -> None:
-        """Make durable what was written."""
-        if self._unsynced is not None:
-            number, self._unsynced = self._unsynced, None
+        """Make durable what the replica wants to be."""
+        if self._unwritten:
+            writes, self._unwritten = self._unwritten, []
+            for write in writes:
+                self._storage.write(write)
             self._storage.sync()
-            self._obey(now, self.replica.synced(now, number), up, down)
+            self._obey(now, self.replica.synced(now, writes[-1].number), up, down)
 
     def _merge(
         self, now: float, part: Mergeable, deliveries: Sequence[Delivery], up: list[Happening], down: list[Request]
@@ -238,8 +240,7 @@ class Group:
         for outcome in output.resolved:
             self._settle(now, outcome, up)
         if output.write is not None:
-            self._storage.write(output.write)
-            self._unsynced = output.write.number
+            self._unwritten.append(output.write)
         if output.wants_snapshot:
             commit_index = self.replica.status.commit_index
             self._obey(now, self.replica.take_snapshot(now, commit_index, self.state.snapshot()), up, down)
@@ -275,8 +276,7 @@ class Group:
                 self._reads += reads
                 self._read_at = now + self._lifespan / 20
         elif ticket in self._changes:
-            done = fate in (Fate.COMMITTED, Fate.READABLE)
-            answer = Found([]) if done else Refused(outcome.reason)
+            answer = Found([]) if fate in (Fate.COMMITTED, Fate.READABLE) else Refused(outcome.reason)
             up.append(Answer(self._changes.pop(ticket), answer))
         elif fate is Fate.COMMITTED:
             self._calls.committed(ticket)

@@ -116,6 +116,9 @@ class Acknowledger:
         incoming.unacknowledged = 0
         if self._owing.get(incoming.peer) is incoming:
             del self._owing[incoming.peer]
+        late = self._late
+        while late and late[0][1].acknowledge_at != late[0][0]:  # else there is a turn in vain for each of them
+            late.popleft()
         held = int((now - incoming.newest_at) * 1e6)
         return held if held < MAX_HELD_US else MAX_HELD_US
 
