@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # the same numbers on Linux 
 NAME_SIZE = 16  # IFNAMSIZ: where in struct ifreq the value follows the name
 REQUEST_SIZE = 40  # struct ifreq is 40 bytes on 64-bit Linux and 32 elsewhere; more does no harm
 ASSUMED_MTU = 1500  # Ethernet
+ADDRESSES = 256  # remembered as parsed, since they are looked at once a second: those of some dozens of interfaces
 STACK_DEPTH = 4  # a VLAN on a bond in a bridge is three interfaces above the hardware
 
 
@@ -85,15 +87,21 @@ def list_interfaces() -> list[Interface]:
     return [interface for interface in found if interface is not None]
 
 
-def find_interface(name: str) -> Interface | None:
-    """The interface of this name as it is now; None if there is none."""
+def find_interface(name: str, known: Interface | None = None) -> Interface | None:
+    """The interface of this name as it is now; None if there is none.
+
+    `known` as it was a moment ago: whether it is virtual is then not looked up again, as that takes longest.
+    """
     try:
         index = socket.if_nametoindex(name)
     except OSError:
         return None
     ipv4, ipv6 = _addresses(name)
     traits = kernel_traits(name) or assumed_traits(name, has_address=bool(ipv4 or ipv6))
-    virtual = not traits.loopback and (has_virtual_name(name) or has_hardware(name) is False)
+    if known is not None and (known.name, known.index) == (name, index):
+        virtual = known.virtual
+    else:
+        virtual = not traits.loopback and (has_virtual_name(name) or has_hardware(name) is False)
     return Interface(name, index, ipv4, ipv6, traits.mtu, traits.up, traits.multicast, traits.loopback, virtual)
 
 
@@ -102,13 +110,21 @@ def _addresses(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     by_version: dict[int, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {4: [], 6: []}
     for entries in netifaces.ifaddresses(name).values():
         for entry in entries:
-            try:
-                address = ipaddress.ip_address(entry.get("addr", "").partition("%")[0])
-            except ValueError:  # a hardware address
+            address = _parsed(entry.get("addr", ""))
+            if address is None:  # a hardware address
                 continue
             by_version[address.version].append(address)
     by_version[6].sort(key=lambda address: address.is_link_local)
     return tuple(map(str, by_version[4])), tuple(map(str, by_version[6]))
+
+
+@lru_cache(ADDRESSES)
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An IP address without its zone, None for anything else."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
 
 
 def kernel_traits(name: str) -> Traits | None:

@@ -158,7 +158,7 @@ class MulticastNetwork:
 
     def maintain(self, now: float) -> float:
         """Look after the interface and the membership; to be called again a second later."""
-        found = find_interface(self._choice.interface.name)
+        found = find_interface(self._choice.interface.name, self._interface)
         if self._automatic:
             found = self._reconsider(found)
         if found != self._interface or (found is not None and self._joined is None):
