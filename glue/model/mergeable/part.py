@@ -230,7 +230,8 @@ class Mergeable:
     def _publication(self, sending: Sending) -> Publication:
         receiver, message = sending
         topic = self.topic if receiver is None else self.to_one(receiver)
-        return Publication(topic, [encode(self.store.prefixes, message)], 0.0, lifespan=LIFESPAN)
+        body = [encode(self.store.prefixes, message)]
+        return Publication(topic, body, 0.0, lifespan=LIFESPAN, ordered=False)  # merging needs no order
 
     def topics(self, peer: str) -> list[str]:
         """What this peer is to hear."""
