@@ -13,6 +13,7 @@ from random import Random
 
 from glue.contract import Delivery, Publication, Request
 from glue.errors import ModelError
+from glue.model.calls import DISAGREEMENT
 from glue.model.mergeable.exchange import Exchange, Sending
 from glue.model.mergeable.prefixes import Prefixes
 from glue.model.mergeable.store import Delta, Store
@@ -42,6 +43,7 @@ ASK_INTERVAL = 0.5
 """Seconds between two calls for the digests of others, while somebody waits for one."""
 
 ALONE = "no other endpoint of the model is in reach"
+STRANGERS = "messages of replicas with other mergeable prefixes"
 
 
 class Mergeable:
@@ -181,7 +183,7 @@ class Mergeable:
         except MalformedError:
             message = None
         except ForeignError:
-            self._statistics["messages of replicas with other mergeable prefixes"] += 1
+            self._statistics[STRANGERS] += 1
             return
         match message:
             case Digest():
@@ -218,7 +220,8 @@ class Mergeable:
         self._synchronizing = [(deadline, token) for deadline, token in waiting if deadline > now]
         if not self._synchronizing:
             self._asks_at = inf
-        return [Answer(token, Refused(ALONE, unreachable=True)) for deadline, token in waiting if deadline <= now]
+        reason = f"{ALONE} that agrees: {DISAGREEMENT}" if self._statistics[STRANGERS] else ALONE
+        return [Answer(token, Refused(reason, unreachable=True)) for deadline, token in waiting if deadline <= now]
 
     def _keep(self, delta: Delta) -> None:
         if self._file is not None:

@@ -222,6 +222,16 @@ def test_one_with_other_prefixes_is_told_nothing_and_counted() -> None:
     assert plant.reads(plant.endpoints[1]) == {"count/0": 1}
 
 
+def test_one_with_other_prefixes_that_waits_for_another_is_told_what_is_wrong() -> None:
+    plant = Plant(1, size=2)
+    stranger = plant.world.endpoint("stranger")
+    model = stranger.model("plant", voters=3, mergeable={"count/": "multi"}, election_timeout=3.0)
+    asked = model.ask(Synchronize(), timeout=5.0)
+    plant.world.run(10.0)
+    assert isinstance(asked.ending, Refused)
+    assert "another mergeable=" in asked.ending.reason
+
+
 @pytest.mark.parametrize("others", [None, {"count/": "set"}, {"count/": "counter"}])
 def test_without_the_same_prefixes_nothing_gets_into_the_log_beside_them(others: dict[str, str] | None) -> None:
     plant = Plant(4, size=3)
