@@ -1,7 +1,7 @@
 """`glue simulate`: run a layer in virtual time under faults drawn from seeds, and look for what must never happen.
 
 Each seed is one run: the same one gives the same run, to the last event. A seed that fails is told with the command
-that repeats it.
+that repeats it, and with one for as few kinds of faults and as short a storm of them as still make it fail.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 from glue.cmd import common
-from glue.simulation.consensus import Result, run_seed
+from glue.simulation.consensus import FAULTS, STORM, Result, run_seed, shrunk
 
-LAYERS: dict[str, Callable[[int], Result]] = {"model": run_seed}
+LAYERS: dict[str, Callable[..., Result]] = {"model": run_seed}
 SHARE = 25
 """Seeds that a process is given at a time: about a second of work."""
 
@@ -33,17 +34,40 @@ def parser() -> common.Parser:
     made.add_argument("--seeds", type=common.count, default=1000, help="how many runs (default: %(default)s)")
     made.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (default: %(default)s)")
     made.add_argument("--jobs", type=common.count, default=1, help="processes at a time (default: %(default)s)")
+    made.add_argument(
+        "--without", type=kinds, default=[], metavar="KINDS", help="leave out these kinds of faults: crash,slow-disk"
+    )
+    made.add_argument(
+        "--storm",
+        type=common.positive_number,
+        default=STORM,
+        metavar="SECONDS",
+        help="of faults (default: %(default)g)",
+    )
     made.add_argument("--trace", action="store_true", help="print every event")
     return made
 
 
-def results(layer: str, seeds: range, jobs: int) -> Iterator[Result]:
+def kinds(text: str) -> list[str]:
+    """Kinds of faults, as they are written on a command line."""
+    found = [kind.replace("-", " ") for kind in text.split(",")]
+    for kind in found:
+        if kind not in FAULTS:
+            known = ",".join(FAULTS).replace(" ", "-")
+            raise argparse.ArgumentTypeError(f"{kind!r} is no kind of fault; there are {known}")
+    return found
+
+
+def results(
+    layer: str, seeds: range, jobs: int, without: Collection[str] = (), storm: float = STORM
+) -> Iterator[Result]:
     """The results of all runs, in order."""
+    run_one = partial(LAYERS[layer], without=without, storm=storm)
     if jobs == 1:
-        yield from map(LAYERS[layer], seeds)
+        yield from map(run_one, seeds)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(LAYERS[layer], seeds, chunksize=SHARE)
+        yield from pool.map(run_one, seeds, chunksize=SHARE)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,10 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trace:
         for seed in seeds:
             print(f"seed {seed}")
-            print(text(run_seed(seed, print)))
+            print(text(run_seed(seed, print, arguments.without, arguments.storm)))
         return common.SUCCESS
     start, failed, sums = time.monotonic(), 0, Counter[str]()
-    for result in results(arguments.layer, seeds, arguments.jobs):
+    for result in results(arguments.layer, seeds, arguments.jobs, arguments.without, arguments.storm):
         sums["elections"] += result.elections
         sums["entries committed"] += result.commit_index
         sums.update({f"{fate.value} outcomes": count for fate, count in result.fates.items()})
@@ -63,11 +87,20 @@ def run(arguments: argparse.Namespace) -> int:
         if result.violation:
             failed += 1
             print(text(result), flush=True)
-            print(f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1 --trace")
+            again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
+            print(f"{again}{options(arguments.without, arguments.storm)} --trace", flush=True)
+            if not arguments.without and arguments.storm == STORM:
+                print(f"{again}{options(*shrunk(result))} --trace", flush=True)
     for name, count in sums.items():
         print(f"{count:12,} {name}")
     print(f"{len(seeds)} runs in {time.monotonic() - start:.1f} s, {failed} failed")
     return common.FAILURE if failed else common.SUCCESS
+
+
+def options(without: Collection[str], storm: float) -> str:
+    """These conditions on a command line."""
+    left_out = f" --without {','.join(without).replace(' ', '-')}" if without else ""
+    return left_out + (f" --storm {storm:g}" if storm != STORM else "")
 
 
 def text(result: Result) -> str:

@@ -44,6 +44,18 @@ def test_a_seed_that_fails_is_told_with_the_command_that_repeats_it(capsys: pyte
         assert capsys.readouterr().out.splitlines()[-1] == told[1]
 
 
+def test_a_seed_that_fails_is_shrunk_to_the_faults_that_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with planted("two-votes"):
+        assert simulate.main(["--seeds", "1", "--first", "2"]) == 1
+        told = re.findall(r"^ +python -m glue.cmd.simulate (.*) --trace", capsys.readouterr().out, re.MULTILINE)
+        assert len(told) == 2
+        assert simulate.main(told[1].split()) == 1
+    assert len(told[1]) > len(told[0])
+    with pytest.raises(SystemExit):
+        simulate.main(["--without", "crush"])
+    assert "'crush' is no kind of fault; there are split" in capsys.readouterr().err
+
+
 def test_the_command_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate.main(["--seeds", "3", "--first", "7"]) == 0
     out = capsys.readouterr().out

@@ -7,8 +7,11 @@ everything must become well.
 
 from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.disk import PowerCut, SimulatedDisk
+from glue.simulation.consensus.faults import FAULTS
 from glue.simulation.consensus.invariants import Violation
 from glue.simulation.consensus.node import Node
-from glue.simulation.consensus.swarm import Result, run_seed
+from glue.simulation.consensus.swarm import STORM, Result, run_seed, shrunk
 
-__all__ = ["Cluster", "Node", "PowerCut", "Result", "SimulatedDisk", "Violation", "run_seed"]
+__all__ = [
+    "FAULTS", "STORM", "Cluster", "Node", "PowerCut", "Result", "SimulatedDisk", "Violation", "run_seed", "shrunk",
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 from random import Random
 
@@ -20,12 +20,16 @@ STANDSTILL = 1 - 1e-3
 
 
 class Faults:
-    """Faults at random, of the kinds and at the rates that this seed draws; `counts` says how many there were."""
+    """Faults at random, of the kinds and at the rates that this seed draws; `counts` says how many there were.
 
-    def __init__(self, cluster: Cluster, luck: Random) -> None:
+    Those of the kinds in `without` are drawn and left out.
+    """
+
+    def __init__(self, cluster: Cluster, luck: Random, without: Collection[str] = ()) -> None:
         self.counts: dict[str, int] = {}
         self._cluster = cluster
         self._luck = luck
+        self._without = without
         self._kinds = luck.sample(list(FAULTS), luck.choice((1, 2, 3, 5, 8, len(FAULTS))))
         self._pause = luck.choice((0.15, 0.4, 1.0, 3.0))
         self._ends = 0.0
@@ -63,9 +67,10 @@ class Faults:
             kind = luck.choice(self._kinds)
             leader = cluster.leader()
             node = leader if leader is not None and luck.random() < 0.4 else luck.choice(list(cluster.nodes.values()))
-            cluster.note(f"{kind} {node.peer}")
-            self.counts[kind] = self.counts.get(kind, 0) + 1
-            FAULTS[kind](self, node)
+            if kind not in self._without:
+                cluster.note(f"{kind} {node.peer}")
+                self.counts[kind] = self.counts.get(kind, 0) + 1
+                FAULTS[kind](self, node)
         cluster.after(luck.expovariate(1 / self._pause), self._strike)
 
     def _later(self, action: Callable[[], object], most: float = 3.0) -> None:

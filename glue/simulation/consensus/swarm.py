@@ -7,13 +7,13 @@ majority of lives is gone: what such a group had promised could not be kept by a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import NamedTuple
 
 from glue.model.consensus import ConsensusSettings, Fate
 from glue.simulation.consensus.cluster import Cluster
-from glue.simulation.consensus.faults import FAULTS, Faults
+from glue.simulation.consensus.faults import Faults
 from glue.simulation.consensus.invariants import Violation, require
 from glue.simulation.consensus.node import Node
 
@@ -56,9 +56,15 @@ def settings_of(luck: Random, voters: int, peers: list[str], observer: bool) -> 
 
 
 class Swarm:
-    """One run."""
+    """One run, without these kinds of faults, of so many seconds of storm."""
 
-    def __init__(self, seed: int, trace: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        trace: Callable[[str], object] | None = None,
+        without: Collection[str] = (),
+        storm: float = STORM,
+    ) -> None:
         self.luck = luck = Random(f"{seed} swarm")
         self.cluster = Cluster(seed, encodes=seed % 10 == 0, trace=trace)
         voters = luck.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
@@ -71,7 +77,8 @@ class Swarm:
             settings_luck.setstate(state)  # the same settings for all
             settings = settings_of(settings_luck, voters, peers, number >= voters)
             self.cluster.after(luck.random() * 2, self.cluster.add, peer, settings, durable)
-        self.faults = Faults(self.cluster, luck)
+        self.faults = Faults(self.cluster, luck, without)
+        self._storm = storm
         self._commands = 0
         self._pace = luck.choice((0.02, 0.06, 0.2))
 
@@ -90,7 +97,7 @@ class Swarm:
                 else:
                     self._commands += 1
                     cluster.propose(node, b"%d" % self._commands + b"." * luck.choice((0, 0, 0, 90)))
-        if cluster.time < STORM:
+        if cluster.time < self._storm:
             cluster.after(luck.expovariate(1 / self._pace), self._client)
 
     # ------------------------------------------------------------------------------------------------ the run
@@ -99,8 +106,8 @@ class Swarm:
         """First the storm, then peace."""
         cluster = self.cluster
         cluster.after(0.5, self._client)
-        self.faults.begin(STORM)
-        cluster.run(STORM)
+        self.faults.begin(self._storm)
+        cluster.run(self._storm)
         self.faults.end()
         require(cluster.run_until(self._is_well, PEACE), "liveness", list(cluster.nodes.values()))
         for _ in range(3):
@@ -140,9 +147,11 @@ class Swarm:
         return status[1:] == wanted[1:] and node.last() == leader.last() and node.last()[1] == wanted.commit_index
 
 
-def run_seed(seed: int, trace: Callable[[str], object] | None = None) -> Result:
+def run_seed(
+    seed: int, trace: Callable[[str], object] | None = None, without: Collection[str] = (), storm: float = STORM
+) -> Result:
     """Run one seed; a violation is part of the result. Any other error of a replica is one as well."""
-    swarm = Swarm(seed, trace)
+    swarm = Swarm(seed, trace, without, storm)
     violation = ""
     try:
         swarm.run()
@@ -159,4 +168,18 @@ def run_seed(seed: int, trace: Callable[[str], object] | None = None) -> Result:
     )  # fmt: skip
 
 
-__all__ = ["FAULTS", "Result", "Swarm", "run_seed"]
+def shrunk(result: Result) -> tuple[list[str], float]:
+    """The kinds of faults without which a failing seed still fails, and the shortest storm in which it does.
+
+    Leaving a fault out changes all that is drawn afterwards, so this drops what can be dropped one by one, and no more.
+    """
+    without, storm = list[str](), STORM
+    for kind in sorted(result.faults):
+        if run_seed(result.seed, without=[*without, kind]).violation:
+            without.append(kind)
+    while storm > 1.0 and run_seed(result.seed, without=without, storm=storm / 2).violation:
+        storm /= 2
+    return without, storm
+
+
+__all__ = ["STORM", "Result", "Swarm", "run_seed", "shrunk"]
