@@ -233,6 +233,10 @@ class Core:
             events.append(event)
         return events, out
 
+    def send(self, now: float) -> list[Train]:
+        """Only the sweep down, with all that was published and asked since the last turn; events come with the next."""
+        return self.stack.send(now, self.outbox.take())
+
     def _wait(self, delivery: Delivery, change: int) -> None:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done."""
         limit = self.settings.receive_limit

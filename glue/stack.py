@@ -2,7 +2,7 @@
 
 A *turn* is one sweep up and one down: datagrams enter at the bottom, events leave at the top; requests enter
 at the top, datagrams leave at the bottom. Whoever drives a stack (a thread, asyncio, the simulator) does
-nothing but feed turns and obey `deadline`.
+nothing but feed turns and obey `deadline`. What is published may also go down by itself, at once, between two turns.
 """
 
 from __future__ import annotations
@@ -154,3 +154,12 @@ class Stack:
             if index in returned:
                 going = returned[index] + going if going else returned[index]
         return items, going
+
+    def send(self, now: float, requests: list[Any]) -> list[Train]:
+        """The sweep down alone, of what cannot wait for a turn; return datagrams."""
+        going: list[Any] = requests
+        for _, layer in self._downwards:
+            if not going:
+                break
+            going = layer.send(now, going)
+        return going

@@ -101,13 +101,14 @@ class Subscription:
 
     def deliver(self, event: Event) -> None:
         """Take a delivery, or news of a gap, from the driver: call the handler, or let it wait."""
-        assert isinstance(event, Delivery | Missed)
         if isinstance(event, Delivery):
             if self._is_called:
                 self._call(event)
             else:
                 self._put(event)
-        elif self._is_called:
+            return
+        assert isinstance(event, Missed)
+        if self._is_called:
             self._owner.tell_gap(Gap.of(event, self.pattern))
         else:
             with self._arrived:

@@ -19,18 +19,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar
 
-from glue.admission import Admission
-from glue.contract import HIGH, Delivery, Event, Leave, Missed, Network, Publication
-from glue.core import STREAM_SHARE, Core
+from glue.admission import OPEN, Admission
+from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Train
+from glue.core import Core
 from glue.drivers.memory import keep_freed_memory
+from glue.drivers.pace import BUSY, Pace
+from glue.drivers.receiver import Receiver, addressed
 from glue.errors import ClosedError, WouldBlockError
 from glue.model import Wish
 
-COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
-BUNDLE = 440 << 10  # bytes gathered at most before they are sent by whoever published them: one bundle of topics
-BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
@@ -43,16 +42,6 @@ FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for
 Result = TypeVar("Result")
 
 logger = logging.getLogger("glue")
-
-
-class Receiver(Protocol):
-    """Who is given the events: a subscription, or the endpoint itself for news. `token` of `Subscribe`."""
-
-    busy: bool
-    mailbox: deque[Event]
-
-    def deliver(self, event: Event) -> None:
-        """Hand over one event; may raise what a handler raised."""
 
 
 class ThreadDriver:
@@ -79,14 +68,14 @@ class ThreadDriver:
         self._woken = False
         self._aside = False  # whether the leader leaves the turns to a publisher
         self._called = threading.Event()  # ends that early
-        self._sent_at = 0.0
         self._flushed_at = 0.0  # when a publisher's thread last ended a turn; infinite while it is in one
         self._maintain_at = 0.0
         self._datagram_size = 0
         self._deadline = 0.0  # of the stack, as of the latest turn
         self._backlog = 0  # likewise
+        self._settled = True  # whether these are known
         self._admission = Admission(core.settings.queue_limit)
-        self._bundle = min(BUNDLE, core.settings.queue_limit // STREAM_SHARE)
+        self._pace = Pace(core.settings.queue_limit)
         self._closed = True
 
     # ------------------------------------------------------------------------------------ life and death
@@ -125,7 +114,7 @@ class ThreadDriver:
         with self._turn_lock:
             if self.closed:
                 return
-            self._turn(time.monotonic(), receive=False)
+            self._send(time.monotonic())
             self._closed = True
             self._changed.notify_all()
             self._room.notify_all()
@@ -152,7 +141,7 @@ class ThreadDriver:
         outbox = self._core.outbox
         for publication in publications:
             outbox.add(publication)
-        if outbox.size >= self._bundle or (self._backlog < BUSY and time.monotonic() - self._sent_at >= COALESCE):
+        if self._pace.is_due(outbox.size, self._backlog):
             self._flush(wait=outbox.size >= OUTBOX)
         elif priority <= HIGH:
             self._flush(wait=False)
@@ -181,13 +170,14 @@ class ThreadDriver:
             if self.closed:
                 return
             if threading.current_thread() is self._leader:  # in a handler
-                self._turn(time.monotonic(), receive=False)
+                self._send(time.monotonic())
             else:
                 self._flushed_at = math.inf
                 try:
-                    self._turn(time.monotonic(), receive=self._backlog >= BUSY)
+                    (self._turn if self._backlog >= BUSY else self._send)(time.monotonic())
                 finally:
                     self._flushed_at = time.monotonic()
+            self._settle()
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
 
@@ -266,19 +256,27 @@ class ThreadDriver:
 
     # --------------------------------------------------------------------------------------------- turns
 
-    def _turn(self, now: float, receive: bool) -> None:
+    def _turn(self, now: float) -> None:
         """One turn; the caller holds the turn lock."""
-        trains = self._network.receive() if receive else []
-        events, out = self._core.turn(now, trains)
+        events, out = self._core.turn(now, self._network.receive())
+        self._leave(out)
+        if events:
+            self._pace.arrived()
+            self._events += addressed(events, self._news)
+        self._settled = False
+
+    def _send(self, now: float) -> None:
+        """Only what was published, at once; the caller holds the turn lock. What else is due comes with a turn."""
+        self._leave(self._core.send(now))
+
+    def _leave(self, out: Sequence[Train]) -> None:
         if out:
             self._network.send(out)
-            self._sent_at = time.monotonic()
-        for event in events:
-            if event.__class__ is Delivery or event.__class__ is Missed:
-                for token in event.tokens:
-                    self._events.append((cast(Receiver, token), event))
-            else:
-                self._events.append((self._news, event))
+            self._pace.sent()
+
+    def _settle(self) -> None:
+        """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
+        self._settled = True
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
         if self._admission.update(self._backlog):
@@ -290,8 +288,7 @@ class ThreadDriver:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
         if self._backlog < BUSY or self._blocked or self._events or self._waiters or self.closed:
             return False
-        now = time.monotonic()
-        return now - self._flushed_at < ASIDE and now < self._maintain_at
+        return self._flushed_at + ASIDE > time.monotonic() < self._maintain_at
 
     def _stand_aside(self) -> None:
         """Leave the turns to a publisher as long as it runs them."""
@@ -306,13 +303,16 @@ class ThreadDriver:
         if self._streaming():
             self._stand_aside()
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
+        if not self._settled:
+            with self._turn_lock:
+                self._settle()
         now = time.monotonic()
         until = min(self._deadline, self._maintain_at, now + longest)
         if now - self._flushed_at < ALERT:
             until = min(until, now + ATTENTIVE)
         self._sleeps_until = until
-        if not self._core.outbox.requests and not self._events and until > now:
-            self._network.wait(until - now)
+        if not self._core.outbox.requests and not self._events:
+            self._network.wait(max(until - now, 0.0))
         self._sleeps_until = 0.0
         self._woken = False
         if self._streaming():
@@ -323,7 +323,9 @@ class ThreadDriver:
             now = time.monotonic()
             if now >= self._maintain_at:
                 self._maintain()
-            self._turn(now, receive=True)
+            self._turn(now)
+            if not self._events or self._waiters or self._admission.closed_from < OPEN:
+                self._settle()  # else handlers come first
 
     def _lead(self) -> None:
         """The leader's life: turns and handlers, until closed or replaced."""
@@ -345,12 +347,11 @@ class ThreadDriver:
         if not self._watching:
             self._watching = True
             self._watch.set()
-        events = self._events
-        while events and not self.closed:
+        while self._events and not self.closed:
             with self._hand_out:
-                if self._leader is not me or not events:
+                if self._leader is not me or not self._events:
                     return
-                receiver, event = events.popleft()
+                receiver, event = self._events.popleft()
                 if receiver.busy:
                     receiver.mailbox.append(event)
                     continue

@@ -24,6 +24,9 @@ years of a million datagrams a second), transport 72, fragmentation 50, and what
 _LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
 _HEX = "0123456789abcdef"
 
+Lone = tuple[Address | None, bytes, int]
+"""A single datagram: where from, its data, and the bytes of its header."""
+
 
 def pattern_of(header: Header, head: bytes) -> Pattern | None:
     """What the headers of a run that begins with this one look like; None if its text does not tell what counts."""
@@ -83,27 +86,44 @@ class Serialization:
         """The frames of the trains, in their order, as few runs as they allow."""
         frames: list[Inbound] = []
         rows: Rows | None = None
+        lone: Lone | None = None  # a single datagram that nothing has followed yet: most often nothing will
         for train in items:
             data, segment = train.data, train.segment
             if rows is not None and len(data) > segment and rows.continues(train):
                 rows.add(data, self._cutters)
                 continue
-            start = bytes(data[: min(segment, MAX_HEADER)])
+            is_lone = len(data) <= segment
+            start = bytes(data if is_lone else data[:MAX_HEADER])
             if start.startswith(self._own):  # and so is the rest: a train has one source
                 self.statistics["own datagrams heard"] += -(-len(data) // segment)
                 continue
-            size = start.find(b"\n") + 1
-            if not size and len(data) <= segment:  # no header, or nothing at all: malformed
-                self._take(train.address, b"", [bytes(data)], frames)
+            size = start.find(b"\n", 0, min(segment, MAX_HEADER)) + 1
+            if not size and is_lone:  # no header, or nothing at all: malformed
+                self._take(train.address, b"", [start], frames)
+                continue
+            if lone is not None:
+                rows, lone = self._rows(lone), None
+            if rows is None and is_lone:
+                lone = train.address, start, size
                 continue
             if rows is None or not rows.fits(train, size):
                 if rows is not None:
                     self._read(rows, frames)
                 rows = Rows(train.address, size, min(segment, len(data)))
             rows.add(data, self._cutters)
-        if rows is not None:
+        if lone is not None:
+            address, start, size = lone
+            self._take(address, start[:size], [start[size:]], frames)
+        elif rows is not None:
             self._read(rows, frames)
         return frames, []
+
+    def _rows(self, lone: Lone) -> Rows:
+        """A single datagram as the first of several."""
+        address, data, size = lone
+        rows = Rows(address, size, len(data))
+        rows.add(data, self._cutters)
+        return rows
 
     def _read(self, rows: Rows, frames: list[Inbound]) -> None:
         """The runs of datagrams that were cut alike; one with another header is cut and read on its own."""

@@ -27,6 +27,7 @@ FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, 
 FEW = 3  # members of a group that may all report at once
 SPREAD = 0.00025  # seconds for each member of a group over which reports of the same loss are spread
 WIDEST = 0.0125  # seconds over which they are spread at most: many times what a report and its repair take on a LAN
+SHORT, FEW_DIGITS = 10**8, 10**5  # sequences and channels below: 8 + 8 + 5 + 5 digits, which MAX_ENTRY has room for
 PAUSE = 24  # frames: an acknowledgement that was due by time for this many means that the sender may be waiting
 
 
@@ -46,7 +47,9 @@ class Acknowledger:
 
     @property
     def deadline(self) -> float:
-        """When the first delayed acknowledgement is due."""
+        """When the first acknowledgement is due."""
+        if self._prompt:
+            return -math.inf
         at = self._late[0][0] if self._late else math.inf
         return min(at, self._reports[0][0]) if self._reports else at
 
@@ -112,6 +115,8 @@ class Acknowledger:
 
     def _held(self, now: float, incoming: Incoming) -> int:
         """Note that it is acknowledged now; return for how long the newest frame had to wait, in µs."""
+        if self._late and self._late[0][1] is incoming:
+            self._late.popleft()  # so that nobody wakes for it
         incoming.acknowledge_at = 0.0
         incoming.unacknowledged = 0
         if self._owing.get(incoming.peer) is incoming:
@@ -127,14 +132,15 @@ class Acknowledger:
         incoming = self._owing.get(item.peers[0])
         if incoming is None or not self.accepting or incoming.ranges or incoming.mended != incoming.told:
             return
-        if item.header[KEY][0] != "data":
+        entry = item.header[KEY]
+        if entry[0] != "data":
             return  # parity
-        entry = [*item.header[KEY]]
-        entry[3:6] = [incoming.channel, incoming.next, MAX_HELD_US]
-        if len(orjson.dumps(entry)) <= MAX_ENTRY:  # else, after years, the acknowledgement goes on its own
+        carried = [*entry[:3], incoming.channel, incoming.next, MAX_HELD_US, *entry[6:]]
+        is_short = incoming.next < SHORT and entry[7] < SHORT and incoming.channel < FEW_DIGITS > entry[6]
+        if is_short or len(orjson.dumps(carried)) <= MAX_ENTRY:  # else, after years, it goes on its own
             incoming.window(True)
-            entry[5] = self._held(now, incoming)
-            item.header[KEY] = entry
+            carried[5] = self._held(now, incoming)
+            item.header[KEY] = carried
             self._statistics["acknowledgements carried by data"] += 1
 
 

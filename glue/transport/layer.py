@@ -21,6 +21,7 @@ from typing import Any
 
 from glue.contract import Accept, Downward, Gap, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.transport.acknowledger import Acknowledger
+from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
 from glue.transport.fates import Fates
 from glue.transport.flight import Barrier
@@ -56,7 +57,9 @@ class Transport:
         self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
         self._reception = Reception(self.statistics, self._acknowledger)
         self._fates = Fates(self.statistics)
-        self._best_sequence = 0
+        self._best_effort = BestEffort(self.statistics)
+        self._carried: list[tuple[float, str, int, int, float]] = []  # acknowledgements that came with data
+        self._stirred = False  # whether anything happened that may let channels send
         self._handlers: dict[str, Callable[[float, Inbound, list[Any], Source, list[Upward]], None]] = {
             "data": self._on_data,
             "group": self._on_group,
@@ -85,7 +88,7 @@ class Transport:
     @property
     def deadline(self) -> float:
         """At once if there is news; else the earliest of: an acknowledgement due, a frame overdue, a probe."""
-        if self._fates.news:
+        if self._fates.news or self._carried:
             return -inf
         at = self._acknowledger.deadline
         for channel in self._busy.values():
@@ -97,6 +100,10 @@ class Transport:
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Upward], list[Downward]]:
         """Frames in order go up; acknowledgements, repairs and what the windows now let go come back."""
+        if self._carried:  # by now whatever it came with has gone up, and been answered
+            for came, peer, number, upto, held in self._carried:
+                self._acknowledged(came, peer, number, upto, [], WINDOW, held)
+            self._carried.clear()
         up: list[Upward] = []
         for item in items:
             if item.__class__ is Inbound:
@@ -106,10 +113,11 @@ class Transport:
         for channel in self._busy.values():
             if channel.deadline <= now:
                 channel.due(now)
+                self._stirred = True
             if channel.awaited:
                 self._fates.acknowledged(channel)
-        down: list[Downward] = [*self._acknowledger.due(now)]
-        if self._busy:
+        down: list[Downward] = [*self._acknowledger.due(now)] if self._acknowledger.deadline <= now else []
+        if self._stirred:  # else all that it lets go has been sent
             down += self._pump(now)
         if self._fates.news:
             up += self._fates.news
@@ -131,7 +139,7 @@ class Transport:
     def _on_data(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = entry
         if ack_channel:
-            self._acknowledged(now, run.peer, ack_channel, ack_next, [], WINDOW, held_us / 1e6)
+            self._carried.append((now, run.peer, ack_channel, ack_next, held_us / 1e6))
         incoming = source.use(channel) or self._reception.open(source, run.peer, channel)
         self._reception.take(now, run, incoming, attempt, age_ms, sequence, up)
 
@@ -176,14 +184,7 @@ class Transport:
         self._acknowledger.now(incoming)
 
     def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        run.age = entry[1] / 1000
-        fresh = source.best.take(run)
-        had = sum(len(part.bodies) for part in fresh)
-        self.statistics["best-effort frames received"] += had
-        self.statistics["duplicate frames"] += len(run.bodies) - had
-        for part in fresh:
-            part.reliable = False
-        up += fresh
+        up += self._best_effort.take(run, entry[1], source)
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         held_us, window, channel, upto = entry[-4:]
@@ -207,6 +208,7 @@ class Transport:
         self, now: float, peer: str, number: int, upto: int, ranges: list[tuple[int, int]], window: int, held: float
     ) -> None:
         channel = self._by_number.get(number)
+        self._stirred = True
         self.statistics["acknowledgements received"] += 1
         if channel is None:
             return  # closed since
@@ -229,6 +231,7 @@ class Transport:
     # -------------------------------------------------------------------------------------------- news
 
     def _on_news(self, now: float, item: Upward, up: list[Upward]) -> None:
+        self._stirred = True
         if isinstance(item, PeerAdded):
             source = self._absent.pop(item.peer, None)
             if source is not None and source.incarnation != item.incarnation:
@@ -297,13 +300,15 @@ class Transport:
                 if item.reliable:
                     self._submit(now, item)
                 else:
-                    down.append(self._best_effort(item))
+                    down.append(self._best_effort.send(item))
             elif item.__class__ is Accept:
                 self._accept(now, item.accepting)
             else:
                 down.append(item)
-        down += self._acknowledger.due(now)
-        down += self._pump(now)
+        if self._acknowledger.deadline <= now:
+            down += self._acknowledger.due(now)
+        if self._busy:
+            down += self._pump(now)
         return down
 
     def _accept(self, now: float, accepting: bool) -> None:
@@ -315,18 +320,9 @@ class Transport:
                     if incoming.promised - incoming.next < WINDOW:
                         self._acknowledger.now(incoming)
 
-    def _best_effort(self, item: Outbound) -> Outbound:
-        item.header[KEY] = ["best", 0, self._best_sequence]
-        self._best_sequence += len(item.bodies)
-        self.statistics["best-effort frames sent"] += len(item.bodies)
-        self.statistics["messages unconfirmed"] += item.messages * len(item.peers)
-        if len(item.peers) > 1:
-            item.peers = ()
-        return item
-
     def _submit(self, now: float, item: Outbound) -> None:
         lane = item.peers, item.priority
-        barriers = [barrier for other in item.after for barrier in self._barriers(other)]
+        barriers = [barrier for other in item.after for barrier in self._barriers(other)] if item.after else []
         channel = self._channels.get(lane)
         if channel is None:
             barriers += self._barriers(lane)
@@ -337,7 +333,9 @@ class Transport:
         self._queue(now, channel, item, barriers)
 
     def _queue(self, now: float, channel: Channel, item: Outbound, barriers: list[Barrier]) -> None:
-        channel.submit(now, item, [barrier for barrier in barriers if barrier.channel is not channel])
+        if barriers:
+            barriers = [barrier for barrier in barriers if barrier.channel is not channel]
+        channel.submit(now, item, barriers)
         self._busy[channel.number] = channel
 
     def _scatter(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
@@ -381,6 +379,7 @@ class Transport:
     def _pump(self, now: float) -> list[Downward]:
         """Send what may be sent on every busy channel, the most urgent first; let go of those that are done with."""
         down: list[Downward] = []
+        self._stirred = False
         busy = list(self._busy.values())
         if len(busy) > 1:
             busy.sort(key=lambda channel: channel.lane[1])
@@ -389,9 +388,10 @@ class Transport:
             if frames:
                 for item in frames:
                     self.statistics["frames sent"] += len(item.bodies)
+                down += frames
                 if channel.kind == "data":
                     self._acknowledger.carry(now, frames[-1])
-                down += frames
+                    continue  # it is not done with what it just sent
             if channel.idle:
                 del self._busy[channel.number]
                 if self._channels.get(channel.lane) is not channel:

@@ -1,0 +1,30 @@
+"""Whom an event is for: its subscriptions, or who hears the news."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from glue.contract import Delivery, Event, Missed
+
+
+class Receiver(Protocol):
+    """Who is given the events: a subscription, or the endpoint itself for news. `token` of `Subscribe`."""
+
+    busy: bool
+    mailbox: deque[Event]
+
+    def deliver(self, event: Event) -> None:
+        """Hand over one event; may raise what a handler raised."""
+
+
+def addressed(events: Sequence[Event], news: Receiver) -> list[tuple[Receiver, Event]]:
+    """Each event with each receiver of it, in order; `news` is given what is neither a delivery nor a gap."""
+    found: list[tuple[Receiver, Event]] = []
+    for event in events:
+        if event.__class__ is Delivery or event.__class__ is Missed:
+            found += [(cast(Receiver, token), event) for token in event.tokens]
+        else:
+            found.append((news, event))
+    return found
