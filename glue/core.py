@@ -222,12 +222,12 @@ class Core:
         happenings, out = cast(tuple[list[Happening], list[Train]], self.stack.turn(now, trains, requests))
         events: list[Event] = []
         for event in happenings:
-            if isinstance(event, Answer):
-                event.token.answered(event.answer)
-                continue
             if event.__class__ is Delivery:
                 self._wait(event, weight(event) * len(event.tokens))
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+            elif isinstance(event, Answer):
+                event.token.answered(event.answer)
+                continue
             else:
                 self._note(event)
             events.append(event)

@@ -141,7 +141,7 @@ class Discovery:
         """Data goes to addresses; interests are announced at once, and so is leaving."""
         now = self._listen(now)
         for item in items:
-            if isinstance(item, Outbound):
+            if item.__class__ is Outbound:
                 self._route(item)
             elif isinstance(item, Interest):
                 self._change(now, item)
@@ -170,7 +170,7 @@ class Discovery:
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
-        due = min(self._announcer.due, self._check_at)
+        due = self._announcer.due if self._announcer.due < self._check_at else self._check_at
         time = now - self._paused
         if time < due - ROUNDING:
             return time

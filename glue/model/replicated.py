@@ -12,7 +12,7 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
-from glue.contract import Delivery, Event, Missed, PeerAdded, PeerInterest, Request
+from glue.contract import Delivery, Event, Missed, PeerAdded, PeerInterest, Publication, Request
 from glue.errors import ModelError
 from glue.model.questions import Refused
 from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
@@ -72,7 +72,9 @@ class Replicated:
         down: list[Request] = []
         asked: dict[str, Group] = {}
         for item in items:
-            if isinstance(item, Ask):
+            if item.__class__ is Publication:
+                down.append(item)
+            elif isinstance(item, Ask):
                 self._ask(now, item, asked)
             elif isinstance(item, OpenModel):
                 down += self._open(now, item)

@@ -47,9 +47,8 @@ class Serialization:
     def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, counter: int = 0) -> None:
         """`counter` is the number of the first datagram."""
         self.statistics: Counter[str] = Counter()
-        self._sender = [VERSION, network_id, endpoint_id, incarnation]
         self._network_id = network_id
-        self._own = orjson.dumps({"glue": self._sender})[:-2] + b","
+        self._own = orjson.dumps({"glue": [VERSION, network_id, endpoint_id, incarnation]})[:-2] + b","
         self._counter = counter
         self._cutters = Cutters()
 
@@ -65,7 +64,11 @@ class Serialization:
         for item in items:
             bodies = item.bodies
             count = len(bodies)
-            head = orjson.dumps({"glue": [*self._sender, self._counter], **item.header}) + b"\n"
+            head = b"%b%d]%b\n" % (
+                self._own,
+                self._counter,
+                b"," + orjson.dumps(item.header)[1:] if item.header else b"}",
+            )
             self._counter += count
             if count == 1:
                 size = len(head)

@@ -59,6 +59,8 @@ LIVE, KEEP, KEPT = 0, 1, 2
 PLAIN_KEYS = frozenset({"topic", "sequence", "at", "length", "count", "lengths"})
 """What an entry has when no option is set, which is worth asking first: it is the usual case."""
 
+_LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
+
 BLOCK = 32
 """Payloads cut apart by one call of `struct`: enough to forget the call's cost, few enough to cache per length."""
 
@@ -134,6 +136,17 @@ class Group:
             and other.lifespan_ms == self.lifespan_ms
         )
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option is set."""
+        return (
+            self.type is None
+            and not self.json
+            and not self.retain
+            and self.lifespan_ms is None
+            and self.position == self.sequence
+        )
+
     def merge(self, other: Group) -> None:
         """Append a group that continues this one."""
         self.payloads += other.payloads
@@ -170,6 +183,10 @@ def common_length(payloads: list[bytes]) -> int | None:
 
 def encode(groups: Sequence[Group]) -> bytes:
     """One bundle of these groups."""
+    if len(groups) == 1 and len(groups[0].payloads) == 1 and groups[0].is_plain:  # a lone message; the same, but faster
+        group = groups[0]
+        topic, payload = orjson.dumps(group.topic), group.payloads[0]
+        return _LONE % (topic, group.sequence, group.at, len(payload), payload)
     index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
     if len(groups) == 1:
         return b"".join([index, *groups[0].payloads])
@@ -204,7 +221,7 @@ def decode(body: bytes) -> list[Group]:
 
 def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[list[bytes], int | None, int]:
     """A group's payloads (at most `room`), which begin at `start`; their common length, and where they end."""
-    lengths = entry.get("lengths")
+    lengths, length, count = entry.get("lengths"), entry.get("length"), entry.get("count", 1)
     if lengths is not None:
         if type(lengths) is not list or not 1 <= len(lengths) <= room or set(map(type, lengths)) != {int}:
             raise MalformedBundleError("malformed lengths")
@@ -212,18 +229,15 @@ def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[lis
             raise MalformedBundleError("lengths do not add up")
         ends = list(accumulate(lengths, initial=start))
         return [body[first:last] for first, last in pairwise(ends)], None, ends[-1]
-    length, count = entry.get("length"), entry.get("count", 1)
     if type(length) is not int or type(count) is not int or length < 0 or not 1 <= count <= room:
         raise MalformedBundleError("malformed lengths")
     end = start + length * count
     if end > len(body):
         raise MalformedBundleError("lengths do not add up")
-    return _equal_parts(body, start, length, count), length, end
+    return [body[start:end]] if count == 1 else _equal_parts(body, start, length, count), length, end
 
 
 def _equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]:
-    if count == 1:
-        return [body[start : start + length]]
     if length == 0:
         return [b""] * count
     payloads: list[bytes] = []

@@ -316,15 +316,15 @@ class Topics:
         expires: float,
     ) -> list[Delivery]:
         """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
-        runs: list[tuple[int, Sequence[Any]]] = [(group.sequence, group.payloads)]
-        if group.json:
-            runs = decoded(group.payloads, group.sequence)
-            missing = len(group.payloads) - sum(len(values) for _, values in runs)
-            if missing:
-                self.statistics["malformed JSON payload"] += missing
         replayed = group.retain == KEPT
         at = group.at / 1e6
         source = (group.type, name, endpoint_id, incarnation)
+        if not group.json:
+            return [Delivery(group.topic, group.payloads, *source, group.sequence, at, replayed, tokens, expires)]
+        runs = decoded(group.payloads, group.sequence)
+        missing = len(group.payloads) - sum(len(values) for _, values in runs)
+        if missing:
+            self.statistics["malformed JSON payload"] += missing
         return [
             Delivery(group.topic, values, *source, sequence, at, replayed, tokens, expires) for sequence, values in runs
         ]

@@ -57,17 +57,10 @@ class Bundle:
 
     def outbound(self) -> Outbound:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
-        body = encode(self.groups)
         peers, priority = self.lane
+        body = encode(self.groups)
         return Outbound(
-            peers,
-            [body],
-            reliable=self.reliable,
-            expires=self.expires,
-            after=self.after,
-            messages=self.count,
-            receipts=self.receipts,
-            priority=priority,
+            peers, [body], None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
         )
 
 

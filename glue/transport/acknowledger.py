@@ -135,13 +135,14 @@ class Acknowledger:
         entry = item.header[KEY]
         if entry[0] != "data":
             return  # parity
-        carried = [*entry[:3], incoming.channel, incoming.next, MAX_HELD_US, *entry[6:]]
         is_short = incoming.next < SHORT and entry[7] < SHORT and incoming.channel < FEW_DIGITS > entry[6]
-        if is_short or len(orjson.dumps(carried)) <= MAX_ENTRY:  # else, after years, it goes on its own
-            incoming.window(True)
-            carried[5] = self._held(now, incoming)
-            item.header[KEY] = carried
-            self._statistics["acknowledgements carried by data"] += 1
+        if not is_short:
+            carried = [*entry[:3], incoming.channel, incoming.next, MAX_HELD_US, *entry[6:]]
+            if len(orjson.dumps(carried)) > MAX_ENTRY:
+                return  # after years; the acknowledgement goes on its own
+        incoming.window(True)
+        entry[3:6] = incoming.channel, incoming.next, self._held(now, incoming)
+        self._statistics["acknowledgements carried by data"] += 1
 
 
 def spread(chance: Random, members: int) -> float:

@@ -40,13 +40,13 @@ def checked(entry: Any) -> str | None:
     """The kind of a well-formed entry: right length, integers in range; None for any other."""
     if entry.__class__ is not list or not entry:
         return None
-    kind = entry[0]
+    kind, *values = entry
     if kind.__class__ is not str or _LENGTHS.get(kind) != len(entry):
         return None
-    for value in entry[1:]:
+    for value in values:
         if value.__class__ is not int or not 0 <= value < _LIMIT:
             return None
-    return str(kind)
+    return kind
 
 
 def encode_ranges(ranges: list[tuple[int, int]], origin: int) -> bytes:
