@@ -59,6 +59,12 @@ def test_a_lone_small_message_gets_less_than_100_bytes_of_index() -> None:
     assert len(encode([group_of("t/16", [bytes(64)], sequence=100)])) < 64 + 100
 
 
+@given(st.text(min_size=1), st.binary(), st.integers(1, 2**53), st.integers(-(2**53), 2**53))
+def test_a_lone_message_is_encoded_as_any_other_group(topic: str, payload: bytes, sequence: int, at: int) -> None:
+    group = Group(topic, sequence, at, [payload], len(payload))
+    assert encode([group]) == orjson.dumps({"groups": [group.entry()]}) + b"\n" + payload
+
+
 texts = st.text(st.characters(blacklist_characters="+#\0", blacklist_categories=["Cs"]), min_size=1, max_size=8)
 payload_lists = st.one_of(
     st.lists(st.binary(max_size=20), min_size=1, max_size=100),

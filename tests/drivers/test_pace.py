@@ -1,0 +1,74 @@
+"""When a publisher's thread sends by itself, and for whom events are."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from glue.contract import Delivery, Event, Missed, PeerRemoved
+from glue.drivers import pace
+from glue.drivers.pace import BUSY, COALESCE, Pace
+from glue.drivers.receiver import addressed
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(pace, "time", clock)
+    return clock
+
+
+def test_a_lone_message_leaves_at_once_and_what_follows_gathers(clock: Clock) -> None:
+    line = Pace(4 << 20)
+    assert line.is_due(64, 0)
+    line.sent()
+    assert not line.is_due(64, 0)
+    clock.now += 2 * COALESCE
+    assert line.is_due(64, 0)
+
+
+def test_an_answer_leaves_at_once_however_fast_it_is_asked_for_and_only_the_first(clock: Clock) -> None:
+    line = Pace(4 << 20)
+    line.sent()
+    line.arrived()
+    assert line.is_due(64, 0)
+    line.sent()
+    assert not line.is_due(64, 0)
+
+
+def test_while_the_line_is_busy_only_full_bundles_leave(clock: Clock) -> None:
+    line = Pace(4 << 20)
+    line.arrived()
+    assert not line.is_due(64, BUSY)
+    assert line.is_due(512 << 10, BUSY)
+    assert Pace(8_000).is_due(1_000, BUSY), "an eighth of the queue"
+
+
+class Hearer:
+    """A receiver."""
+
+    busy = False
+
+    def __init__(self) -> None:
+        self.mailbox: deque[Event] = deque()
+
+    def deliver(self, event: Event) -> None:
+        self.mailbox.append(event)
+
+
+def test_each_event_goes_to_its_subscriptions_and_news_to_who_hears_the_news() -> None:
+    one, two, news = Hearer(), Hearer(), Hearer()
+    delivery = Delivery("t", [b"x"], None, "name", "id", 1, 1, 0.0, False, (one, two))
+    missed = Missed("t", "name", "id", 1, "not sent", (two,))
+    gone = PeerRemoved("id", 1, "name", "goodbye")
+    assert addressed([delivery, missed, gone], news) == [(one, delivery), (two, delivery), (two, missed), (news, gone)]

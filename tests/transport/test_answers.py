@@ -1,0 +1,32 @@
+"""Questions and answers: what stands between a datagram's arrival and the answer to it, and what does not."""
+
+from __future__ import annotations
+
+from math import inf
+
+from glue.contract import Downward, Inbound, Outbound, PeerAdded, Upward
+from glue.transport import Transport
+from glue.transport.round_trip import ACK_DELAY
+from tests.transport.network import endpoint_id
+
+ADDRESS = ("10.0.0.1", 1)
+
+
+def test_what_data_acknowledges_is_read_after_the_data_has_been_answered() -> None:
+    one, two = (Transport(endpoint_id=endpoint_id(number)) for number in (0, 1))
+    one.receive(0.0, [PeerAdded(endpoint_id(1), 1, "two", ADDRESS)])
+    two.receive(0.0, [PeerAdded(endpoint_id(0), 1, "one", ADDRESS)])
+
+    def pass_on(down: list[Downward], source: int, receiver: Transport, now: float) -> list[Upward]:
+        frames = [Inbound(endpoint_id(source), 1, ADDRESS, i.header, i.bodies) for i in down if isinstance(i, Outbound)]
+        return receiver.receive(now, [*frames])[0]
+
+    assert pass_on(one.send(1.0, [Outbound((endpoint_id(1),), [b"ping"])]), 0, two, 1.001)
+    assert pass_on(two.send(1.001, [Outbound((endpoint_id(0),), [b"pong"])]), 1, one, 1.002)
+    assert two.deadline > 1.002 + ACK_DELAY, "an acknowledgement that was carried leaves no timer behind"
+    assert one.backlog
+    assert one.deadline == -inf
+    assert one.send(1.1, [Outbound((endpoint_id(1),), [b"ping"])])
+    one.receive(1.2, [])
+    assert one.backlog == 4
+    assert one.deadline < 1.25, "the round trip is the one measured when the answer came"
