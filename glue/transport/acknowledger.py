@@ -115,8 +115,6 @@ class Acknowledger:
 
     def _held(self, now: float, incoming: Incoming) -> int:
         """Note that it is acknowledged now; return for how long the newest frame had to wait, in µs."""
-        if self._late and self._late[0][1] is incoming:
-            self._late.popleft()  # so that nobody wakes for it
         incoming.acknowledge_at = 0.0
         incoming.unacknowledged = 0
         if self._owing.get(incoming.peer) is incoming:
