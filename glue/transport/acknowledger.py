@@ -1,11 +1,12 @@
 """When to acknowledge: at once, after a short delay, or with data that goes the other way anyway.
 
 A gap, a duplicate or a resent frame is acknowledged in the same turn, and so is every so-many-th frame of a
-stream. In a group, a gap is reported after a random time, as others are likely to miss the same, and one report may
-mend it for all (`spread`). Anything else may wait for `ACK_DELAY`, in the hope of data to the same peer that carries
-the acknowledgement for nothing. How many frames that is adapts to the sender: more as long as frames keep coming,
-since each acknowledgement costs both sides a turn; fewer when they stop short of it, as then the sender's
-window may be smaller than that, and it waits.
+stream. In a stream that loses frames some gap is always open: once the sender knows of one, what else is missing is
+told with the delay of any other acknowledgement, as each costs both sides a turn. In a group, a gap is reported after a
+random time, as others are likely to miss the same, and one report may mend it for all (`spread`). Anything else may
+wait for `ACK_DELAY`, in the hope of data to the same peer that carries the acknowledgement for nothing. How many frames
+that is adapts to the sender: more as long as frames keep coming, since each acknowledgement costs both sides a turn;
+fewer when they stop short of it, as then the sender's window may be smaller than that, and it waits.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ FEW = 3  # members of a group that may all report at once
 SPREAD = 0.00025  # seconds for each member of a group over which reports of the same loss are spread
 WIDEST = 0.0125  # seconds over which they are spread at most: many times what a report and its repair take on a LAN
 SHORT, FEW_DIGITS = 10**8, 10**5  # sequences and channels below: 8 + 8 + 5 + 5 digits, which MAX_ENTRY has room for
+STREAM = 8  # frames within ACK_DELAY that make a stream: 5 MB/s of full frames, or 4,000 small ones a second
 PAUSE = 24  # frames: an acknowledgement that was due by time for this many means that the sender may be waiting
 
 
@@ -53,14 +55,14 @@ class Acknowledger:
         at = self._late[0][0] if self._late else math.inf
         return min(at, self._reports[0][0]) if self._reports else at
 
-    def taken(self, now: float, incoming: Incoming, at_once: bool) -> None:
-        """Frames came on a channel: acknowledge them at once, or soon."""
+    def taken(self, now: float, incoming: Incoming, count: int, at_once: bool) -> None:
+        """So many frames came on a channel: acknowledge them at once, or soon."""
         if at_once and incoming.members > FEW:
             at_once = False
             if incoming.ranges and not incoming.report_at:
                 incoming.report_at = now + spread(self._chance, incoming.members)
                 heappush(self._reports, (incoming.report_at, id(incoming), incoming))
-        if at_once:
+        if at_once and not _can_wait(now, incoming, count):
             self._prompt[id(incoming)] = incoming
         elif incoming.unacknowledged >= incoming.stride:
             incoming.stride = min(incoming.stride + incoming.stride // 4, MOST)
@@ -117,6 +119,7 @@ class Acknowledger:
         """Note that it is acknowledged now; return for how long the newest frame had to wait, in µs."""
         incoming.acknowledge_at = 0.0
         incoming.unacknowledged = 0
+        incoming.gap_told = bool(incoming.ranges)
         if self._owing.get(incoming.peer) is incoming:
             del self._owing[incoming.peer]
         late = self._late
@@ -141,6 +144,14 @@ class Acknowledger:
         incoming.window(True)
         entry[3:6] = incoming.channel, incoming.next, self._held(now, incoming)
         self._statistics["acknowledgements carried by data"] += 1
+
+
+def _can_wait(now: float, incoming: Incoming, count: int) -> bool:
+    """Whether these frames are of a stream, the sender of which knows that some are missing."""
+    if now - incoming.burst_at > ACK_DELAY:
+        incoming.burst_at, incoming.burst = now, 0
+    incoming.burst += count
+    return incoming.gap_told and incoming.burst > STREAM
 
 
 def spread(chance: Random, members: int) -> float:

@@ -36,8 +36,9 @@ class Incoming:
     """One channel of one peer, as received here."""
 
     __slots__ = (
-        "_budget", "_early", "acknowledge_at", "channel", "members", "mended", "mending", "newest_at", "next",
-        "outcome", "peer", "promised", "ranges", "report_at", "stride", "told", "unacknowledged",
+        "_budget", "_early", "acknowledge_at", "burst", "burst_at", "channel", "gap_told", "members", "mended",
+        "mending", "newest_at", "next", "outcome", "peer", "promised", "ranges", "report_at", "stride", "told",
+        "unacknowledged",
     )  # fmt: skip
 
     def __init__(self, peer: str, channel: int, budget: Budget) -> None:
@@ -47,7 +48,10 @@ class Incoming:
         self.ranges = RangeSet()  # frames had beyond `next`
         self.promised = WINDOW  # frames below this are taken; never lowered, as the sender may rely on it
         self.stride = STRIDE  # frames after which to acknowledge without delay
-        self.unacknowledged = 0  # frames handed up since the last acknowledgement
+        self.unacknowledged = 0  # frames taken since the last acknowledgement
+        self.gap_told = False  # whether that told of a gap
+        self.burst_at = 0.0  # since when frames are counted that came beside a gap,
+        self.burst = 0  # and how many have
         self.members = 1  # of the channel, as far as is known
         self.report_at = 0.0  # when a gap is to be reported to the sender of a group; 0: none is
         self.acknowledge_at = 0.0  # when a delayed acknowledgement is due; 0: none is
@@ -82,7 +86,9 @@ class Incoming:
         if stop > self.ranges.stop:
             self.newest_at = now
         fresh = self.ranges.add(start, stop)
-        if sum(b - a for a, b in fresh) < count:
+        news = sum(b - a for a, b in fresh)
+        self.unacknowledged += news
+        if news < count:
             self.outcome = self.outcome or "duplicate frames"
         for begin, end in fresh:
             self._keep(now, _part(run, sequence, begin, end), begin)
@@ -105,7 +111,6 @@ class Incoming:
             self._budget.held -= _cost(run)
             run.age += now - came
             self.next += len(run.bodies)
-            self.unacknowledged += len(run.bodies)
             out.append(run)
         if out:
             self.ranges.drop_below(self.next)

@@ -17,6 +17,7 @@ from glue.transport.window import Window
 from glue.transport.wire import WINDOW
 
 REORDERING = 3  # later frames that make a hole a loss at once, as long as none ever came late (RFC 8985, DupThresh)
+OVERTAKEN = 32  # frames in a row that are rather overtaken by a resend of one that was late itself than all lost
 MARGIN = 1.25  # patience is so many times the latest arrival seen
 LATEST = 8  # smoothed round trips: what came later than that was not overtaken, but its acknowledgements were lost
 LATE, TOO_LATE = 0.02, 0.2  # seconds within which that bound stays, however fast or slow the network seems
@@ -199,13 +200,17 @@ class Member:
             self.lost = {sequence for sequence in self.lost if not self.has(sequence)}
 
     def _explains(self, now: float, hole: Hole) -> bool:
-        """Whether an answer that comes now is to the latest attempt, and not to one before (as Eifel, RFC 3522)."""
-        round_trip = self.round_trip
-        least = max(round_trip.least, min(round_trip.smoothed / 2, TOO_LATE / 2))
-        return now - hole.sent_at >= least or now - hole.before > round_trip.probe_timeout(0)
+        """Whether an answer that comes now is to the latest attempt, and not to one before (as Eifel, RFC 3522).
+
+        It is not if that was sent too short a time ago; nor, most likely, if all that was sent before it is not there.
+        """
+        if now - hole.before > self.round_trip.probe_timeout(0):
+            return True
+        overtook = hole.number - self.latest
+        return now - hole.sent_at >= self.round_trip.least and (hole.probed or overtook <= OVERTAKEN)
 
     def _came_late(self, after: float) -> None:
-        if after <= min(max(LATEST * self.round_trip.smoothed, LATE), TOO_LATE):
+        if self.round_trip.measured and after <= min(max(LATEST * self.round_trip.smoothed, LATE), TOO_LATE):
             self.patience = max(self.patience, MARGIN * after)
 
     def overdue(self, now: float) -> Iterator[int]:

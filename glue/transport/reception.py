@@ -47,7 +47,7 @@ class Reception:
         if incoming.outcome:
             self._statistics[incoming.outcome] += 1
         at_once = attempt > 0 or not ready or bool(incoming.outcome or incoming.ranges)
-        self._acknowledger.taken(now, incoming, at_once)
+        self._acknowledger.taken(now, incoming, len(run.bodies), at_once)
         if incoming.mending is not None:
             self._keep(now, run, incoming, incoming.mending, sequence, attempt, up)
 

@@ -49,8 +49,20 @@ def acknowledge(
     if member.holes:
         find_lost(channel, now, member)
     if count:
+        if newest > top and not (flowing or member.lost or member.round_trip.measured):
+            follow(channel, member, newest, count)
         channel.release()
     channel.arm()
+
+
+def follow(channel: Channel, member: Member, newest: int, count: int) -> None:
+    """A probe was answered, and nothing tells of what was sent along with the frames of it: that seems lost, too.
+
+    Or the answer is a late one to these frames as they were first sent. So not all of it is sent again at once, but
+    twice as many frames as were answered, as after a timeout of TCP (RFC 5681, section 3.1).
+    """
+    end = min(newest + 2 * count, member.sent if member.apart else channel.next)
+    member.lost.update(sequence for sequence in range(newest, end) if sequence not in member.holes)
 
 
 def arrived(channel: Channel, now: float, member: Member, newest: int, held: float) -> float:
