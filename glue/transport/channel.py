@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from glue.contract import Lane, Outbound, advanced
 from glue.cutting import total
@@ -31,24 +31,26 @@ class Channel:
 
     __slots__ = (
         "_limit", "_queue", "_queued", "attached", "awaited", "base", "deadline", "destinations", "fates",
-        "flights", "kind", "lane", "members", "needed", "next", "number", "peers", "protection", "scattered",
-        "singly", "statistics", "transmissions",
+        "flights", "handed_over", "kind", "lane", "members", "needed", "next", "number", "peers", "protection",
+        "scattered", "singly", "statistics", "transmissions",
     )  # fmt: skip
 
     def __init__(
         self,
         number: int,
         lane: Lane,
+        peers: tuple[str, ...],
         make_window: Callable[[int], Window],
         statistics: Counter[str],
         fates: Fates,
         parity: float | None = None,
     ) -> None:
+        """`peers`: those of the lane, or the one of them that is to get the rest of another channel of the lane."""
         self.number = number
-        self.lane = peers, priority = lane
+        self.lane = lane
         self.peers = peers
         self.kind = "data" if len(peers) == 1 else "group"
-        self.members = {peer: Member(peer, make_window(priority)) for peer in peers}
+        self.members = {peer: Member(peer, make_window(lane[1])) for peer in peers}
         self.attached = list(self.members.values())  # those that are served together
         self.statistics = statistics
         self.next = 0  # the next sequence to send
@@ -60,6 +62,7 @@ class Channel:
         self.awaited: list[Awaited] = []  # by receipts
         self.singly = False  # whether each member is served by unicast, so that nobody else listens
         self.scattered: Barrier | None = None  # before it lies what is for several, but came here for want of a group
+        self.handed_over: dict[str, Barrier] = {}  # by peer that gets the rest on another channel: what had been sent
         self.protection = Protection(parity)
         self.destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
         self._limit = WINDOW  # frames below this every attached member is ready to take
@@ -355,15 +358,18 @@ class Channel:
             self.singly = True
             self.regroup()
 
-    def unfinished(self, peer: str) -> Iterable[Outbound]:
-        """The messages, or rests of them, that a member has not acknowledged, in order, as handed in."""
-        member = self.members[peer]
+    def hand_over(self, now: float, peer: str, other: Channel) -> None:
+        """Let another channel deliver what a member has not acknowledged, in order; it leaves this one."""
+        missing = self.members[peer].next
         for flight in self.flights:
-            skip = max(0, member.next - flight.first)
-            if skip < len(flight.item.bodies):
-                yield _rest(peer, flight.item, skip)
+            if flight.stop > missing:
+                other.submit(now, _rest(peer, flight.item, max(0, missing - flight.first)), [])
+        self.handed_over[peer] = other.barrier()
         for pending in self._queue:
-            yield _rest(peer, pending.item, pending.offset)
+            other.submit(now, _rest(peer, pending.item, pending.offset), [*pending.barriers])
+            for barrier in pending.ends:
+                barrier.handed_over[peer] = other.barrier()
+        self.remove(peer, None)
 
     def arm(self) -> None:
         """Set the deadline anew; after anything that may move a member's timers."""

@@ -136,16 +136,23 @@ class Barrier:
     `stop` is the frame before which all of it lies; None as long as some of it is neither sent nor expired.
     """
 
-    __slots__ = ("channel", "stop")
+    __slots__ = ("channel", "handed_over", "stop")
 
     def __init__(self, channel: Channel, stop: int | None) -> None:
         self.channel = channel
         self.stop = stop
+        self.handed_over: dict[str, Barrier] = {}  # by peer that gets what was not yet sent on another channel
 
     def holds(self, peers: Iterable[str]) -> bool:
         """Whether any of these peers has yet to get some of it. What others have yet to get holds up nobody."""
-        members, stop = self.channel.members, self.stop
-        return any(stop is None or members[peer].next < stop for peer in peers if peer in members)
+        return any(self._holds(peer) for peer in peers)
+
+    def _holds(self, peer: str) -> bool:
+        member = self.channel.members.get(peer)
+        if member is not None:
+            return self.stop is None or member.next < self.stop
+        other = self.handed_over.get(peer) or self.channel.handed_over.get(peer)
+        return other is not None and other._holds(peer)
 
 
 class Pending:

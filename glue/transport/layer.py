@@ -219,19 +219,18 @@ class Transport:
             self._restart(now, channel, peer)
 
     def _restart(self, now: float, channel: Channel, peer: str) -> None:
-        """A receiver's state of a channel is not ours: send it the rest on a new one, from sequence 0."""
+        """A receiver's state of a channel is not ours: send it the rest on another one, from sequence 0."""
         self.statistics["channels restarted"] += 1
-        rest = list(channel.unfinished(peer))
-        channel.remove(peer, None)
+        other = self._make_channel(channel.lane, (peer,))
+        channel.hand_over(now, peer, other)
         self._retire(channel)
-        fresh = self._new_channel(((peer,), channel.lane[1]))
-        for item in rest:
-            fresh.submit(now, item, [])
+        self._replaced.setdefault(channel.lane, []).append(other)
 
     # -------------------------------------------------------------------------------------------- news
 
     def _on_news(self, now: float, item: Upward, up: list[Upward]) -> None:
         self._stirred = True
+        up.append(item)
         if isinstance(item, PeerAdded):
             source = self._absent.pop(item.peer, None)
             if source is not None and source.incarnation != item.incarnation:
@@ -240,12 +239,8 @@ class Transport:
             self._sources[item.peer] = source or Source(item.incarnation)
             for channel in self._by_number.values():
                 channel.avoid(item.peer)
-            up.append(item)
         elif isinstance(item, PeerRemoved):
-            up.append(item)
             self._remove(item)
-        else:
-            up.append(item)
 
     def _remove(self, item: PeerRemoved) -> None:
         """A peer is gone: give up what it did not acknowledge; remember what it sent, should it come back."""
@@ -360,9 +355,13 @@ class Transport:
         return barriers
 
     def _new_channel(self, lane: Lane) -> Channel:
+        channel = self._channels[lane] = self._make_channel(lane, lane[0])
+        return channel
+
+    def _make_channel(self, lane: Lane, peers: tuple[str, ...]) -> Channel:
         self._numbers += 1
-        channel = Channel(self._numbers, lane, self._make_window, self.statistics, self._fates, self._parity)
-        self._channels[lane] = self._by_number[channel.number] = self._busy[channel.number] = channel
+        channel = Channel(self._numbers, lane, peers, self._make_window, self.statistics, self._fates, self._parity)
+        self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 
     def _room_for_group(self) -> bool:

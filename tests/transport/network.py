@@ -35,6 +35,7 @@ class Wire:
     ) -> None:
         self.ids = [endpoint_id(number) for number in range(count)]
         self.transports = {id: Transport(endpoint_id=id, parity=parity, window=window) for id in self.ids}
+        self.incarnations = dict.fromkeys(self.ids, 1)
         self.heard: dict[str, list[tuple[str, bytes]]] = {id: [] for id in self.ids}
         self.news: dict[str, list[Upward]] = {id: [] for id in self.ids}
         self.ages: dict[str, list[float]] = {id: [] for id in self.ids}
@@ -47,7 +48,10 @@ class Wire:
         self._order = itertools.count()
         self._flying: list[tuple[float, int, str, Inbound]] = []
         for one, other in itertools.permutations(self.ids, 2):
-            self.tell(one, PeerAdded(other, 1, other, ("10.0.0.1", 1)))
+            self._introduce(one, other)
+
+    def _introduce(self, id: str, peer: str, restarted: bool = False) -> None:
+        self.tell(id, PeerAdded(peer, self.incarnations[peer], peer, ("10.0.0.1", 1), restarted))
 
     def tell(self, id: str, *items: Upward) -> None:
         """Hand news, or frames, to a transport from below."""
@@ -62,15 +66,16 @@ class Wire:
 
     def remove(self, id: str, peer: str, reason: str) -> None:
         """Let a transport know that a peer is gone."""
-        self.tell(id, PeerRemoved(peer, 1, peer, reason))
+        self.tell(id, PeerRemoved(peer, self.incarnations[peer], peer, reason))
 
     def restart(self, witness: int, number: int) -> None:
         """Begin another life of a transport; `witness` is told of it."""
         id, known = self.ids[number], self.ids[witness]
         self.transports[id] = Transport(endpoint_id=id)
-        self.tell(id, PeerAdded(known, 1, known, ("10.0.0.1", 1)))
+        self._introduce(id, known)
         self.remove(known, id, "restarted")
-        self.tell(known, PeerAdded(id, 1, id, ("10.0.0.1", 1), restarted=True))
+        self.incarnations[id] += 1
+        self._introduce(known, id, restarted=True)
 
     def send(self, id: str, *items: Downward) -> None:
         """Hand messages to a transport from above."""
@@ -82,6 +87,7 @@ class Wire:
         self.send(self.ids[source], Outbound(peers, [body] * frames, **options))  # type: ignore[arg-type]
 
     def _fly(self, source: str, items: list[Downward]) -> None:
+        incarnation = self.incarnations[source]
         for item in items:
             assert isinstance(item, Outbound)
             for destination in item.peers or [id for id in self.ids if id != source]:
@@ -92,7 +98,7 @@ class Wire:
                         if (source, destination) in self.cut or self._random.random() < self.loss:
                             continue
                         at = self.now + self.delay + self._random.random() * self.jitter
-                        frame = Inbound(source, 1, None, advanced(item.header, index), [bytes(body)])
+                        frame = Inbound(source, incarnation, None, advanced(item.header, index), [bytes(body)])
                         if self.loses(destination, frame.header[KEY]):
                             continue
                         heapq.heappush(self._flying, (at, next(self._order), destination, frame))

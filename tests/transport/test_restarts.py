@@ -1,0 +1,68 @@
+"""Receivers that lose their memory: a new life under the same id, or a channel that the receiver forgot."""
+
+from __future__ import annotations
+
+import pytest
+
+from glue.contract import NORMAL, Lane, Outbound
+from tests.transport.network import Wire
+
+
+def lane(wire: Wire, *receivers: int) -> Lane:
+    return tuple(wire.ids[number] for number in sorted(receivers)), NORMAL
+
+
+def say(wire: Wire, number: int, where: Lane, *after: Lane) -> None:
+    wire.send(wire.ids[0], Outbound(where[0], [b"%d" % number], after=after))
+
+
+def heard_by(wire: Wire, number: int) -> list[int]:
+    return [int(body) for _, body in wire.heard[wire.ids[number]]]
+
+
+def forget_channels(wire: Wire, number: int) -> None:
+    """Let a receiver forget all channels of the sender, as if it had too many to remember."""
+    wire.transports[wire.ids[number]]._sources[wire.ids[0]].channels.clear()
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+@pytest.mark.parametrize("receivers", [(1,), (1, 2)])
+def test_a_receiver_that_forgot_a_channel_gets_the_rest_of_it_in_order(
+    receivers: tuple[int, ...], loss: float, seed: int
+) -> None:
+    wire = Wire(3, seed=seed, loss=loss)
+    all_of_them, alone = lane(wire, *receivers), lane(wire, 1)
+    for number in range(20):
+        say(wire, number, all_of_them)
+    wire.run(5)
+    wire.cut = {(wire.ids[0], wire.ids[1])}
+    say(wire, 20, all_of_them)
+    forget_channels(wire, 1)
+    wire.run(0.01)
+    wire.cut = set()
+    for number in range(21, 60):
+        where, other = (alone, all_of_them) if number % 7 < 3 else (all_of_them, alone)
+        say(wire, number, where, *([other] if where != other else []))
+        wire.run(0.05)
+    wire.run(20)
+    assert wire.transports[wire.ids[0]].statistics["channels restarted"]
+    assert heard_by(wire, 1) == list(range(60))
+    assert wire.backlog == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("receivers", [(1,), (1, 2)])
+def test_what_a_former_life_acknowledged_counts_for_nothing_in_the_next(receivers: tuple[int, ...], seed: int) -> None:
+    wire = Wire(3, seed=seed, loss=0.2, duplicate=0.3, jitter=0.1)
+    where = lane(wire, *receivers)
+    for number in range(30):
+        say(wire, number, where)
+        wire.run(0.003)
+    wire.restart(0, 1)  # while acknowledgements of the former life are on their way
+    for number in range(30, 60):
+        say(wire, number, where)
+        wire.run(0.003)
+    wire.run(20)
+    assert [number for number in heard_by(wire, 1) if number >= 30] == list(range(30, 60))
+    assert wire.backlog == 0
