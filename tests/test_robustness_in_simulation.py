@@ -248,6 +248,21 @@ def test_one_bad_receiver_of_eight_costs_the_others_a_tenth_of_their_rate_at_mos
     _, during = hall.rates(2)
     assert during >= 0.9 * before
     assert any(cause.startswith("members served apart") for cause in hall.statistics)
+
+
+def test_one_who_joins_while_a_receiver_is_stopped_hears_at_once_and_the_others_go_on() -> None:
+    hall = Hall(rate=3e6)
+    _, before = hall.rates(0.5)
+    hall.victim.pause()
+    newcomer = hall.world.endpoint("newcomer").subscribe("t")
+    hall.world.run(0.5)
+    assert newcomer.received
+    _, during = hall.rates(2)  # and only then would the one that is stopped be taken for gone
+    assert during >= 0.9 * before
+    hall.victim.resume()
+    hall.world.run(2)
+    victim, others = hall.rates(1)
+    assert min(victim, others) >= 0.9 * before
     assert hall.publisher.backlog <= hall.publisher.settings.queue_limit + 2 * hall.SIZE
 
 

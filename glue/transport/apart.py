@@ -6,6 +6,9 @@ to all, and what it misses goes to it by unicast; when it falls behind, everythi
 all others have is kept for it up to a limit. What is beyond is given up from the oldest message on, and it is told to
 skip that: a gap that its application hears of. It returns when it keeps step and its losses are like those of others.
 
+Who is served apart on an older channel when its group changes, and has yet to get what must not be overtaken, is not
+invited to the new channel before it has that: the others need not wait for it.
+
 One member always stays: if nobody keeps up, it is the sender that is too fast.
 """
 
@@ -24,6 +27,7 @@ from glue.transport.wire import KEY
 
 if TYPE_CHECKING:
     from glue.transport.channel import Channel
+    from glue.transport.flight import Barrier
 
 SILENCE = 0.1  # seconds without any answer, probes included: more than a turn takes, a moment to the others
 CROWDING = 0.2  # seconds in which a member alone has no room for more
@@ -43,6 +47,8 @@ def attend(channel: Channel, now: float) -> list[Outbound]:
     out: list[Outbound] = []
     invited = []
     for member in channel.members.values():
+        if member.held_by and _is_held(member, now):
+            continue
         if member.invite:
             invited.append(member)
             member.invite = False
@@ -50,10 +56,36 @@ def attend(channel: Channel, now: float) -> list[Outbound]:
             out += serve(channel, member, now)
     if invited:
         peers = (invited[0].peer,) if len(invited) == 1 else ()
-        present = list(channel.members)  # who was taken off, or has restarted since, is no longer meant
+        # who was taken off, or has restarted since, is no longer meant; nor who is to join later
+        present = [member.peer for member in channel.members.values() if not member.held_by]
         bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
         out = [Outbound(peers, [body], {KEY: ["open", channel.number]}) for body in bodies] + out
     return out
+
+
+def hold_back(channel: Channel, barrier: Barrier) -> bool:
+    """Let those who are behind on an older channel, and apart there, join this one later; False if others are behind.
+
+    Only before anything was sent: from then on they would overhear it.
+    """
+    late = [member for member in channel.members.values() if barrier.holds((member.peer,))]
+    if channel.next or not all(barrier.is_apart(member.peer) for member in late):
+        return False
+    if all(member in late for member in channel.attached):
+        return False
+    for member in late:
+        member.held_by.append(barrier)
+        member.apart = True
+        channel.statistics["members held back"] += 1
+    channel.regroup()
+    return True
+
+
+def _is_held(member: Member, now: float) -> bool:
+    """Whether a member has yet to get what must not be overtaken; if not, from now on it takes part."""
+    member.held_by = [barrier for barrier in member.held_by if barrier.holds((member.peer,))]
+    member.waiting_since = member.heard_at = now
+    return bool(member.held_by)
 
 
 def quickest(channel: Channel) -> float:
@@ -149,7 +181,7 @@ def _heals(channel: Channel, member: Member) -> bool:
 
 def keep_step(channel: Channel, member: Member, count: int) -> None:
     """So many frames are about to be sent to all: see whether that serves this member, too."""
-    if member.sent == channel.next:
+    if member.sent == channel.next and not member.held_by:
         room = min(member.limit - channel.next, member.window.frames - member.under_way(member.sent))
         if room >= count:
             member.sent += count

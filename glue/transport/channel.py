@@ -100,7 +100,9 @@ class Channel:
 
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""
-        out = apart.attend(self, now) if self.kind == "group" else []
+        out: list[Outbound] = []
+        if self.kind == "group" and (self.next or not self._queue or not self._waits(self._queue[0])):
+            out += apart.attend(self, now)
         for member in self.members.values():
             if member.lost:
                 out += recovery.repairs(self, now)
@@ -155,7 +157,8 @@ class Channel:
     def _waits(self, pending: Pending) -> bool:
         """Whether the message must wait for other channels, so as not to overtake."""
         while pending.barriers:
-            if pending.barriers[-1].holds(self.members):
+            barrier = pending.barriers[-1]
+            if barrier.holds(self.members) and not apart.hold_back(self, barrier):
                 return True
             pending.barriers.pop()
         return False
@@ -316,7 +319,7 @@ class Channel:
     def due(self, now: float) -> None:
         """Time has passed: look for what is overdue, and probe the members that are silent."""
         for member in self.members.values():
-            if not member.missing(self.next):
+            if not member.missing(self.next) or member.held_by:
                 continue
             if now >= member.check_at:
                 recovery.find_lost(self, now, member)
@@ -377,7 +380,7 @@ class Channel:
         if self.flights:
             others = apart.quickest(self) if len(self.attached) > 1 else math.inf
             for member in self.members.values():
-                if member.next < self.next:
+                if member.next < self.next and not member.held_by:
                     probe_at = member.waiting_since + member.round_trip.probe_timeout(member.backoff)
                     at = min(at, member.check_at, probe_at)
                     if len(self.attached) > 1 and not member.apart:

@@ -154,6 +154,11 @@ class Barrier:
         other = self.handed_over.get(peer) or self.channel.handed_over.get(peer)
         return other is not None and other._holds(peer)
 
+    def is_apart(self, peer: str) -> bool:
+        """Whether a peer is served apart on that channel, and so at its own pace."""
+        member = self.channel.members.get(peer)
+        return member is not None and member.apart
+
 
 class Pending:
     """A message waiting to be sent, of which `offset` frames have been."""

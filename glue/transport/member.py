@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from glue.transport.ranges import RangeSet
 from glue.transport.round_trip import RoundTrip
 from glue.transport.window import Window
 from glue.transport.wire import WINDOW
+
+if TYPE_CHECKING:
+    from glue.transport.flight import Barrier
 
 REORDERING = 3  # later frames that make a hole a loss at once, as long as none ever came late (RFC 8985, DupThresh)
 OVERTAKEN = 32  # frames in a row that are rather overtaken by a resend of one that was late itself than all lost
@@ -49,6 +53,7 @@ class Member:
         "crowded_since",
         "dug",
         "heard_at",
+        "held_by",
         "holes",
         "invite",
         "invited",
@@ -95,6 +100,7 @@ class Member:
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
         self.apart = False  # whether it is served on its own, by unicast, and holds up nobody
+        self.held_by: list[Barrier] = []  # when apart: what it must have got before it joins
         self.sent = 0  # when apart: every frame below was sent to it, by whatever way
         self.skip = 0  # every frame below that it misses was given up
         self.notice = False  # whether it is to be told so

@@ -95,3 +95,31 @@ def test_a_receiver_that_is_away_does_not_hold_up_those_who_hear_on_without_it()
     say(wire, b"for one", one, both)
     wire.run(1)
     assert heard_by(wire, 1) == [b"for both", b"for one"]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_stopped_receiver_does_not_hold_up_those_whom_another_joins_and_gets_all_in_order(early: bool) -> None:
+    wire = Wire(10)
+    eight, nine = lane(wire, *range(1, 9)), lane(wire, *range(1, 10))
+    say(wire, b"0", eight)
+    wire.run(1)
+    wire.cut = {(wire.ids[0], wire.ids[1])}
+    for number in range(1, 5):
+        say(wire, b"%d" % number, eight)
+    if not early:
+        wire.run(0.5)
+    say(wire, b"5", nine, eight)
+    wire.run(0.5 if early else 0.05)
+    assert heard_by(wire, 9) == [b"5"]
+    assert all(heard_by(wire, number) == [b"%d" % n for n in range(6)] for number in range(2, 9))
+    say(wire, b"6", nine)
+    wire.run(1)
+    assert heard_by(wire, 9) == [b"5", b"6"]
+    wire.cut = set()
+    wire.run(1)
+    say(wire, b"7", nine)
+    wire.run(1)
+    assert heard_by(wire, 1) == [b"%d" % number for number in range(8)]
+    wire.run(5)
+    assert wire.backlog == 0
+    assert all(transport.deadline == float("inf") for transport in wire.transports.values())
