@@ -143,6 +143,7 @@ _ARROW = {
     "string": pa.string(),
     "bigint": pa.int64(),
     "int": pa.int32(),
+    "double": pa.float64(),
     "boolean": pa.bool_(),
     "binary": pa.binary(),
     "array<bigint>": pa.list_(pa.int64()),

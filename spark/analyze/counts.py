@@ -15,6 +15,22 @@ FRAME = ("sender", "incarnation", "channel", "sequence")
 """The name of a frame of a stream, whatever the attempt and the path."""
 
 
+def tables(rows: DataFrame, troubled: DataFrame, whole: DataFrame, buckets: DataFrame) -> dict[str, DataFrame]:
+    """What is drawn from deliveries, from `troubled` and `reassemblies` of them, and the `histogram` of all times."""
+    pair = ["measure", "sender", "receiver"]
+    return {
+        "pairs": pairs(rows),
+        "streams": streams(rows, troubled),
+        "repairs": repairs(troubled),
+        "reassemblies": whole.groupBy("sender", "incarnation", "receiver", "interval").agg(
+            sql.count("*").alias("messages"), sql.count("reassembly_ns").alias("complete")
+        ),
+        "histograms": buckets.groupBy(*pair, "bucket").agg(sql.sum("count").alias("count")),
+        "latencies": percentiles(buckets, pair),
+        "latencies_over_time": percentiles(buckets, [*pair, "interval"]),
+    }
+
+
 def counted() -> list[Column]:
     """The sums over deliveries that all tables of losses have.
 

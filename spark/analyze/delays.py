@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from spark.analyze.gather import local_table
 from spark.analyze.places import EVER
 from spark.measures.clocks import Hull, Relation, lower_hull, relate
 
@@ -34,7 +36,7 @@ def find_relations(rows: DataFrame, span: tuple[int, int]) -> dict[tuple[int, in
     )
     key = ["from", "to", "forth", "part"]
     hulls = raw.mapInArrow(_hulls_of_batches, HULLS).groupBy(*key).applyInArrow(_hull_of_group, HULLS)
-    return _relations(hulls.collect())
+    return _relations(hulls.toArrow().to_pylist())
 
 
 def _hulls_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,7 +59,7 @@ def _hull_of_group(table: pa.Table) -> pa.Table:
     return out.set_column(5, table.schema.field("delay_ns"), pa.array(hull.delays))
 
 
-def _relations(rows: Sequence[Row]) -> dict[tuple[int, int], list[Relation]]:
+def _relations(rows: Sequence[dict[str, Any]]) -> dict[tuple[int, int], list[Relation]]:
     points: dict[tuple[int, int], tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
     for row in rows:
         forth, back = points.setdefault((row["from"], row["to"]), ([], []))
@@ -86,7 +88,8 @@ def offsets_table(session: SparkSession, relations: dict[tuple[int, int], list[R
             begins, ends = (time if time in (0, EVER) else time + offset for time in (begins, ends))
             slope = -piece.drift / (1 + piece.drift)
             rows.append((second, first, begins, ends, piece.start + offset, -offset, slope, bound))
-    return session.createDataFrame(
+    return local_table(
+        session,
         rows,
         "from int, to int, begins bigint, ends bigint, zero bigint, offset_ns bigint, drift double, bound_ns double",
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +22,17 @@ from spark.analyze import consensus, counts, presence, topics, unseen
 from spark.analyze.datagrams import datagrams, interval_of
 from spark.analyze.delays import find_relations, offsets_table
 from spark.analyze.deliveries import deliveries, observed
-from spark.analyze.places import Life, addresses_table, find_homes, find_lives, lives_table
+from spark.analyze.gather import gather, local_table
+from spark.analyze.places import (
+    MOST_LIVES,
+    Life,
+    addresses_table,
+    arrivals_table,
+    find_homes,
+    find_lives,
+    lives_table,
+    sightings,
+)
 from spark.analyze.rhythm import rhythm
 from spark.analyze.roundtrips import round_trips
 from spark.measures.clocks import Relation
@@ -38,11 +49,19 @@ USED = (
 )  # fmt: skip
 """The columns of `frames` that are read."""
 
-PAIR = ("sender", "receiver")
-
 
 class NothingFoundError(ValueError):
     """There is no datagram of glue in what was to be analysed."""
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Who is where, for joins: see `_vantage`, `places.lives_table` and `places.addresses_table`."""
+
+    points: list[str]
+    vantage: DataFrame
+    lives: DataFrame
+    addresses: DataFrame
 
 
 @dataclass
@@ -71,35 +90,54 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
     in later intervals than those that end by then is only used to learn what became of the rest. Raises
     NothingFoundError.
     """
-    kept = [frames.select(*USED).persist(StorageLevel.MEMORY_AND_DISK)]
-    lives = find_lives(kept[0])
+    kept: list[DataFrame] = []
+
+    def keep(table: DataFrame) -> DataFrame:
+        kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
+        return kept[-1]
+
+    spark, frames = frames.sparkSession, keep(frames.select(*USED))
+    seen = keep(sightings(frames))
+    lives = find_lives(frames, seen)
     if not lives:
         raise NothingFoundError("there is no datagram of glue in it")
     points = sorted({point for life in lives for point in life.seen})
     spans = [_span(lives, point) for point in points]
     start, end = min(first for first, _ in spans), max(last for _, last in spans)
     interval_ns = _interval_ns(end - start, interval)
-
-    spark = frames.sparkSession
-    kept.append(datagrams(kept[0], points).persist(StorageLevel.MEMORY_AND_DISK))
-    kept.append(round_trips(kept[0], addresses_table(spark, lives, points)).persist(StorageLevel.MEMORY_AND_DISK))
-    _settle(lives, points, kept[1], kept[2])
-
-    expected = deliveries(kept[1], lives_table(spark, lives, points), addresses_table(spark, lives, points), points)
-    relations = find_relations(expected, (start, end))
-    rows = observed(expected, offsets_table(spark, relations), spans, interval_ns)
     until_ns = end + 1 if until_ns is None else until_ns - until_ns % interval_ns
-    rows = rows.where(sql.col("interval") < until_ns)
-    kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
-    vantage = _vantage(spark, lives, points)
-    trips = kept[2].where(sql.col("sent_ns") < until_ns)
-    said = consensus.messages(kept[0])
-    commits = consensus.commits(said, vantage, interval_ns).where(sql.col("interval") < until_ns)
-    proven = unseen.acknowledged(kept[0], addresses_table(spark, lives, points), lives_table(spark, lives, points))
-    drawn = _intermediate(kept[3], trips, commits, proven, vantage, points, interval_ns)
-    kept += [table.persist(StorageLevel.MEMORY_AND_DISK) for table in drawn]
-    tables = _tables(kept, vantage, lives, points, interval_ns)
-    tables["topics"] = tables["topics"].where(sql.col("interval") < until_ns)
+
+    named = keep(datagrams(frames, points))
+    answers = keep(round_trips(frames, addresses_table(spark, lives, points)))
+    _settle(lives, points, named, answers)
+    where = Whereabouts(
+        points, _vantage(spark, lives, points), lives_table(spark, lives, points), addresses_table(spark, lives, points)
+    )
+    expected = deliveries(named, where.lives, where.addresses, points)
+    relations = find_relations(expected, (start, end))
+    observations = observed(expected, offsets_table(spark, relations), spans, interval_ns)
+    rows = keep(observations.where(sql.col("interval") < until_ns))
+
+    troubled = keep(
+        unseen.with_unseen(counts.troubled(rows), unseen.acknowledged(frames, where.addresses, where.lives))
+    )
+    whole = keep(counts.reassemblies(rows))
+    commits = consensus.commits(consensus.messages(frames), where.vantage, interval_ns)
+    samples = [
+        *_samples(rows, answers.where(sql.col("sent_ns") < until_ns), where, troubled, whole, interval_ns),
+        commits.where(sql.col("interval") < until_ns),
+    ]
+    buckets = keep(counts.histogram(reduce(DataFrame.unionByName, samples)))
+    tables = {
+        "deliveries": rows,
+        **counts.tables(rows, troubled, whole, buckets),
+        "rhythm": rhythm(rows),
+        "announcements": presence.announcements(frames),
+        "silences": presence.silences(seen),
+        "topics": topics.topics(frames, where.vantage, interval_ns).where(sql.col("interval") < until_ns),
+        "leaders": consensus.leaders(consensus.messages(frames), where.vantage),
+        "late_joiners": topics.late_joiners(frames, where.vantage, where.addresses, arrivals_table(spark, lives)),
+    }
     return Analysis(start, min(end, until_ns), interval_ns, points, lives, relations, tables, kept)
 
 
@@ -121,8 +159,9 @@ def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answe
         *[sql.count(f"time_{number}").alias(f"seen_{number}") for number in range(len(points))],
     )
     least = answers.groupBy("owner", "acker", "point").agg(sql.min("round_trip_ns").alias("least"))
-    told = {(row["owner"], row["acker"], row["point"]): float(row["least"]) for row in least.collect()}
-    find_homes(lives, points, coverage.collect(), told)
+    found = gather({"coverage": coverage, "least": least}, MOST_LIVES)
+    told = {(row["owner"], row["acker"], row["point"]): float(row["least"]) for row in found["least"].to_pylist()}
+    find_homes(lives, points, found["coverage"].to_pylist(), told)
 
 
 def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
@@ -131,84 +170,33 @@ def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) 
         (*life.key, life.home or next(point for point in points if point in life.seen), life.home is not None)
         for life in lives
     ]
-    return spark.createDataFrame(rows, "sender string, incarnation bigint, point string, is_home boolean")
-
-
-def _intermediate(
-    rows: DataFrame,
-    trips: DataFrame,
-    commits: DataFrame,
-    proven: DataFrame,
-    vantage: DataFrame,
-    points: Sequence[str],
-    interval_ns: int,
-) -> list[DataFrame]:
-    """What several tables are drawn from: frames in trouble, messages in fragments, all times in buckets."""
-    troubled = unseen.with_unseen(counts.troubled(rows), proven)
-    whole = counts.reassemblies(rows)
-    samples = _samples(rows, trips, vantage, troubled, whole, points, interval_ns).unionByName(commits)
-    return [troubled, whole, counts.histogram(samples)]
-
-
-def _tables(
-    kept: Sequence[DataFrame], vantage: DataFrame, lives: Sequence[Life], points: Sequence[str], interval_ns: int
-) -> dict[str, DataFrame]:
-    frames, _, _, rows, troubled, whole, buckets = kept
-    addresses = addresses_table(frames.sparkSession, lives, points)
-    return {
-        "deliveries": rows,
-        "pairs": counts.pairs(rows),
-        "streams": counts.streams(rows, troubled),
-        "repairs": counts.repairs(troubled),
-        "reassemblies": whole.groupBy("sender", "incarnation", "receiver", "interval").agg(
-            sql.count("*").alias("messages"), sql.count("reassembly_ns").alias("complete")
-        ),
-        "rhythm": rhythm(rows),
-        "histograms": buckets.groupBy("measure", *PAIR, "bucket").agg(sql.sum("count").alias("count")),
-        "latencies": counts.percentiles(buckets, ["measure", *PAIR]),
-        "latencies_over_time": counts.percentiles(buckets, ["measure", *PAIR, "interval"]),
-        "announcements": presence.announcements(frames),
-        "silences": presence.silences(frames),
-        "topics": topics.topics(frames, vantage, interval_ns),
-        "leaders": consensus.leaders(consensus.messages(frames), vantage),
-        "late_joiners": topics.late_joiners(frames, vantage, addresses),
-    }
+    return local_table(spark, rows, "sender string, incarnation bigint, point string, is_home boolean")
 
 
 def _samples(
-    rows: DataFrame,
-    trips: DataFrame,
-    vantage: DataFrame,
-    troubled: DataFrame,
-    whole: DataFrame,
-    points: Sequence[str],
-    interval_ns: int,
-) -> DataFrame:
+    rows: DataFrame, trips: DataFrame, where: Whereabouts, troubled: DataFrame, whole: DataFrame, interval_ns: int
+) -> list[DataFrame]:
     """All measured times: (measure, sender, receiver, interval, value_ns); receivers are points or endpoints.
 
     A round trip is one from the sender's home; elsewhere only the way from the point on is seen, the "answer".
     """
-    names = sql.array(*map(sql.lit, points))
+    names = sql.array(*map(sql.lit, where.points))
     at_home = trips.join(
-        sql.broadcast(vantage.toDF("owner", "owner_incarnation", "point", "is_home")),
+        sql.broadcast(where.vantage.toDF("owner", "owner_incarnation", "point", "is_home")),
         ["owner", "owner_incarnation", "point"],
     )
-    trip_columns = ["owner as sender", "acker as receiver", "round_trip_ns as value_ns"]
-    interval = interval_of(sql.col("sent_ns"), interval_ns).alias("interval")
-    found = [
+    return [
         at_home.select(
             sql.when(sql.col("is_home"), "round trip").otherwise("answer").alias("measure"),
-            *map(sql.expr, trip_columns),
-            interval,
+            sql.col("owner").alias("sender"),
+            sql.col("acker").alias("receiver"),
+            sql.col("round_trip_ns").alias("value_ns"),
+            interval_of(sql.col("sent_ns"), interval_ns).alias("interval"),
         ),
         _timed(rows, "one way", "under_way_ns", names),
         _timed(troubled, "repair", "repair_ns", names),
         _timed(whole, "reassembly", "reassembly_ns", names),
     ]
-    first, *others = found
-    for other in others:
-        first = first.unionByName(other)
-    return first
 
 
 def _timed(rows: DataFrame, measure: str, column: str, names: Any) -> DataFrame:

@@ -9,11 +9,14 @@ own answers take the shortest, as they leave there. A single point is the home o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+
+from spark.analyze.gather import gather, local_table
 
 NEARLY_ALL = 0.98
 """Share of the most datagrams that any point saw of an endpoint, from which a point may be its home: a capture may
@@ -23,6 +26,12 @@ WITHOUT_GAPS = 0.999
 """Share of a life's counters that the only point must have seen to be its home; elsewhere it misses what others got."""
 
 EVER = 1 << 62  # nanoseconds since 1970: the year 2116
+
+BIN_NS = 250_000_000
+"""Nanoseconds that one row of `sightings` stands for: longer silences show between two of them."""
+
+MOST_LIVES = 1_000_000
+"""Rows of lives at points and addresses that come to the driver; no network this is made for has a hundredth."""
 
 
 @dataclass
@@ -35,7 +44,6 @@ class Life:
     address: tuple[str, int]
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     leaving: dict[str, int] = field(default_factory=dict)  # datagrams captured as going out, by point
-    interval_ms: int | None = None
     home: str | None = None
 
     @property
@@ -44,33 +52,50 @@ class Life:
         return self.sender, self.incarnation
 
 
-def find_lives(frames: DataFrame) -> list[Life]:
-    """All lives in a trace, in order of appearance; as many rows come to the driver as lives times points."""
-    rows = (
-        frames.groupBy("sender", "incarnation", "source", "source_port", "capture_point")
-        .agg(
-            sql.min("time_ns").alias("first"),
-            sql.max("time_ns").alias("last"),
-            sql.max("name").alias("name"),
-            sql.max("interval_ms").alias("interval_ms"),
-            sql.sum(sql.when(sql.col("direction") == "out", 1).otherwise(0)).alias("leaving"),
-        )
-        .collect()
+def sightings(frames: DataFrame) -> DataFrame:
+    """Where and when something of each life was seen: a row for each point, address and `BIN_NS` with anything.
+
+    (point, sender, incarnation, source, source_port, bin, first, last, interval_ms, leaving).
+    """
+    return frames.groupBy(
+        sql.col("capture_point").alias("point"), "sender", "incarnation", "source", "source_port",
+        sql.floor(sql.col("time_ns") / BIN_NS).alias("bin"),
+    ).agg(
+        sql.min("time_ns").alias("first"),
+        sql.max("time_ns").alias("last"),
+        sql.max("interval_ms").alias("interval_ms"),
+        sql.count_if(sql.col("direction") == "out").alias("leaving"),
+    )  # fmt: skip
+
+
+def find_lives(frames: DataFrame, seen: DataFrame) -> list[Life]:
+    """All lives in a trace (`seen`: its `sightings`), in order of appearance.
+
+    As many rows come to the driver as lives times points. Names are asked for apart: Spark sorts all rows for the
+    greatest of texts.
+    """
+    places = seen.groupBy("sender", "incarnation", "source", "source_port", "point").agg(
+        sql.min("first").alias("first"), sql.max("last").alias("last"), sql.sum("leaving").alias("leaving")
     )
+    told = frames.where("name is not null").groupBy("sender", "incarnation").agg(sql.max("name").alias("name"))
+    found = gather({"places": places, "names": told}, MOST_LIVES)
+    names = {(row["sender"], row["incarnation"]): row["name"] for row in found["names"].to_pylist()}
     lives: dict[tuple[str, int], Life] = {}
-    for row in sorted(rows, key=lambda row: (row["first"], row["capture_point"])):
+    for row in sorted(found["places"].to_pylist(), key=lambda row: (row["first"], row["point"])):
         key = row["sender"], row["incarnation"]
-        life = lives.setdefault(key, Life(*key, row["sender"], (row["source"], row["source_port"])))
-        life.name = row["name"] or life.name
-        life.interval_ms = row["interval_ms"] or life.interval_ms
-        first, last = life.seen.get(row["capture_point"], (row["first"], row["last"]))
-        life.seen[row["capture_point"]] = min(first, row["first"]), max(last, row["last"])
-        life.leaving[row["capture_point"]] = life.leaving.get(row["capture_point"], 0) + row["leaving"]
+        name = names.get(key) or row["sender"]
+        life = lives.setdefault(key, Life(*key, name, (row["source"], row["source_port"])))
+        first, last = life.seen.get(row["point"], (row["first"], row["last"]))
+        life.seen[row["point"]] = min(first, row["first"]), max(last, row["last"])
+        life.leaving[row["point"]] = life.leaving.get(row["point"], 0) + row["leaving"]
     return list(lives.values())
 
 
 def find_homes(
-    lives: Iterable[Life], points: Sequence[str], coverage: Iterable[Row], answers: dict[tuple[str, str, str], float]
+    lives: Iterable[Life],
+    points: Sequence[str],
+    coverage: Iterable[Mapping[str, Any]],
+    answers: dict[tuple[str, str, str], float],
 ) -> None:
     """Set the home of each life.
 
@@ -101,7 +126,7 @@ def _nearness(sender: str, point: str, answers: dict[tuple[str, str, str], float
 def lives_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
     """The lives for joins: (sender, incarnation, home), home as the number of a point, null if unknown."""
     rows = [(*life.key, points.index(life.home) if life.home else None) for life in lives]
-    return session.createDataFrame(rows, "sender string, incarnation bigint, home int")
+    return local_table(session, rows, "sender string, incarnation bigint, home int")
 
 
 def addresses_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
@@ -121,9 +146,16 @@ def addresses_table(session: SparkSession, lives: Sequence[Life], points: Sequen
             for life, begin, end in zip(holders, begins, [*begins[1:], EVER], strict=True):
                 home = points.index(life.home) if life.home else None
                 rows.append((point, host, port, begin, end, *life.key, home))
-    table = session.createDataFrame(
+    table = local_table(
+        session,
         rows,
         "point string, host string, port int, begins bigint, ends bigint, owner string, owner_incarnation bigint, "
         "owner_home int",
     )
     return table.select("*", sql.xxhash64("host", "port").alias("address")).drop("host", "port")
+
+
+def arrivals_table(session: SparkSession, lives: Sequence[Life]) -> DataFrame:
+    """When each life was first seen at each point, for joins: (point, owner, owner_incarnation, appeared_ns)."""
+    rows = [(point, *life.key, first) for life in lives for point, (first, _) in life.seen.items()]
+    return local_table(session, rows, "point string, owner string, owner_incarnation bigint, appeared_ns bigint")

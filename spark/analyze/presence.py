@@ -1,7 +1,8 @@
 """Who was there: announcements that did not come, silences that made others give up a peer, restarts.
 
 All is judged as each capture point saw it. Looking at every datagram in order would sort the whole trace; instead
-the first and the last of each quarter of a second are kept, and any longer silence shows between two of them.
+the first and the last of each quarter of a second are kept (`places.sightings`), and any longer silence shows between
+two of them.
 """
 
 from __future__ import annotations
@@ -9,33 +10,26 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 
-BIN_NS = 250_000_000
-"""Silences longer than this are found exactly; a lease of the default settings is 5 s."""
-
 LEASE = 5  # announced intervals (docs/wire-format.md)
 LATE = 1.5  # announced intervals: announcements vary by a tenth, so the next one was lost or late
 DEFAULT_INTERVAL_MS = 1000
 
 
-def silences(frames: DataFrame) -> DataFrame:
+def silences(seen: DataFrame) -> DataFrame:
     """Times in which a capture point got nothing at all from a life, longer than 1.5 of its announced intervals.
+
+    `seen` are the `places.sightings`; shorter silences than one of those stands for are not looked for.
 
     (point, sender, incarnation, from_ns, to_ns, interval_ms, expired): `expired` tells that the silence was longer
     than the lease of five intervals, so that a peer there has given this life up although it came back: a false
     expiry, where the point is not the sender's own.
     """
     key = ["point", "sender", "incarnation"]
+    before = Window.partitionBy(*key).orderBy("first", "last").rowsBetween(Window.unboundedPreceding, -1)
     bins = (
-        frames.groupBy(
-            sql.col("capture_point").alias("point"),
-            "sender",
-            "incarnation",
-            sql.floor(sql.col("time_ns") / BIN_NS).alias("bin"),
-        )
-        .agg(sql.min("time_ns").alias("first"), sql.max("time_ns").alias("last"), sql.max("interval_ms").alias("told"))
-        .withColumn("from_ns", sql.lag("last").over(Window.partitionBy(*key).orderBy("bin")))
-        .withColumn("interval_ms", sql.max("told").over(Window.partitionBy(*key)))
-        .withColumn("interval_ms", sql.coalesce("interval_ms", sql.lit(DEFAULT_INTERVAL_MS)))
+        seen.withColumn("from_ns", sql.max("last").over(before))
+        .withColumn("told", sql.max("interval_ms").over(Window.partitionBy(*key)))
+        .withColumn("interval_ms", sql.coalesce("told", sql.lit(DEFAULT_INTERVAL_MS)))
         .withColumn("silent_ms", (sql.col("first") - sql.col("from_ns")) / 1e6)
     )
     return bins.where(sql.col("silent_ms") > LATE * sql.col("interval_ms")).select(

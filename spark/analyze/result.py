@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from spark.analyze.gather import gather
 from spark.analyze.job import Analysis
 
 Row = dict[str, Any]
@@ -39,13 +40,13 @@ def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
         },
         "endpoints": _endpoints(analysis, names),
         "clocks": _clocks(analysis),
-        "files": [] if files is None else _files(files),
+        "files": [],
     }
     receivers = {point: _at(analysis, names, point) for point in analysis.points}
-    for name, table in analysis.tables.items():
-        if name in LARGE:
-            continue
-        rows = table.limit(MOST_ROWS + 1).toArrow()
+    tables = {name: table for name, table in analysis.tables.items() if name not in LARGE}
+    found = gather(tables if files is None else {**tables, "files": files}, MOST_ROWS + 1)
+    for name in tables:
+        rows = found[name]
         if len(rows) > MOST_ROWS:
             result["trace"]["left_out"].append(name)
         columns = rows.column_names
@@ -53,6 +54,8 @@ def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
             _readable(row, names, receivers, analysis.points) for row in rows.slice(0, MOST_ROWS).to_pylist()
         ]
         result[name].sort(key=lambda row, columns=columns: [_order(row[column]) for column in columns])
+    if files is not None:
+        result["files"] = _files(found["files"])
     return result
 
 
@@ -103,11 +106,11 @@ def _clocks(analysis: Analysis) -> list[Row]:
     ]
 
 
-def _files(files: DataFrame) -> list[Row]:
+def _files(files: pa.Table) -> list[Row]:
     """What was read and what was not, with the causes of what was skipped as one text."""
-    table = files.orderBy("file", "start").limit(MOST_ROWS).withColumnRenamed("start", "first_byte").toArrow()
-    rows: list[Row] = table.to_pylist()
+    rows: list[Row] = files.sort_by([("file", "ascending"), ("start", "ascending")]).to_pylist()
     for row in rows:
+        row["first_byte"] = row.pop("start")
         row["skipped"] = ", ".join(f"{count:,} {cause}" for cause, count in row["skipped"] or ())
     return rows
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark.measures.order import jitter, loss_pattern, reordering
+from spark.schema import arrow_type
 
 KEY = ("sender", "incarnation", "receiver", "interval")
 RESULT = (
@@ -54,8 +55,7 @@ def _starts(table: pa.Table) -> list[int]:
 def _measured(table: pa.Table, bounds: list[int]) -> Iterator[pa.RecordBatch]:
     rows = [_row(table.slice(start, stop - start)) for start, stop in pairwise(bounds)]
     if rows:
-        types = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "double": pa.float64()}
-        schema = pa.schema([(name, types[kind]) for name, kind in (part.split() for part in RESULT.split(", "))])
+        schema = pa.schema([(name, arrow_type(kind)) for name, kind in (part.split() for part in RESULT.split(", "))])
         yield pa.RecordBatch.from_pylist(rows, schema)
 
 

@@ -58,12 +58,7 @@ def _acknowledgements(frames: DataFrame, addresses: DataFrame) -> DataFrame:
     of_owner = acks.join(sql.broadcast(addresses), ["point", "address"]).where(
         "time_ns >= begins and time_ns < ends and sequence >= 0"
     )
-    return (
-        of_owner.groupBy("point", "owner", "owner_incarnation", "channel", "sequence", "acker")
-        .agg(sql.min(sql.struct("time_ns", "ack_held_us")).alias("first"))
-        .select(
-            "point", "owner", "owner_incarnation", "channel", "sequence", "acker",
-            sql.col("first.time_ns").alias("acknowledged_ns"),
-            sql.col("first.ack_held_us").alias("held_us"),
-        )
-    )  # fmt: skip
+    return of_owner.groupBy("point", "owner", "owner_incarnation", "channel", "sequence", "acker").agg(
+        sql.min("time_ns").alias("acknowledged_ns"),
+        sql.min_by("ack_held_us", "time_ns").alias("held_us"),  # the least of pairs would make Spark sort
+    )

@@ -36,9 +36,10 @@ def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame
     )
 
 
-def late_joiners(frames: DataFrame, vantage: DataFrame, addresses: DataFrame) -> DataFrame:
+def late_joiners(frames: DataFrame, vantage: DataFrame, addresses: DataFrame, arrivals: DataFrame) -> DataFrame:
     """How long newcomers took to get the retained values, by newcomer and publisher.
 
+    `arrivals` (point, owner, owner_incarnation, appeared_ns) says when each life was first seen at each point.
     (sender, newcomer, newcomer_incarnation, values, first_ns, caught_up_ns): `caught_up_ns` from the newcomer's first
     datagram to the last time that a value was told to it, resends included, both as seen where the publisher is (of a
     value in fragments, the first of them). `values` counts each topic's once.
@@ -52,13 +53,8 @@ def late_joiners(frames: DataFrame, vantage: DataFrame, addresses: DataFrame) ->
         .join(sql.broadcast(addresses), ["point", "address"])
         .where("time_ns >= begins and time_ns < ends")
     )
-    arrivals = frames.groupBy(
-        sql.col("capture_point").alias("point"),
-        sql.col("sender").alias("owner"),
-        sql.col("incarnation").alias("owner_incarnation"),
-    ).agg(sql.min("time_ns").alias("appeared_ns"))
     return (
-        replays.join(arrivals, ["point", "owner", "owner_incarnation"])
+        replays.join(sql.broadcast(arrivals), ["point", "owner", "owner_incarnation"])
         .where(f"time_ns - appeared_ns between 0 and {CATCH_UP_NS}")
         .groupBy(
             "sender",
