@@ -58,7 +58,9 @@ def _files(result: Result) -> Iterator[Finding]:
         dropped[row["file"]] = max(dropped.get(row["file"], 0), row["dropped"] or 0)
         if row["fault"] is not None:
             rest = "" if row["unread"] is None else f"; {row['unread']:,} bytes of it were not read"
-            yield Finding(BAD, f"{row['file']} is damaged at byte {row['fault_offset']:,}: {row['fault']}{rest}.")
+            more = f", and in {row['faults'] - 1:,} places behind" if row["faults"] > 1 else ""
+            text = f"{row['file']} is damaged at byte {row['fault_offset']:,}{more}: {row['fault']}{rest}."
+            yield Finding(BAD, text)
     for file, count in dropped.items():
         if count:
             yield Finding(NOTE, f"{file} lacks {count:,} frames: the system that captured them says it dropped them.")

@@ -18,17 +18,13 @@ import numpy as np
 
 from spark.read.files import CaptureFile, read_fully
 from spark.read.pcap import HEADER, RECORD, Pcap
-from spark.read.records import Bytes, Integers
+from spark.read.records import USUAL_FRAME, Bytes, Integers
 
 PROOF = 2 << 20
 """Bytes before a cut at which the walk that proves it begins."""
 
 MOST_UNPROVEN = 0.5
 """Share of the cuts that may fail before the file is walked: with fewer, parts are twice as large on average."""
-
-USUAL_FRAME = 65_535 + 64
-"""Bytes: the largest UDP datagram with its headers. A payload's chain ends after no more than that, so that there is
-no need to go on for as much as a snapshot length of 262,144 says."""
 
 
 def cuts(file: CaptureFile, format: Pcap, partition_bytes: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Where captures are: paths to files, files to blocks of records.
 
 Local paths and, through Arrow's filesystems, `s3://`, `gs://`, `hdfs://` and the like; directories and patterns;
-gzip and zstd, told by their first bytes. A file is read in blocks of 16 MB up to its end or its first fault.
+gzip and zstd, told by their first bytes. A file is read in blocks of 16 MB, as far as it is sound.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class CaptureFile:
     def scans(self, format: Format, start: int, stop: int | None) -> Iterator[tuple[int, Scan]]:
         """The blocks of the file from byte `start`, where a record starts, as (offset, scan).
 
-        Records that start before `stop` (None: the end of the file) belong to it; the last scan tells the fault, if
-        there is one. A scan's buffer is valid until the next.
+        Records that start before `stop` (None: the end of the file) belong to it. A scan that tells a fault is the last
+        one, or the next is that of a place behind the fault. A scan's buffer is valid until the next.
         """
         with closing(self.open()) as stream:
             if self.compression:
@@ -130,23 +130,28 @@ class CaptureFile:
 
 def _scans(stream: Any, format: Format, start: int, stop: int | None) -> Iterator[tuple[int, Scan]]:
     buffer: Bytes = np.zeros(BLOCK + PADDING, np.uint8)
-    held = 0
+    held, lost = 0, False
     while True:
         room = BLOCK - held if stop is None else min(BLOCK - held, stop - start - held)
         added, trouble = _fill(stream, buffer.data[held : held + room])
         held += added
         buffer[held : held + PADDING] = 0
-        scan = format.scan(buffer, held, start)
-        start += scan.consumed
-        rest = held - scan.consumed
-        over = added < room or start + rest == stop
-        if scan.fault is None and (trouble or rest > LARGEST_RECORD or (over and rest and not scan.consumed)):
-            scan.fault = Fault(trouble or _end_within_record(rest, stop), start)
-        yield start - scan.consumed, scan
-        if scan.fault is not None or (over and not rest):
+        over = added < room or start + held == stop
+        if lost:
+            done, found = format.resume(buffer, held, over)
+            lost = not found
+        else:
+            scan = format.scan(buffer, held, start)
+            done, rest = scan.consumed, held - scan.consumed
+            if scan.fault is None and (trouble or rest > LARGEST_RECORD or (over and rest and not done)):
+                scan.fault = Fault(trouble or _end_within_record(rest, stop), start + done)
+            yield start, scan
+            lost = scan.fault is not None
+        start += done
+        held -= done
+        if (lost and not format.resumes) or trouble or (over and not held):
             return
-        buffer[:rest] = buffer[scan.consumed : held].copy()
-        held = rest
+        buffer[:held] = buffer[done : done + held].copy()
 
 
 def _end_within_record(rest: int, stop: int | None) -> str:

@@ -36,7 +36,22 @@ class Tally:
     first_ns: int | None = None
     last_ns: int | None = None
     fault: Fault | None = None
+    """The first one."""
+    faults: int = 0
+    unread: int = 0
+    """Bytes between faults and where reading went on."""
+    stopped: int | None = None
+    """The byte of the file at which reading ended, if it did not go on behind the last fault."""
     dropped: int | None = None
+
+    def progress(self, offset: int, consumed: int, fault: Fault | None) -> None:
+        """So many bytes were read from this byte of the file on, up to a fault if there is one."""
+        if self.stopped is not None:
+            self.unread += offset - self.stopped
+        self.stopped = None if fault is None else fault.offset
+        self.bytes += consumed
+        self.fault = self.fault or fault
+        self.faults += fault is not None
 
     def count(self, records: Records, datagrams: int) -> None:
         """Add a block."""

@@ -1,9 +1,10 @@
 """Captures as partitions that can be read apart from each other, on one machine or many.
 
 A partition is a file, or a part of a large one between two records. The planner decides where to cut (see `cuts`).
-Where a file is damaged, what follows in the same partition is not read, and told as such; the partitions behind begin
-at records that were found without it, and are whole. A reader that does not end exactly where the next partition
-begins tells that as a fault, too: no frame is missing or misread in silence.
+Where a pcap is damaged, what follows in the same partition is not read, and told as such; the partitions behind begin
+at records that were found without it, and are whole. A pcapng is read on at the next block that is surely one. A reader
+that does not end exactly where the next partition begins tells that as a fault, too: no frame is missing or misread in
+silence.
 """
 
 from __future__ import annotations
@@ -37,14 +38,13 @@ class Partition:
     """The capture point, where the file does not name it."""
 
     def batches(self, columns: Sequence[Column] = FRAMES, tally: Tally | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of `frames` up to the end or the first fault; `tally` is brought up to date with every block."""
+        """The rows of `frames`, as far as the file can be read; `tally` is brought up to date with every block."""
         reader = FrameReader(columns, self.path, self.point)
         if tally is not None:
             reader.tally = tally
         format = copy.deepcopy(self.format)
         for offset, scan in CaptureFile(self.path).scans(format, self.start, self.stop):
-            reader.tally.bytes = offset + scan.consumed - self.start
-            reader.tally.fault = scan.fault
+            reader.tally.progress(offset, scan.consumed, scan.fault)
             reader.tally.dropped = format.dropped
             yield from reader.batches(scan.records)
 
@@ -52,8 +52,9 @@ class Partition:
         """What was read and what not, as a row of the table `files`."""
         file = CaptureFile(self.path)
         end = file.size if self.stop is None else self.stop
-        fault = tally.fault
-        unread = None if fault is None or file.compression else end - fault.offset
+        fault, unread = tally.fault, tally.unread if tally.fault else None
+        if tally.stopped is not None:
+            unread = None if file.compression else tally.unread + end - tally.stopped
         row = {
             "file": self.path,
             "start": self.start,
@@ -62,6 +63,7 @@ class Partition:
             "skipped": [(cause, count) for cause, count in sorted(tally.skipped.items()) if count],
             "bytes": tally.bytes,
             "unread": unread,
+            "faults": tally.faults,
             "fault": fault and fault.cause,
             "fault_offset": fault and fault.offset,
             "dropped": tally.dropped,

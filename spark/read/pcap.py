@@ -31,6 +31,7 @@ class Pcap:
         if header[:4] not in MAGIC or len(header) < HEADER:
             raise ValueError("not a pcap file")
         self.first = HEADER
+        self.resumes = False
         self.dropped: int | None = None
         self.order, self.unit_ns = MAGIC[header[:4]]
         snapshot, link = Struct(self.order + "II").unpack_from(header, 16)
@@ -48,6 +49,10 @@ class Pcap:
             fault = Fault("a time of more than a second's fraction", base + position)
             starts, fields = starts[: bad[0]], fields[: bad[0]]
         return Scan(self._records(buffer, starts, fields, base), position, fault)
+
+    def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
+        """Nothing marks a record in a pcap."""
+        return size, False
 
     def _walk(self, buffer: Bytes, size: int) -> tuple[Integers, int, int]:
         """Where records start, where the first one begins that is not whole, and its length if no record has that."""

@@ -7,25 +7,34 @@ What a block means may depend on all blocks before it in its section: byte order
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 
 from spark.read.records import LARGEST_RECORD, Booleans, Bytes, Fault, Integers, Records, Scan, fields_at
+from spark.read.resync import (
+    INTERFACE,
+    MARK,
+    OLD_PACKET,
+    ORDER_MAGIC,
+    PACKET,
+    SECTION,
+    SIMPLE_PACKET,
+    SMALLEST_BLOCK,
+    STATISTICS,
+    next_block,
+)
 
-SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 OPTION_END, OPTION_FLAGS = 0, 2
 INTERFACE_NAME, INTERFACE_DESCRIPTION, INTERFACE_RESOLUTION, INTERFACE_OFFSET = 2, 3, 9, 14
 STATISTICS_DROPPED_BY_INTERFACE, STATISTICS_DROPPED_BY_SYSTEM = 5, 7
 POINT = "glue capture point: "
 """What the description of an interface starts with that glue recorded; the name of the capture point follows."""
 
-ORDER_MAGIC = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 PACKET_FIELDS = 28  # bytes of an enhanced packet block before the frame
 PACKET_OPTIONS = 4  # options of a packet that are looked at; whoever records the direction writes it among the first
-SMALLEST_BLOCK = 12
 
 
 @dataclass(frozen=True)
@@ -75,71 +84,110 @@ class _Packets(NamedTuple):
         )
 
 
+@dataclass
+class _Walk:
+    """Where the blocks of a buffer start: packets, packets of odd kinds, others with their kinds and ends.
+
+    `position` is where the first one begins that is not whole, or not sound.
+    """
+
+    packets: list[int] = field(default_factory=list)
+    odd: list[int] = field(default_factory=list)
+    others: list[tuple[int, int, int]] = field(default_factory=list)
+    position: int = 0
+    fault: Fault | None = None
+
+
 class Pcapng:
     """A pcapng file as far as it was read."""
 
     def __init__(self, header: bytes, first: int = 0) -> None:
         """`header`: the start of the section, 12 bytes. Raises ValueError if it is not one."""
-        if header[:4] != SECTION.to_bytes(4, "little") or header[8:12] not in ORDER_MAGIC:
+        if header[:4] != MARK or header[8:12] not in ORDER_MAGIC:
             raise ValueError("not a pcapng file")
         self.first = first
         self.order = ORDER_MAGIC[header[8:12]]
         self.interfaces: list[Interface] = []
+        self.resumes = True
         self.dropped: int | None = None
         self._dropped: dict[int, int] = {}
+        self._unsure = False
+        """Whether there was a fault in this section: an interface described now may have another number, or section."""
+        self._astray = False
+        """Whether what this section describes was lost: nothing in it can be read."""
 
     # -------------------------------------------------------------------------------------------- blocks
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
         """The whole blocks among the first `size` bytes of the buffer, which is at `base` in the file."""
-        starts: list[int] = []
-        odd: list[int] = []
-        position, fault = self._walk(buffer, size, starts, odd)
-        enhanced, fault, position = self._enhanced(buffer, np.array(starts, np.int64), fault, position)
-        known = enhanced.interface < len(self.interfaces)
-        if not known.all():
-            first = int(enhanced.starts[~known][0])
-            fault, position = Fault("a packet of an interface that was not described", first), first
-            enhanced = enhanced.take(known)
+        walk = self._walk(buffer.data, size)
+        enhanced, fault, position = self._enhanced(buffer, np.array(walk.packets, np.int64), walk.fault, walk.position)
+        for kind, start, stop in walk.others:
+            if start >= position:
+                break
+            if kind == INTERFACE and self._unsure:
+                position, fault = start, Fault("an interface described behind a fault, maybe of another section", start)
+                enhanced = enhanced.take(enhanced.starts < position)
+                self._astray = True
+                break
+            self._learn(kind, buffer.data[start:stop])
+        unknown = np.flatnonzero(enhanced.interface >= len(self.interfaces))
+        if unknown.size:
+            position = int(enhanced.starts[unknown[0]])
+            fault = Fault("a packet of an interface that was not described", position)
+            enhanced = enhanced.take(enhanced.starts < position)
+            self._astray = True
+        odd = [start for start in walk.odd if start < position]
         records = self._records(buffer, [enhanced, *self._odd(buffer.data, odd)], base)
         if fault is not None:
             fault = Fault(fault.cause, base + fault.offset)
         return Scan(records, position, fault)
 
-    def _walk(self, buffer: Bytes, size: int, starts: list[int], odd: list[int]) -> tuple[int, Fault | None]:
-        """Note where packets start, learn from the other blocks; returns where the first incomplete one begins."""
-        data = buffer.data
+    def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
+        """Find the next block from which the file can be read on (see `resync`)."""
+        self._unsure = True
+        return next_block(buffer, size, self.order, over, self._astray)
+
+    def _walk(self, data: memoryview, size: int) -> _Walk:
+        """Note where blocks start, up to the next section, as another one has an order and interfaces of its own."""
+        walk = _Walk()
         head = Struct(self.order + "II").unpack_from
-        position = 0
         last = size - SMALLEST_BLOCK
-        while position <= last:
+        while walk.position <= last:
+            position = walk.position
             kind, length = head(data, position)
             if kind == SECTION:
-                if starts or odd:
-                    break  # what follows is another section: the packets so far first
-                if bytes(data[position + 8 : position + 12]) not in ORDER_MAGIC:
-                    return position, Fault("a section without a byte order", position)
-                self.order = ORDER_MAGIC[bytes(data[position + 8 : position + 12])]
+                if position:
+                    break
+                if bytes(data[8:12]) not in ORDER_MAGIC:
+                    walk.fault = Fault("a section without a byte order", position)
+                    break
+                self.order = ORDER_MAGIC[bytes(data[8:12])]
                 head = Struct(self.order + "II").unpack_from
                 kind, length = head(data, position)
             following = position + length
             if length < SMALLEST_BLOCK or length % 4 or length > LARGEST_RECORD:
-                return position, Fault(f"a block of {length:,} bytes", position)
+                walk.fault = Fault(f"a block of {length:,} bytes", position)
+                break
             if following > size:
                 break
             if kind == PACKET:
-                starts.append(position)
+                walk.packets.append(position)
+            elif head(data, following - 8)[1] != length:
+                walk.fault = Fault("a block whose lengths contradict each other", position)
+                break
             elif kind in (SIMPLE_PACKET, OLD_PACKET):
-                odd.append(position)
+                walk.odd.append(position)
             else:
-                self._learn(kind, data[position:following])
-            position = following
-        return position, None
+                walk.others.append((kind, position, following))
+            walk.position = following
+        return walk
 
     def _learn(self, kind: int, block: memoryview) -> None:
         if kind == SECTION:
             self.interfaces = []
             self._dropped = {}
+            self._unsure = self._astray = False
         elif kind == INTERFACE and len(block) >= 20:
             self.interfaces.append(self._interface(block))
         elif kind == STATISTICS and len(block) >= 24:

@@ -27,6 +27,10 @@ as glue's trains are at most 64 KiB."""
 MAXIMUM_SNAPSHOT = 262_144
 """Bytes of a frame that libpcap captures at most; what a capture means that says 0, or more."""
 
+USUAL_FRAME = 65_535 + 64
+"""Bytes: the largest UDP datagram with its headers. A payload's chain ends after no more than that, so that there is
+no need to go on for as much as a snapshot length of 262,144 says."""
+
 INWARD, OUTWARD = 1, 2
 """Directions, as pcapng's packet flags number them; 0 when not told."""
 
@@ -76,9 +80,17 @@ class Format(Protocol):
     """Byte of the file at which the first record starts."""
     dropped: int | None
     """Frames that the capturing system says it dropped, so far."""
+    resumes: bool
+    """Whether the format has marks at which reading can go on behind a fault."""
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
         """The whole records among the first `size` bytes of the buffer, which is at `base` in the file."""
+
+    def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
+        """How many bytes to leave out behind a fault at the first byte of the buffer, and whether to scan from there.
+
+        Called again with what follows until that is so; `over`: nothing follows.
+        """
 
 
 def fields_at(buffer: Bytes, starts: Integers, offset: int, count: int, order: str) -> NDArray[np.uint32]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import Row
-
 from spark.analyze.places import Life, find_homes
 
 NO_ANSWERS: dict[tuple[str, str, str], float] = {}
@@ -17,7 +15,8 @@ def homes(
     """The home of each life, of which so many datagrams were seen at each of the points, of 1,000 sent."""
     lives = [Life(name, 1, name, (name, 1), {}, leaving.get(name, {})) for name in coverage]
     rows = [
-        Row(sender=name, incarnation=1, span=1000, **{f"seen_{number}": count for number, count in enumerate(counts)})
+        {"sender": name, "incarnation": 1, "span": 1000}
+        | {f"seen_{number}": count for number, count in enumerate(counts)}
         for name, counts in coverage.items()
     ]
     find_homes(lives, points.split(), rows, answers)

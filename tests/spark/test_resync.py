@@ -1,0 +1,119 @@
+"""A damaged pcapng is read on behind the damage, at what is surely a block of its own; what is left out is counted."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from spark.read import Partition, Tally, files, partitions
+from spark.schema import FILES, frames_columns
+from tests.spark import captures as made
+from tests.spark.captures import GOLDEN, START_NS, frame, packet, pcapng, section
+from tests.spark.rows import Row, read_bytes
+
+FRAMES = [frame(datagram) for datagram in GOLDEN.values()]
+NOISE = b"\xff" * 16
+
+
+def start_of(index: int, order: str = "<") -> int:
+    """The byte at which the block of a packet starts in a `pcapng` of `FRAMES`."""
+    return len(pcapng(FRAMES[:index], order))
+
+
+def damaged(data: bytes, *places: int, noise: bytes = NOISE) -> bytes:
+    """Overwritten from each place on."""
+    changed = bytearray(data)
+    for place in places:
+        changed[place : place + len(noise)] = noise
+    return bytes(changed)
+
+
+def told(part: Partition) -> Row:
+    """The row of `files` of a partition."""
+    tally = Tally()
+    for _ in part.batches((), tally):
+        pass
+    row: Row = part.files_row(tally).to_pylist()[0]
+    assert list(row) == [column.name for column in FILES]
+    return row
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_only_damaged_packets_are_missing(tmp_path: Path, order: str) -> None:
+    data = pcapng(FRAMES * 300, order)
+    whole, _ = read_bytes(tmp_path, data)
+    starts = [row["offset"] for row in whole]
+    hurt = [4, 3000]
+    rows, tally = read_bytes(tmp_path, damaged(data, *(starts[index] for index in hurt)))
+    assert rows == [row for index, row in enumerate(whole) if index not in hurt]
+    (part,) = partitions([str(tmp_path / "trace.pcap")], 0)
+    row = told(part)
+    assert (row["faults"], row["fault_offset"]) == (2, starts[4])
+    assert row["unread"] == sum(starts[index + 1] - starts[index] for index in hurt)
+    assert row["bytes"] + row["unread"] == len(data)
+    assert tally.fault is not None
+    assert "4,294,967,295 bytes" in tally.fault.cause
+
+
+@pytest.mark.parametrize("gone", [1, 2, 3, 4, 50])
+def test_it_goes_on_also_where_bytes_are_missing(tmp_path: Path, gone: int) -> None:
+    data = pcapng(FRAMES)
+    rows, _ = read_bytes(tmp_path, data[: start_of(5) + 20] + data[start_of(5) + 20 + gone :])
+    whole, _ = read_bytes(tmp_path, data)
+    assert [row["counter"] for row in rows] == [row["counter"] for row in [*whole[:5], *whole[6:]]]
+
+
+def test_lengths_that_contradict_each_other_are_a_fault_of_one_packet(tmp_path: Path) -> None:
+    rows, tally = read_bytes(tmp_path, damaged(pcapng(FRAMES), start_of(8) - 4, noise=b"\0\0\0\x40"))
+    assert len(rows) == len(FRAMES) - 1
+    assert tally.fault is not None
+    assert tally.fault.offset == start_of(7)
+
+
+@pytest.mark.parametrize(("inner", "read"), [(pcapng(FRAMES * 8)[start_of(0) :], 2), (pcapng(FRAMES * 8), 1)])
+def test_blocks_within_a_payload_are_not_taken_for_those_of_the_file(tmp_path: Path, inner: bytes, read: int) -> None:
+    data = pcapng([*FRAMES, frame(b"foreign " + inner), *FRAMES])
+    whole, _ = read_bytes(tmp_path, data)
+    rows, tally = read_bytes(tmp_path, damaged(data, start_of(len(FRAMES))))
+    assert [row["offset"] for row in rows] == [row["offset"] for row in whole[: read * len(FRAMES)]]
+    assert tally.fault is not None  # behind the header of a section, though in a payload, it might be another section
+    (part,) = partitions([str(tmp_path / "trace.pcap")])
+    assert (told(part)["unread"] == len(data) - start_of(len(FRAMES))) == (read == 1)
+
+
+def test_where_a_section_lost_its_header_it_goes_on_with_the_next(tmp_path: Path) -> None:
+    sections = [
+        section() + made.interface(description=f"glue capture point: {name}") + packet(FRAMES[0], START_NS)
+        for name in ("left", "middle", "right")
+    ]
+    rows, tally = read_bytes(tmp_path, damaged(b"".join(sections), len(sections[0])))
+    assert [row["capture_point"] for row in rows] == ["left", "right"]
+    assert tally.fault is not None
+
+
+def test_packets_of_an_interface_that_was_lost_are_left_out_up_to_the_next_section(tmp_path: Path) -> None:
+    one = section() + made.interface() + packet(FRAMES[0], START_NS)
+    rows, _ = read_bytes(tmp_path, damaged(one + packet(FRAMES[1], START_NS), 28) + one)
+    assert len(rows) == 1
+    rows, tally = read_bytes(tmp_path, one + packet(FRAMES[1], START_NS, interface=1) * 3 + one)
+    assert [row["offset"] < len(one) for row in rows] == [True, False]
+    assert tally.fault is not None
+
+
+def test_parts_of_a_damaged_file_are_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BLOCK", 2 << 20)
+    frames = FRAMES * 1600
+    data, luck, path = pcapng(frames), random.Random(5), tmp_path / "trace.pcapng"
+    starts = [row["offset"] for row in read_bytes(tmp_path, data, ["offset"])[0]]
+    hurt = [at + luck.randrange(1000) for at in range(500, len(frames) - 1500, 9000)]
+    path.write_bytes(damaged(data, *(starts[index] for index in hurt)))
+    parts = partitions([str(path)], 1 << 20)
+    assert len(parts) > 2
+    columns = frames_columns(["offset"])
+    found = [row["offset"] for part in parts for batch in part.batches(columns) for row in batch.to_pylist()]
+    assert found == [start for index, start in enumerate(starts) if index not in hurt]
+    rows = [told(part) for part in parts]
+    assert sum(row["faults"] for row in rows) == len(hurt)
+    assert sum(row["bytes"] + (row["unread"] or 0) for row in rows) == len(data)
