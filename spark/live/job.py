@@ -1,11 +1,11 @@
 """Micro-batches of frames become a report that follows the network.
 
 Each micro-batch adds its frames to a store of Parquet files, one directory a batch, written over when Spark repeats the
-batch after a crash: so every frame is there exactly once. The *watermark* is the latest time seen less a delay, in
-which arrivals, resends and acknowledgements of what was sent before it come in; intervals that end by then are final,
-and frames that come yet later for them are counted and dropped. Then the analysis, the very one of a batch, goes over
-what the store holds, and tells the final intervals. The store forgets what is older than it is to keep, so that a
-round costs the same after a year.
+batch after a crash: so every frame is there exactly once; and beside it what could not be read of its files. The
+*watermark* is the latest time seen less a delay, in which arrivals, resends and acknowledgements of what was sent
+before it come in; intervals that end by then are final, and frames that come yet later for them are counted and
+dropped. Then the analysis, the very one of a batch, goes over what the store holds, and tells the final intervals. The
+store forgets what is older than it is to keep, so that a round costs the same after a year.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.storagelevel import StorageLevel
 
 from spark.analyze.job import SECOND, USED, analyze
 from spark.analyze.result import Result, collect
-from spark.live.source import SETTLE, LiveCaptures
+from spark.live.source import SETTLE, TALLY, LiveCaptures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,11 @@ class Live:
         """The store of frames."""
         return self.state / "frames"
 
+    @property
+    def files(self) -> Path:
+        """The store of what was read of which file, and what could not be."""
+        return self.state / "files"
+
     def start(
         self, spark: SparkSession, told: Callable[[Result], object], every: float = 10.0, once: bool = False
     ) -> StreamingQuery:
@@ -53,7 +59,7 @@ class Live:
         spark.dataSource.register(LiveCaptures)
         self.frames.mkdir(parents=True, exist_ok=True)
         source = spark.readStream.format("pcap-live").option("settle", str(self.settle)).load(str(self.captures))
-        writer = source.select(*USED).writeStream.option("checkpointLocation", str(self.state / "checkpoint"))
+        writer = source.select(*USED, TALLY).writeStream.option("checkpointLocation", str(self.state / "checkpoint"))
         timed = writer.trigger(once=True) if once else writer.trigger(processingTime=f"{every} seconds")
 
         def take(batch: DataFrame, number: int) -> None:
@@ -68,18 +74,29 @@ class Live:
         marks = self._marks()
         marks = {name: mark for name, mark in marks.items() if int(name) < number}  # a repeated batch counts anew
         final = self.final(max((mark["latest_ns"] for mark in marks.values()), default=0))
-        here = self.frames / f"batch={number}"
-        batch.where(sql.col("time_ns") >= final).write.mode("overwrite").parquet(str(here))
-        times = sql.min("time_ns"), sql.max("time_ns"), sql.count("*")
-        stored = batch.sparkSession.read.parquet(str(here)).agg(*times).first()
-        assert stored is not None
-        late = batch.where(sql.col("time_ns") < final).count() if final else 0
-        mark = {"first_ns": stored[0] or 0, "latest_ns": stored[1] or 0, "frames": stored[2], "late": late}
+        batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            mark = self._store(batch, number, final)
+        finally:
+            batch.unpersist()
         marks[str(number)] = mark
         latest = max(mark["latest_ns"] for mark in marks.values())
         self._forget(marks, latest)
         self._write(marks)
         return self._analysis(batch.sparkSession, marks, self.final(latest))
+
+    def _store(self, batch: DataFrame, number: int, final: int) -> dict[str, int]:
+        """Write the frames of a micro-batch that are not late, and what its files told; returns its mark."""
+        is_frame, is_late = sql.col(TALLY).isNull(), sql.col("time_ns") < final
+        for rows, directory in (
+            (batch.where(is_frame & ~is_late).drop(TALLY), self.frames),
+            (batch.where(~is_frame).select(f"{TALLY}.*"), self.files),
+        ):
+            rows.write.mode("overwrite").parquet(str(directory / f"batch={number}"))
+        stored = sql.when(is_frame & ~is_late, sql.col("time_ns"))
+        told = batch.agg(sql.min(stored), sql.max(stored), sql.count(stored), sql.count_if(is_frame & is_late)).first()
+        assert told is not None
+        return {"first_ns": told[0] or 0, "latest_ns": told[1] or 0, "frames": told[2], "late": told[3]}
 
     def final(self, latest_ns: int) -> int:
         """The end of the last interval that is final when this is the latest time seen."""
@@ -90,10 +107,11 @@ class Live:
         filled = {number: mark for number, mark in marks.items() if mark["frames"]}
         if min((mark["first_ns"] for mark in filled.values()), default=final) >= final:
             return None
-        paths = [str(self.frames / f"batch={number}") for number in filled]
-        analysis = analyze(spark.read.parquet(*paths), self.interval, until_ns=final)
+        frames = spark.read.parquet(*(str(self.frames / f"batch={number}") for number in filled))
+        files = spark.read.parquet(*(str(self.files / f"batch={number}") for number in marks))
+        analysis = analyze(frames, self.interval, until_ns=final)
         try:
-            result = collect(analysis)
+            result = collect(analysis, files)
         finally:
             analysis.close()
         result["trace"]["late_frames"] = sum(mark["late"] for mark in marks.values())
@@ -103,7 +121,8 @@ class Live:
         """Delete the batches that are older than what is to be kept."""
         oldest = latest - round((self.keep + self.delay) * SECOND)
         for number in [number for number, mark in marks.items() if mark["latest_ns"] < oldest]:
-            shutil.rmtree(self.frames / f"batch={number}", ignore_errors=True)
+            for directory in (self.frames, self.files):
+                shutil.rmtree(directory / f"batch={number}", ignore_errors=True)
             del marks[number]
 
     def _marks(self) -> dict[str, dict[str, int]]:

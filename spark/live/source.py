@@ -4,6 +4,9 @@ A recorder with rotation finishes one file after the other. A file counts as fin
 for `settle` seconds; the stream's offset is the time of the last change of the newest file taken. So an offset is one
 number however many files there were, and a restart finds the same files for the same offsets. A file that appears
 later with an older time of change (a copy that keeps it) is not seen.
+
+The stream has the columns of `frames` and one more, `tally`: behind the frames of each part of a file comes a row with
+nothing but that, its row of the table `files`. So both are of one reading, and come again together after a crash.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from spark.read import PARTITION_BYTES, partitions
-from spark.read.files import captures
-from spark.schema import FRAMES, ddl, frames_columns
+from spark.read import Tally, captures, file_partitions
+from spark.schema import FILES, FRAMES, arrow_schema, ddl
 from spark.source import Part
 
 if TYPE_CHECKING:
@@ -25,6 +28,11 @@ if TYPE_CHECKING:
 
 SETTLE = 5.0  # seconds: twice the longest that a quiet network keeps a recorder from writing (an announcement a second)
 NEWEST = "changed_ns"
+TALLY = "tally"
+
+FRAMES_ROWS = arrow_schema(FRAMES)
+TALLY_TYPE = pa.struct(list(arrow_schema(FILES)))
+ROWS = pa.schema([*FRAMES_ROWS, pa.field(TALLY, TALLY_TYPE)])
 
 
 class LiveCaptures(DataSource):
@@ -39,21 +47,21 @@ class LiveCaptures(DataSource):
         return "pcap-live"
 
     def schema(self) -> str:
-        """That of `frames`."""
-        return ddl(FRAMES)
+        """That of `frames`, and `tally`."""
+        fields = ",".join(f"{column.name}:{column.type}" for column in FILES)
+        return f"{ddl(FRAMES)}, {TALLY} struct<{fields}>"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        """A reader of the columns that are asked for."""
-        return LiveReader(self.options["path"], float(self.options.get("settle", SETTLE)), schema.fieldNames())
+        """A reader of all columns."""
+        return LiveReader(self.options["path"], float(self.options.get("settle", SETTLE)))
 
 
 class LiveReader(DataSourceStreamReader):
     """Looks for finished files on the driver, reads them on the executors."""
 
-    def __init__(self, path: str, settle: float, names: Sequence[str]) -> None:
+    def __init__(self, path: str, settle: float) -> None:
         self._path = path
         self._settle = settle
-        self._names = list(names)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Before all files."""
@@ -67,12 +75,17 @@ class LiveReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Those of the files finished since `start`."""
         new = [path for path, changed in self._changes().items() if start[NEWEST] < changed <= end[NEWEST]]
-        return [Part(part) for part in partitions(new, PARTITION_BYTES, None)] if new else []
+        return [Part(part) for path in new for part in file_partitions(path)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition, as Arrow batches."""
         assert isinstance(partition, Part)
-        yield from partition.part.batches(frames_columns(self._names))
+        tally = Tally()
+        for batch in partition.part.batches(FRAMES, tally):
+            yield pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(len(batch), TALLY_TYPE)], schema=ROWS)
+        told = partition.part.files_row(tally)
+        row = pa.StructArray.from_arrays(told.columns, fields=list(told.schema))
+        yield pa.RecordBatch.from_arrays([*(pa.nulls(1, field.type) for field in FRAMES_ROWS), row], schema=ROWS)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing is deleted: the captures are the user's."""

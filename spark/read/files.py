@@ -87,7 +87,7 @@ class CaptureFile:
     """One capture, opened: its compression, its format, and its size in bytes (of the compressed file)."""
 
     def __init__(self, path: str) -> None:
-        """Raises CaptureError if it is neither pcap nor pcapng; an empty file is a pcap without records."""
+        """Raises OSError if it cannot be opened."""
         self.path = path
         self._filesystem, self._place = filesystem_of(path)
         with closing(self._filesystem.open_input_file(self._place)) as opened:
@@ -96,10 +96,12 @@ class CaptureFile:
         self.compression = next((name for magic, name in COMPRESSIONS.items() if start.startswith(magic)), None)
         with closing(self.open()) as opened:
             self.header = read_fully(opened, HEADER)
-        self.new_format()
 
     def new_format(self) -> Format:
-        """What the file's header says, for reading it from its first record."""
+        """What the file's header says, for reading it from its first record; an empty file is a pcap without any.
+
+        Raises CaptureError if it is neither pcap nor pcapng.
+        """
         if not self.header:
             return Pcap(b"\xd4\xc3\xb2\xa1".ljust(HEADER, b"\0"))
         for kind in (Pcap, Pcapng):

@@ -13,17 +13,38 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from spark.read.cuts import cuts
-from spark.read.files import CaptureFile, captures, point_name
+from spark.read.files import CaptureError, CaptureFile, captures, point_name
 from spark.read.frames import FrameReader, Tally
 from spark.read.pcap import Pcap
-from spark.read.records import Format
+from spark.read.records import Bytes, Fault, Format, Records, Scan
 from spark.schema import FILES, FRAMES, Column, arrow_schema
 
 PARTITION_BYTES = 64 << 20
 """Bytes of a partition, about: a second's work, next to which what starting it costs is little."""
+
+
+class NoCapture:
+    """What a file is read as that is none, so that it is told beside the captures it was found with."""
+
+    def __init__(self, cause: str) -> None:
+        self.first = 0
+        self.dropped: int | None = None
+        self.resumes = False
+        self._cause = cause
+
+    def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
+        """No records, and why."""
+        nothing = np.zeros(0, np.int64)
+        records = Records(buffer, nothing, nothing, nothing, nothing, nothing, nothing, nothing, [None])
+        return Scan(records, 0, Fault(self._cause, base))
+
+    def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
+        """Not at all."""
+        return size, False
 
 
 @dataclass(frozen=True)
@@ -79,14 +100,25 @@ def partitions(
     """The partitions of all captures that the paths name (see `files.captures`).
 
     `partition_bytes` 0 leaves every file in one. `point` names the capture point of all that do not name it themselves;
-    by default that is the file's name. Raises CaptureError for a path without captures, or one that is none.
+    by default that is the file's name. Raises CaptureError for a path without captures, or one that is none; but a file
+    that was only found in a directory, or by a pattern, is read as `NoCapture` then.
     """
-    return [part for path in captures(paths) for part in _of_file(CaptureFile(path), partition_bytes, point)]
+    named = [*paths]
+    return [part for path in captures(named) for part in file_partitions(path, partition_bytes, point, path in named)]
 
 
-def _of_file(file: CaptureFile, partition_bytes: int, point: str | None) -> Iterator[Partition]:
-    point = point or point_name(file.path)
-    format = file.new_format()
+def file_partitions(
+    path: str, partition_bytes: int = PARTITION_BYTES, point: str | None = None, is_named: bool = False
+) -> Iterator[Partition]:
+    """The partitions of one file; `is_named` tells whether it must be a capture (see `partitions`)."""
+    file = CaptureFile(path)
+    point = point or point_name(path)
+    try:
+        format: Format = file.new_format()
+    except CaptureError as error:
+        if is_named:
+            raise
+        format, partition_bytes = NoCapture(str(error).removeprefix(f"{path}: ")), 0
     starts: list[tuple[int, Format]] = [(format.first, format)]
     if partition_bytes and not file.compression and file.size > 1.5 * partition_bytes:
         if isinstance(format, Pcap):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from spark.read import CaptureError, captures, partitions
+from spark.read import CaptureError, captures, files, partitions
 from tests.spark import captures as made
 from tests.spark.captures import GOLDEN, MICROSECONDS, NANOSECONDS, START_NS, STEP_NS, frame, pcap, pcapng
 from tests.spark.rows import read, read_bytes
@@ -149,3 +151,21 @@ def test_directories_and_patterns(tmp_path: Path) -> None:
 def test_the_capture_point_can_be_given(tmp_path: Path) -> None:
     (tmp_path / "trace.pcap").write_bytes(pcap(FRAMES))
     assert {row["capture_point"] for row in read(tmp_path / "trace.pcap", point="hall")[0]} == {"hall"}
+
+
+def test_captures_elsewhere_than_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but Arrow's filesystem knows this address: no path of it exists here."""
+    data = pcapng(FRAMES * 200)
+    (tmp_path / "bucket" / "day").mkdir(parents=True)
+    (tmp_path / "bucket" / "day" / "hall.pcapng").write_bytes(data)
+    (tmp_path / "bucket" / "yard.pcap.gz").write_bytes(gzip.compress(pcap(FRAMES)))
+    store = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
+
+    def from_uri(uri: str) -> tuple[SubTreeFileSystem, str]:
+        return store, uri.removeprefix("store://")
+
+    monkeypatch.setattr(files, "FileSystem", SimpleNamespace(from_uri=from_uri))
+    parts = partitions(["store://bucket"], len(data) // 4)
+    assert {part.path for part in parts} == {"store://bucket/day/hall.pcapng", "store://bucket/yard.pcap.gz"}
+    assert {part.point for part in parts} == {"hall", "yard"}
+    assert sum(batch.num_rows for part in parts for batch in part.batches()) == 201 * len(FRAMES)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark.analyze.job import analyze
 from spark.analyze.result import Result, collect
+from spark.analyze.verdict import verdict
 from spark.convert import frames
 from spark.live.job import Live
 from tests.spark.scenario import Scenario
@@ -25,6 +26,15 @@ def rotated(truth: Scenario, directory: Path, first: int, last: int) -> None:
         part = [frame for frame in sorted(captured) if first * NS <= frame.time - zero < last * NS]
         if part:
             (directory / f"{point}-{first:03}.pcapng").write_bytes(pcapng(point, part))
+
+
+def damage(captures: Path) -> None:
+    """One file is cut off, in one bytes are missing, and one is no capture at all."""
+    cut, hurt = captures / "a-016.pcapng", captures / "b-016.pcapng"
+    cut.write_bytes(cut.read_bytes()[:-5])
+    data = hurt.read_bytes()
+    hurt.write_bytes(data[: len(data) // 2] + data[len(data) // 2 + 7 :])
+    (captures / "notes.pcap").write_bytes(b"this is no capture")
 
 
 def rounded(value: Any) -> Any:
@@ -52,13 +62,17 @@ def test_a_stream_that_was_interrupted_tells_what_a_batch_over_all_tells(spark: 
     assert told == []  # nothing is final yet
     rotated(truth, captures, 7, 16)
     rotated(truth, captures, 16, 40)
+    damage(captures)
     once()
     (result,) = told
     assert result["trace"].pop("late_frames") == 0
     analysis = analyze(frames(spark, [str(captures)], None), 1.0, until_ns=result["trace"]["end_ns"])
-    batch = collect(analysis)
+    batch = collect(analysis, frames(spark, [str(captures)], None, "files"))
     analysis.close()
     assert sum(row["lost"] for row in result["pairs"]) > 100
+    faults = {Path(row["file"]).name: row["fault"] for row in result["files"] if row["fault"]}
+    assert faults.keys() == {"a-016.pcapng", "b-016.pcapng", "notes.pcap"}
+    assert [text for text in (finding.text for finding in verdict(result)) if "is damaged" in text][2:]
     for name in batch:
         if name not in ("latencies", "latencies_over_time", "histograms"):
             assert rounded(batch[name]) == result[name], name
