@@ -28,7 +28,7 @@ SETTINGS = {
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
 """Wherever it runs. Spark remembers the last 100 pieces of code it made, and an analysis needs more: so each was
-compiled again, and made fast by Java again, in the next one (400,000 frames, warm: 17 s of Java's CPU, not 25)."""
+compiled again, and made fast by Java again, in the next one."""
 
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
