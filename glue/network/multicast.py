@@ -40,6 +40,8 @@ LARGEST_MTU = 1500
 TRAINS = 32
 UNICAST_TRAINS = 24
 
+ENOUGH = 4  # trains of unicast in one turn; by the time it is over as many have come, and no sleep need gather them
+
 
 class MulticastNetwork:
     """`glue.contract.Network` over UDP multicast; the address family follows the group.
@@ -128,7 +130,7 @@ class MulticastNetwork:
         if unicast:
             for train in self._unicast_receiver.receive(UNICAST_TRAINS):
                 trains += 1
-                self._waiter.patient = trains > 1 or len(train.data) > train.segment
+                self._waiter.patient = trains < ENOUGH and (trains > 1 or len(train.data) > train.segment)
                 yield train
         if multicast:
             for train in self._multicast_receiver.receive(TRAINS - trains):
