@@ -121,7 +121,9 @@ def referee(options: argparse.Namespace, peers: str, environment: Mapping[str, s
 
 def sections(rows: Sequence[Row]) -> dict[str, str]:
     """Markdown by the name of its place on the page."""
-    made = {"compare verdicts": f"{requirements.table(requirements.verdicts(rows))}\n\n{losses(rows)}"}
+    made = {}
+    if verdicts := requirements.verdicts(rows):
+        made["compare verdicts"] = f"{requirements.table(verdicts)}\n\n{losses(rows)}"
     for name, matrices in MATRICES.items():
         tables = [text for matrix in matrices if (text := tabulated(matrix, rows))]
         if tables:
