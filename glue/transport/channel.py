@@ -112,11 +112,11 @@ class Channel:
             pending = queue[0]
             item = pending.item
             if not pending.offset:
+                if self._waits(pending):  # even if it has expired: what follows it must not overtake, either
+                    break
                 if item.expires < now:
                     self._expire(queue.popleft())
                     continue
-                if self._waits(pending):
-                    break
             left = len(item.bodies) - pending.offset
             room = self.room()
             if room < left and room < self._small():

@@ -87,8 +87,8 @@ class Transport:
 
     @property
     def deadline(self) -> float:
-        """At once if there is news; else the earliest of: an acknowledgement due, a frame overdue, a probe."""
-        if self._fates.news or self._carried:
+        """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due."""
+        if self._fates.news or self._carried or self._stirred:
             return -inf
         at = self._acknowledger.deadline
         for channel in self._busy.values():
@@ -378,7 +378,7 @@ class Transport:
     def _pump(self, now: float) -> list[Downward]:
         """Send what may be sent on every busy channel, the most urgent first; let go of those that are done with."""
         down: list[Downward] = []
-        self._stirred = False
+        told = len(self._fates.news)
         busy = list(self._busy.values())
         if len(busy) > 1:
             busy.sort(key=lambda channel: channel.lane[1])
@@ -395,4 +395,5 @@ class Transport:
                 del self._busy[channel.number]
                 if self._channels.get(channel.lane) is not channel:
                     self._close(channel)
+        self._stirred = len(self._fates.news) > told  # what was given up may have held up channels that came before
         return down

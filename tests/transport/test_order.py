@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glue.contract import NORMAL, URGENT, Lane, Outbound
+from glue.contract import BULK, NORMAL, URGENT, Lane, Outbound
 from glue.transport.layer import GROUPS
 from tests.transport.network import Wire
 
@@ -71,6 +71,32 @@ def test_a_message_that_expires_before_it_is_sent_holds_up_nothing_that_was_to_f
     say(wire, b"lasting", one, both)
     wire.run(2)
     wire.cut = set()
+    wire.run(3)
+    assert heard_by(wire, 1) == [b"first", b"lasting"]
+    assert wire.backlog == 0
+
+
+def test_what_follows_a_message_that_expired_while_it_waited_does_not_overtake_what_that_waited_for() -> None:
+    wire = Wire(3)
+    wire.loses = lambda destination, entry: destination == wire.ids[1] and entry[0] == "data"
+    both, one = lane(wire, 1, 2), lane(wire, 1)
+    say(wire, b"first", one)
+    say(wire, b"short-lived", both, one, expires=wire.now + 0.01)
+    wire.run(0.05)
+    say(wire, b"lasting", both)
+    wire.run(0.5)
+    wire.loses = lambda destination, entry: False
+    wire.run(3)
+    assert heard_by(wire, 1) == [b"first", b"lasting"]
+    assert wire.backlog == 0
+
+
+def test_what_waits_for_a_less_urgent_message_goes_on_when_that_expires() -> None:
+    wire = Wire(2)
+    normal, bulk, urgent = (lane(wire, 1, priority=priority) for priority in (NORMAL, BULK, URGENT))
+    say(wire, b"first", normal)
+    say(wire, b"short-lived", bulk, normal, expires=wire.now)
+    say(wire, b"lasting", urgent, bulk)
     wire.run(3)
     assert heard_by(wire, 1) == [b"first", b"lasting"]
     assert wire.backlog == 0
