@@ -20,7 +20,7 @@ from glue.fragmentation import Fragmentation
 from glue.model import Replicated
 from glue.serialization import Serialization
 from glue.settings import Settings
-from glue.topics import Topics
+from glue.topics import BUNDLE_SIZE, Topics
 from glue.transport import Transport
 
 INDEX_ROOM = 128 << 10  # bytes that topics may add to a message: an index with a topic of 65,535 bytes
@@ -65,7 +65,12 @@ def _transport(who: Identity) -> Transport:
 
 
 def _fragmentation(who: Identity) -> Fragmentation:
-    return Fragmentation(message_limit=who.settings.message_limit + INDEX_ROOM)
+    return Fragmentation(message_limit=bundle_limit(who.settings.message_limit))
+
+
+def bundle_limit(message_limit: int) -> int:
+    """The most that topics make of messages up to a limit: of one that is large, or of many small ones together."""
+    return max(message_limit, BUNDLE_SIZE) + INDEX_ROOM
 
 
 def _topics(who: Identity) -> Topics:

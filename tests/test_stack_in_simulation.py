@@ -352,3 +352,16 @@ def test_two_endpoints_of_one_name_are_both_told() -> None:
         twin.on_name_clash = partial(note, number)
         world.run(1)
     assert told == {(0, "twin"), (1, "twin")}
+
+
+@pytest.mark.parametrize("limits", [(1000, 1000), (1000, 1 << 20), (1 << 20, 1000)])
+def test_a_small_message_limit_does_not_stop_a_stream_of_small_messages(limits: tuple[int, int]) -> None:
+    world = World(3)
+    publisher = world.endpoint("publisher", message_limit=limits[0])
+    subscriber = world.endpoint("subscriber", message_limit=limits[1])
+    subscription = subscriber.subscribe("t")
+    meet(publisher, subscriber)
+    for number in range(1000):  # more than fits into one bundle
+        publisher.publish("t", b"%03d" % number + bytes(900))
+    assert world.run_until(lambda: len(subscription.received) == 1000, 3)
+    assert publisher.statistics["fragmentation"]["messages fragmented"] < 10

@@ -17,7 +17,7 @@ from glue.capture.packets import segment_of
 from glue.contract import Inbound, Train, Upward
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
-from glue.stack import INDEX_ROOM
+from glue.stack import bundle_limit
 from glue.topics.bundle import KEPT, Group, MalformedBundleError, decode
 from glue.topics.recent import Recent
 from glue.transport.ranges import RangeSet
@@ -60,7 +60,7 @@ class Messages:
         self.names: dict[str, str] = {}
         """Names of endpoints by id, as far as they announced themselves."""
         self._serialization = Serialization(endpoint_id="", incarnation=0, network_id=network_id)
-        self._fragmentation = Fragmentation(message_limit=message_limit + INDEX_ROOM)
+        self._fragmentation = Fragmentation(message_limit=bundle_limit(message_limit))
         self._seen: Recent[tuple[str, int, str], RangeSet] = Recent(STREAMS)
 
     def read(self, time_ns: int, data: bytes) -> Iterator[Published]:
