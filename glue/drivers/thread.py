@@ -303,7 +303,7 @@ class ThreadDriver:
         if self._streaming():
             self._stand_aside()
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
-        if not self._settled:
+        if self._waiters or not self._settled:  # who waits may have waited for handlers
             with self._turn_lock:
                 self._settle()
         now = time.monotonic()

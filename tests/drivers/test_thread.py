@@ -1,0 +1,84 @@
+"""The background thread: who waits for something is told of it, over a network that brings nothing."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import glue
+from glue.contract import Address, Train
+
+OVERSLEPT = 2.0  # seconds until the test fails; what it waits for comes at once
+
+
+class Silence:
+    """Its first wait ends when the test has `begun`; once all is `heard`, one waits for `released`."""
+
+    datagram_size = 1472
+    unicast_address: Address = ("10.0.0.1", 1)
+
+    def __init__(self, heard: list[glue.Message]) -> None:
+        self.statistics: Counter[str] = Counter()
+        self.begun, self.released = threading.Event(), threading.Event()
+        self.overslept = False
+        self._heard = heard
+        self._woken = threading.Event()
+
+    def filenos(self) -> Sequence[int]:
+        return []
+
+    def wait(self, timeout: float | None) -> None:
+        self.begun.wait(OVERSLEPT)
+        if len(self._heard) == 2 and not self.released.is_set():
+            self.overslept |= not self.released.wait(OVERSLEPT)
+        self._woken.wait(timeout)
+        self._woken.clear()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def receive(self) -> list[Train]:
+        return []
+
+    def send(self, trains: Sequence[Train]) -> None:
+        pass
+
+    def maintain(self, now: float) -> float:
+        return math.inf
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+def test_who_waits_until_all_is_handled_is_told_before_the_leader_sleeps() -> None:
+    heard: list[glue.Message] = []
+    seen = threading.Event()
+    network = Silence(heard)
+
+    def handler(message: glue.Message) -> None:
+        seen.wait(OVERSLEPT)
+        heard.append(message)
+
+    with glue.Endpoint("a", network=lambda settings: network) as a:
+        driver = a._driver
+        assert driver is not None
+        a.subscribe("t/#", handler)
+        for topic in ("t/1", "t/2"):
+            a.publish(topic, 1, reliability="best-effort")
+
+        def is_done() -> bool:
+            network.begun.set()  # the leader's turn comes once this thread waits
+            if driver._events:  # the second message, while the first is being handled
+                seen.set()
+            return seen.is_set() and not driver._events
+
+        assert driver.wait_until(is_done, 2 * OVERSLEPT)
+        network.released.set()
+    assert len(heard) == 2
+    assert not network.overslept
