@@ -199,6 +199,15 @@ def committed(ending: Ending | None) -> int:
     raise UnknownOutcomeError(ending.reason if isinstance(ending, Unknown) else "no answer came in time")
 
 
+def locked(ending: Ending | None) -> tuple[int, float]:
+    """The token of a lock, and a time (monotonic seconds) from which others count its lease, or from later.
+
+    That is not when the call was made: it may have waited for somebody else for longer than the lease. Raises as
+    `committed` does.
+    """
+    return committed(ending), ending.since if isinstance(ending, Committed) else 0.0
+
+
 def found(ending: Ending | None) -> list[Change]:
     """What a read found. Raises MinorityError or RefusedError; a read never changes anything."""
     if isinstance(ending, Found):
@@ -236,6 +245,7 @@ class BaseModel:
         self._mergeable = mergeable
         self._now = now
         self._locks_taken = 0
+        self._names: dict[str, str] = {}  # of the voters, who are called so when they are gone, too
 
     def _local_entries(self, pattern: str) -> list[Entry]:
         group = self._group()
@@ -271,13 +281,14 @@ class BaseModel:
     def _read_status(self) -> ModelStatus:
         group = self._group()
         status = group.status
+        self._names = {peer: self._name_of(peer) for peer in group.replica.configuration.voters}
         role = "observer" if status.role is Role.FOLLOWER and not group.is_voter else status.role.value
         return ModelStatus(
             role=role,
             term=status.term,
             leader=self._name_of(status.leader) if status.leader else None,
             commit_index=status.commit_index,
-            voters=tuple(sorted(self._name_of(peer) for peer in group.replica.configuration.voters)),
+            voters=tuple(sorted(self._names.values())),
             age=group.age(self._now()),
             keys=group.size,
             failure=group.failure or (DISAGREEMENT if group.replica.is_among_strangers else ""),
@@ -287,7 +298,7 @@ class BaseModel:
         if peer == self._core.identity.endpoint_id:
             return self._core.identity.name
         known = self._core.peers.get(peer)
-        return peer if known is None else known.name
+        return self._names.get(peer, peer) if known is None else known.name
 
     def _owner(self) -> str:
         """A new owner of locks: unique, and telling for others who it is."""

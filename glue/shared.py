@@ -28,6 +28,7 @@ from glue.models import (
     compare_and_set,
     found,
     lease_ms,
+    locked,
 )
 from glue.subscription import Subscription
 from glue.waiting import Kept
@@ -158,9 +159,9 @@ class Model(BaseModel):
 
         Raises RefusedError if somebody else holds it all the time.
         """
-        owner, asked = self._owner(), time.monotonic()
-        token = committed(self._ask(Write([LockOperation(name, owner, lease_ms(lease))], patient=True), timeout))
-        return Lock(self, name, owner, lease, token, asked)
+        owner = self._owner()
+        ending = self._ask(Write([LockOperation(name, owner, lease_ms(lease))], patient=True), timeout)
+        return Lock(self, name, owner, lease, *locked(ending))
 
     def lock_operation(self, operation: Operation, timeout: float = TIMEOUT) -> int:
         """For locks: renew or release."""
@@ -269,17 +270,17 @@ class _Owner:
 class Lock:
     """A lock that this endpoint holds. `token` grows with each holder: give it to whatever the lock protects.
 
-    The lease is counted from when it was asked for, by this machine's monotonic clock, so that it ends here no
-    later than for the others.
+    The lease is counted from the try that took it, by this machine's monotonic clock, so that it ends here no later
+    than for the others.
     """
 
-    def __init__(self, model: Model, name: str, owner: str, lease: float, token: int, asked: float) -> None:
+    def __init__(self, model: Model, name: str, owner: str, lease: float, token: int, since: float) -> None:
         self.name = name
         self.token = token
         self._model = model
         self._owner = owner
         self._lease = lease
-        self._ends = asked + lease
+        self._ends = since + lease
 
     @property
     def remaining(self) -> float:

@@ -28,6 +28,7 @@ from glue.models import (
     compare_and_set,
     found,
     lease_ms,
+    locked,
 )
 from glue.waiting import Kept
 
@@ -130,10 +131,10 @@ class Model(BaseModel):
 
     async def lock(self, name: str, lease: float = 10.0, *, timeout: float = TIMEOUT) -> Lock:
         """Wait for a lock and take it; an asynchronous context manager that gives it back."""
-        owner, asked = self._owner(), time.monotonic()
+        owner = self._owner()
         operation = LockOperation(name, owner, lease_ms(lease))
-        token = committed(await self._ask(Write([operation], patient=True), timeout))
-        return Lock(self, name, owner, lease, token, asked)
+        ending = await self._ask(Write([operation], patient=True), timeout)
+        return Lock(self, name, owner, lease, *locked(ending))
 
     async def lock_operation(self, operation: Operation, timeout: float = TIMEOUT) -> int:
         """For locks: renew or release."""
@@ -238,13 +239,13 @@ class _Owner:
 class Lock:
     """A lock that this endpoint holds; see `glue.Lock`."""
 
-    def __init__(self, model: Model, name: str, owner: str, lease: float, token: int, asked: float) -> None:
+    def __init__(self, model: Model, name: str, owner: str, lease: float, token: int, since: float) -> None:
         self.name = name
         self.token = token
         self._model = model
         self._owner = owner
         self._lease = lease
-        self._ends = asked + lease
+        self._ends = since + lease
 
     @property
     def remaining(self) -> float:

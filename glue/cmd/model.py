@@ -10,9 +10,9 @@ What is typed, or given on the command line, is one of
     set KEY VALUE           update KEY DELTA           delete KEY
     compare KEY EXPECTED VALUE                         set it if it has the expected value
     lock NAME [LEASE]       unlock NAME                status
-    transfer ENDPOINT       remove ENDPOINT            at the leader: hand over; take a voter out for good
     add KEY WHAT            discard KEY ELEMENT        of mergeable counters and sets (--mergeable)
     conflicts [PATTERN]                                mergeable keys that were written at the same time
+    transfer ENDPOINT       remove ENDPOINT            typed at the leader: hand over; take a voter out for good
 
 A value that is JSON is taken as JSON, any other as a string. A delta is a JSON Merge Patch (RFC 7396).
 """
@@ -82,6 +82,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     one_shot = bool(arguments.command)
     if one_shot:
         check_words(arguments.command)
+        if arguments.command[0] in TYPED:
+            raise ConfigurationError(f"{arguments.command[0]} is to be typed in a terminal that takes part")
     members = arguments.members.split(",") if arguments.members else None
     with open_endpoint(arguments, output, quiet=one_shot) as endpoint:
         model = endpoint.model(
@@ -100,6 +102,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             elif not terminal.do_once(arguments.command, is_merging=bool(arguments.mergeable)):
                 return common.FAILURE
             elif arguments.command[0] in ("watch", "lock"):
+                terminal.tell_if_alone()
                 common.wait_for_end()
     return common.SUCCESS
 
@@ -128,6 +131,11 @@ class Terminal:
             except (ValueError, glue.ConfigurationError) as error:
                 self._output.event("mistake", self._output.style("red", str(error)), reason=str(error))
         common.wait_for_end()
+
+    def tell_if_alone(self) -> None:
+        """Say so if there is nothing to be seen for want of others; then wait on, for they may come."""
+        if not self._model.wait_until_ready(self._timeout):
+            self._output.event("waiting", self._output.style("yellow", "no leader in reach; waiting for one"))
 
     def _look(self) -> None:
         """Say when the status has changed; runs in a thread that ends with the process."""
@@ -258,7 +266,7 @@ class Terminal:
     def unlock(self, name: str) -> None:
         """Give it back."""
         if name not in self._locks:
-            raise ConfigurationError(f"lock {name!r} was not taken here")
+            raise ConfigurationError(f"lock {name!r} was not taken in this terminal, which alone can give it back")
         self._locks.pop(name).release()
         self._output.event("unlocked", "unlocked", name=name)
 
@@ -287,24 +295,28 @@ def _seconds(text: str) -> float:
         raise ConfigurationError(f"lease {text!r}: expected a number of seconds") from None
 
 
-DOING: dict[str, tuple[Callable[..., None], int, int]] = {
-    "get": (Terminal.get, 1, 1),
-    "items": (Terminal.items, 0, 1),
-    "set": (Terminal.set, 2, 2),
-    "update": (Terminal.update, 2, 2),
-    "delete": (Terminal.delete, 1, 1),
-    "compare": (Terminal.compare, 3, 3),
-    "add": (Terminal.add, 2, 2),
-    "discard": (Terminal.discard, 2, 2),
-    "conflicts": (Terminal.conflicts, 0, 1),
-    "watch": (Terminal.watch, 1, 1),
-    "lock": (Terminal.lock, 1, 2),
-    "unlock": (Terminal.unlock, 1, 1),
-    "status": (Terminal.status, 0, 0),
-    "transfer": (Terminal.transfer, 1, 1),
-    "remove": (Terminal.remove, 1, 1),
+DOING: dict[str, tuple[Callable[..., None], str]] = {
+    "get": (Terminal.get, "KEY"),
+    "items": (Terminal.items, "[PATTERN]"),
+    "set": (Terminal.set, "KEY VALUE"),
+    "update": (Terminal.update, "KEY DELTA"),
+    "delete": (Terminal.delete, "KEY"),
+    "compare": (Terminal.compare, "KEY EXPECTED VALUE"),
+    "add": (Terminal.add, "KEY WHAT"),
+    "discard": (Terminal.discard, "KEY ELEMENT"),
+    "conflicts": (Terminal.conflicts, "[PATTERN]"),
+    "watch": (Terminal.watch, "PATTERN"),
+    "lock": (Terminal.lock, "NAME [LEASE]"),
+    "unlock": (Terminal.unlock, "NAME"),
+    "status": (Terminal.status, ""),
+    "transfer": (Terminal.transfer, "ENDPOINT"),
+    "remove": (Terminal.remove, "ENDPOINT"),
 }
-"""What can be typed, with the least and the most words behind it."""
+"""What can be typed, with the words behind it; those in brackets may be left out."""
+
+
+TYPED = ("unlock", "transfer", "remove")
+"""What only a terminal that stays can do: it has the lock, or leads."""
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -312,10 +324,11 @@ def check_words(words: Sequence[str]) -> None:
     name, *rest = words
     if name not in DOING:
         raise ConfigurationError(f"no command {name!r}; there are {', '.join(DOING)}")
-    _, least, most = DOING[name]
-    if not least <= len(rest) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        raise ConfigurationError(f"{name} takes {wanted} words, not {len(rest)}; quote values with spaces")
+    _, usage = DOING[name]
+    wanted = usage.split()
+    if not sum(not word.startswith("[") for word in wanted) <= len(rest) <= len(wanted):
+        hint = "; quote a value that has spaces" if len(rest) > len(wanted) else ""
+        raise ConfigurationError(f"expected: {f'{name} {usage}'.strip()}{hint}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

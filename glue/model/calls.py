@@ -45,9 +45,11 @@ Settled = list[tuple[Pending, Ending]]
 
 
 class Call:
-    """One command under way. `uncertain`: some try of it may have happened; `tries`: how many there were."""
+    """One command under way. `uncertain`: some try of it may have happened; `tries`: how many there were, of this
+    serial, and `since` when the first was.
+    """
 
-    __slots__ = ("deadline", "encoded", "operations", "patient", "serial", "token", "tries", "uncertain")
+    __slots__ = ("deadline", "encoded", "operations", "patient", "serial", "since", "token", "tries", "uncertain")
 
     def __init__(self, token: Pending, operations: Sequence[Operation], deadline: float, patient: bool) -> None:
         self.token = token
@@ -58,6 +60,7 @@ class Call:
         self.encoded = b""
         self.uncertain = False
         self.tries = 0
+        self.since = 0.0
 
 
 class Calls:
@@ -126,6 +129,7 @@ class Calls:
             if size + len(call.encoded) > BATCH:
                 batches.append(([], []))
                 size = 0
+            call.since = call.since if call.tries else now
             call.tries += 1
             size += len(call.encoded)
             batches[-1][0].append(call.encoded)
@@ -222,7 +226,7 @@ class Calls:
             return
         first = call.operations[0]
         if result.code == OK:
-            settled.append((call.token, Committed(result.index)))
+            settled.append((call.token, Committed(result.index, call.since)))
         elif result.code == EXPIRED:
             self._session_ended(call, settled)
         elif call.patient and isinstance(first, Lock):

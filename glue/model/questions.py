@@ -68,9 +68,13 @@ Question = Write | Read | Watch | Unwatch | Transfer | Remove | Synchronize
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """It happened once, at this log index; of a lock `index` is the fencing token."""
+    """It happened once, at this log index; of a lock `index` is the fencing token.
+
+    `since`: when it was first tried (monotonic seconds), before which it cannot have happened.
+    """
 
     index: int
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
     python -m tests.namespaces.plant --kills 200
 
 Each voter is a process that asks its model at random and says what it saw, a line of JSON each; CLOCK_MONOTONIC is
-one for all processes of a machine, so their times can be compared.
+one for all processes of a machine, so their times can be compared. It also says four times a second what it is, and how
+much later than it wanted: so that an answer that took its time can be told from a machine that had none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ CLIENTS = 3
 """Threads that ask in each process."""
 
 PATIENCE = 20.0
+
+LOOK_INTERVAL = 0.25
+SLOW = 3.0
+"""Seconds for ten answers after a kill that are worth a report: ten election timeouts."""
 
 
 # ---------------------------------------------------------------------------------------------- one voter
@@ -66,6 +71,19 @@ def ask(model: glue.Model, client: str, values: Any, luck: random.Random) -> Non
         time.sleep(luck.uniform(0.0, 0.02))
 
 
+def look(model: glue.Model, endpoint: glue.Endpoint) -> None:
+    """Say for ever what this voter is; `late` is how much longer than it should the last sleep was."""
+    while True:
+        began = time.monotonic()
+        time.sleep(LOOK_INTERVAL)
+        now = time.monotonic()
+        status = model.status
+        say(
+            "state", f"{endpoint.name} of {os.getpid()}", now, round(now - began - LOOK_INTERVAL, 3), status.role,
+            status.term, status.leader, status.commit_index, sorted(peer.name for peer in endpoint.peers),
+        )  # fmt: skip
+
+
 def say(*words: Any) -> None:
     """A line, in one piece although several threads speak."""
     os.write(sys.stdout.fileno(), json.dumps(words).encode() + b"\n")
@@ -84,6 +102,7 @@ def voter(name: str, data_dir: str) -> None:
     luck = random.Random()
     endpoint = glue.Endpoint(name, interface="eth0", announce_interval=0.2).start()
     model = endpoint.model("plant", voters=3, data_dir=data_dir, election_timeout=ELECTION_TIMEOUT)
+    threading.Thread(target=look, args=(model, endpoint), daemon=True).start()
     for client in range(CLIENTS):
         values = numbers(ord(name) * 10 + client, luck)
         threading.Thread(
@@ -133,12 +152,22 @@ class History:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, float], Operation] = {}
         self._done: list[Operation] = []
+        self._recent: deque[tuple[float, str]] = deque(maxlen=2_000)
 
     def read(self, lines: Any) -> None:
         """Take what one process says, until its end."""
         for line in lines:
             with contextlib.suppress(ValueError), self._lock:  # the last line may be cut
-                self._take(*json.loads(line))
+                what, *words = json.loads(line)
+                if what != "state":
+                    self._take(what, *words)
+                if what != "call":
+                    self._recent.append((time.monotonic(), line.decode().strip()))
+
+    def since(self, began: float) -> list[str]:
+        """What was said since then: how calls ended, and what the voters were."""
+        with self._lock:
+            return [f"{at - began:7.2f} s  {line}" for at, line in self._recent if at >= began]
 
     def _take(
         self, what: str, client: str, key: str, kind: str, arguments: list[Any], called: float, *end: Any
@@ -181,6 +210,9 @@ def run(kills: int, seed: int) -> tuple[History, list[float]]:
             began = time.monotonic()
             history.wait_for(10)
             gaps.append(time.monotonic() - began)
+            if gaps[-1] > SLOW:
+                report = "\n".join(history.since(began - SLOW))
+                print(f"\nkill {number}, of {victim.name}: {gaps[-1]:.2f} s\n{report}", file=sys.stderr, flush=True)
             if number % 3 == 1:
                 other = luck.choice([voter for voter in voters if voter is not victim])
                 other.send(signal.SIGSTOP)

@@ -257,7 +257,7 @@ class Leader(Part):
         """Not if too few of the others answer: nothing could be committed any more."""
         core = self.core
         if core.configuration.life(peer) is None:
-            return f"{peer} is no member"
+            return "that is no member"
         rest = core.configuration.without(peer)
         since = now - core.settings.election_timeout
         answering = [
@@ -291,7 +291,7 @@ class Leader(Part):
 
     def _hand_over(self, now: float, ticket: int, peer: str) -> None:
         if peer == self.core.peer or peer not in self.core.configuration.voters or self._transfer is not None:
-            self.core.tickets.refuse([ticket], f"{peer} is no other voter, or a transfer is under way")
+            self.core.tickets.refuse([ticket], "that is no other voter, or a transfer is under way")
             return
         self._transfer = Transfer(ticket, peer, now + self.core.settings.election_timeout)
         self.core.transfer = ticket, peer
