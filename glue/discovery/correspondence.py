@@ -87,6 +87,11 @@ class Correspondence:
         peer.answer_at = math.inf
         self.send(now, peer, ANSWER, self._announcer.calm_body)
 
+    def challenge(self, item: Inbound, token: int) -> None:
+        """Ask a life that may be over to return this token: a datagram for one that came from there."""
+        envelope = Envelope(PROBE, token, called=item.peer)
+        self.outbox.append(frame((item.peer,), item.address, envelope, self._announcer.calm_body))
+
     def welcome(self, now: float, peer: Peer, peers: int) -> None:
         """Answer a newcomer; the more peers there are, the later, for they all do."""
         if peers <= PROMPT_ANSWERS:

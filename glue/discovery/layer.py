@@ -277,6 +277,10 @@ class Discovery:
                 self.statistics["malformed body"] += 1
                 return
             if peer is None:
+                token = self._members.doubts(item, envelope.echo)
+                if token:
+                    self._letters.challenge(item, token)
+                    return
                 peer = self._members.admit(now, item, announcement.name, address, self._up)
                 if peer is None:
                     return

@@ -3,6 +3,10 @@
 Of an endpoint id one life (incarnation) is current at a time: the last one that was not known before. Whoever
 it followed stays dead, however long its datagrams were under way. The exception is a life that never said
 goodbye: if it still announces when its successor is gone, it must be alive, and is taken back.
+
+Lives are mostly numbered by the clock. So one that is not known and has a smaller number than the current one is most
+likely dead, and its announcement was held up (a kernel keeps datagrams for seconds while it looks for an address): it
+is asked for a token, which only the living return.
 """
 
 from __future__ import annotations
@@ -62,6 +66,19 @@ class Membership:
         else:
             cause = "unknown peer"
         self._statistics[cause] += len(item.bodies)
+
+    def doubts(self, item: Inbound, echo: int) -> int:
+        """The token that a life has to return before it is taken in; 0 if it need not, or just did (`echo`)."""
+        current = self.table.get(item.peer)
+        if current is None or item.incarnation > current.incarnation:
+            return 0
+        if self._past.returns_at(item.peer, item.incarnation) is not None:
+            return 0  # it is known, and refused
+        current.challenge = current.challenge or self.new_token()
+        if echo == current.challenge:
+            return 0
+        self._statistics["doubtful life"] += 1
+        return current.challenge
 
     def admit(self, now: float, item: Inbound, name: str, address: Address, news: list[Upward]) -> Peer | None:
         """Take in a life that announces itself and is not current; None if it is refused, the cause being counted."""

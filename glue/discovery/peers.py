@@ -64,10 +64,11 @@ class Peer:
     Each of `answer_at`, `want_at` and `probe_at` is when that may be sent (again), `inf` for an answer that
     is not owed. `token` is ours for it, `echo` its for us; it `is_verified` once it returned our token.
     `overheard` is when an announcement of it last came by multicast, `host` the one it was first heard from.
+    `challenge` is the token for another life of the same id that would take its place; 0 before there was one.
     """
 
     __slots__ = (
-        "address", "answer_at", "body", "credit", "echo", "follower", "heard", "host", "id", "incarnation",
+        "address", "answer_at", "body", "challenge", "credit", "echo", "follower", "heard", "host", "id", "incarnation",
         "is_verified", "lease", "name", "overheard", "patience", "probe_at", "token", "want_at", "want_delay",
     )  # fmt: skip
 
@@ -92,6 +93,7 @@ class Peer:
         self.body = b""
         self.credit = 0
         self.is_verified = False
+        self.challenge = 0
 
     def follow_interval(self, interval: float, lease_intervals: float) -> None:
         """Set the lease after the interval it announced, and the patience, after which it is probed.

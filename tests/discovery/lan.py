@@ -105,9 +105,9 @@ class Lan:
         self._serial = count()
         self._incarnations = count(1)
 
-    def add(self, number: int, name: str | None = None, **options: Any) -> Host:
+    def add(self, number: int, name: str | None = None, incarnation: int | None = None, **options: Any) -> Host:
         """Start an endpoint; the same number again is another life of the same id, at another address."""
-        incarnation = next(self._incarnations)
+        incarnation = next(self._incarnations) if incarnation is None else incarnation
         address = (f"10.0.{number}.{incarnation % 250}", 40000 + incarnation)
         make = options.pop("make", Discovery)
         id, random = endpoint_id(number), Random(self._random.random())
@@ -195,6 +195,19 @@ class Lan:
         if self.is_dropped is not None and self.is_dropped(source, host, frame):
             return True
         return self.loss > 0 and self._random.random() < self.loss
+
+
+def data(*peers: str) -> Outbound:
+    return Outbound(peers, [b"payload"], {"transport": [1]})
+
+
+def pair() -> tuple[Lan, Host, Host]:
+    """Two endpoints that know each other."""
+    lan = Lan()
+    one, other = lan.add(1), lan.add(2)
+    lan.run(1.5)
+    assert one.known == {other.id}
+    return lan, one, other
 
 
 def main(endpoints: int, seconds: int) -> None:

@@ -1,4 +1,4 @@
-"""Who is there: newcomers, leases, goodbyes, restarts and clashes, as the layers above are told."""
+"""Who is there: newcomers, leases, goodbyes, as the layers above are told."""
 
 from __future__ import annotations
 
@@ -8,26 +8,13 @@ from random import Random
 import orjson
 import pytest
 
-from glue.contract import Inbound, Outbound
+from glue.contract import Inbound
 from glue.discovery import Discovery
 from glue.discovery.membership import HOST_LIMIT
 from glue.errors import ConfigurationError
-from tests.discovery.lan import DELAY, FRAME, Host, Lan, endpoint_id
+from tests.discovery.lan import DELAY, FRAME, Lan, data, endpoint_id, pair
 
 ROUND_TRIP = 2 * DELAY + 1e-6
-
-
-def data(*peers: str) -> Outbound:
-    return Outbound(peers, [b"payload"], {"transport": [1]})
-
-
-def pair() -> tuple[Lan, Host, Host]:
-    """Two endpoints that know each other."""
-    lan = Lan()
-    one, other = lan.add(1), lan.add(2)
-    lan.run(1.5)
-    assert one.known == {other.id}
-    return lan, one, other
 
 
 @pytest.mark.parametrize("hosts", [2, 8])
@@ -148,79 +135,6 @@ def test_a_goodbye_removes_at_once_though_one_copy_is_lost() -> None:
     lan.leave(other)
     lan.run(DELAY)
     assert one.events[-1] == ("removed", other.id, "goodbye")
-
-
-def test_what_a_dead_life_sent_comes_too_late() -> None:
-    lan, one, other = pair()
-    late = [
-        Inbound(other.id, other.incarnation, other.address, frame.header, frame.bodies)
-        for source, frame in lan.sent
-        if source is other
-    ]
-    lan.leave(other)
-    lan.run(30)
-    told = len(one.told)
-    one.layer.receive(lan.now, [*late, Inbound(other.id, other.incarnation, other.address, {}, [b"data"])])
-    assert len(one.told) == told
-    assert one.known == set()
-    assert one.layer.statistics["past life"] == len(late) + 1
-
-
-def test_a_goodbye_that_overtakes_the_announcement_counts() -> None:
-    lan, one, other = pair()
-    stranger = endpoint_id(7)
-    body = next(frame.bodies for source, frame in lan.sent if source is other)
-    goodbye = Inbound(stranger, 1, ("10.0.7.1", 1), {"discovery": [0, 0, None, None, "goodbye"]}, [b""])
-    announcement = Inbound(stranger, 1, ("10.0.7.1", 1), {"discovery": [0, 0, None, None, "announce"]}, body)
-    assert one.layer.receive(lan.now, [goodbye, announcement]) == ([], [])
-
-
-def test_a_restart_is_a_new_life_at_once() -> None:
-    lan, one, other = pair()
-    lan.crash(other)
-    again = lan.add(2)
-    lan.run(DELAY)
-    assert one.events == [
-        ("added", other.id),
-        ("removed", other.id, "restarted"),
-        ("added", other.id, "restarted"),
-    ]
-    assert one.layer.peers[other.id].incarnation == again.incarnation
-    up, _ = one.layer.receive(lan.now, [Inbound(other.id, other.incarnation, other.address, {}, [b"old"])])
-    assert up == []
-    assert one.layer.statistics["past life"] == 1
-
-
-def test_data_of_a_life_that_has_not_announced_itself_is_not_mixed_in() -> None:
-    lan, one, other = pair()
-    up, _ = one.layer.receive(lan.now, [Inbound(other.id, 77, other.address, {}, [b"new"])])
-    assert up == []
-    assert one.layer.statistics["unannounced life"] == 1
-
-
-def test_two_lives_under_one_id_are_reported_to_both_and_never_alternate() -> None:
-    lan = Lan()
-    watcher, first = lan.add(1), lan.add(2)
-    lan.run(2)
-    second = lan.add(2)
-    lan.run(30)
-    assert [clash.incarnation for clash in first.clashes] == [second.incarnation]
-    assert [clash.address for clash in second.clashes] == [first.address]
-    assert watcher.layer.peers[first.id].incarnation == second.incarnation
-    assert len(watcher.events) == 3
-    assert watcher.layer.statistics["clash"] > 10
-    lan.order(first, data(watcher.id))
-    lan.run(DELAY)
-    assert watcher.data == []
-
-
-def test_of_two_lives_under_one_id_the_first_is_taken_back_when_the_second_has_left() -> None:
-    lan = Lan()
-    watcher, first = lan.add(1), lan.add(2)
-    lan.run(2)
-    lan.leave(lan.add(2))
-    lan.run(15)
-    assert watcher.layer.peers[first.id].incarnation == first.incarnation
 
 
 def test_a_peer_cut_off_for_long_comes_back_in_the_same_life() -> None:
