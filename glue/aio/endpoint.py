@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 from glue.admission import Admission
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint, PublishOptions
-from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Unsubscribe
+from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
 from glue.core import check_not_reserved
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
@@ -147,7 +147,13 @@ class Endpoint(BaseEndpoint):
         if now >= self._maintain_at:
             self._maintain_at = self._network.maintain(now)
             self._core.stack.fit(self._network.datagram_size)
-        events, out = self._core.turn(now, self._network.receive() if receive else [])
+        if self._exchange(now, self._network.receive() if receive else []):
+            self._exchange(now, self._network.receive())  # our own multicast: it is back already, and wakes nobody then
+
+    def _exchange(self, now: float, trains: Iterable[Train]) -> bool:
+        """Take trains, send what there is to send; whether the last of it went to all."""
+        assert self._network is not None
+        events, out = self._core.turn(now, trains)
         if out:
             self._network.send(out)
         for event in events:
@@ -157,6 +163,7 @@ class Endpoint(BaseEndpoint):
             else:
                 self._announce(event)
         self._admission.update(self._core.backlog)
+        return bool(out) and out[-1].address is None
 
     def _arm(self, delay: float) -> None:
         """Come back when the stack, or the network, wants to."""
