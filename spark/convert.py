@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from spark.java import NoJavaError
-from spark.read import CaptureError, captures
+from spark.read import CaptureError, check
 from spark.session import session
 
 HOUR_NS = 3600 * 10**9
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = parser().parse_args(argv)
     try:
-        captures(arguments.captures)
+        check(arguments.captures)
         spark = session("glue convert", arguments.master)
     except (CaptureError, NoJavaError, OSError) as error:
         print(f"spark.convert: {error}", file=sys.stderr)
@@ -80,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PySparkException as error:
         print(f"spark.convert: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     finally:
         spark.stop()
     return 0

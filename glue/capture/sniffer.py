@@ -36,7 +36,7 @@ class Sniffer:
         try:
             scapy = import_module("scapy.all")
         except ImportError as error:
-            raise MissingExtraError("recording here needs scapy: pip install 'glue[capture]'") from error
+            raise MissingExtraError("recording here needs scapy: pip install scapy") from error
         try:
             self._socket: Any = scapy.conf.L2listen(iface=interface, promisc=promiscuous)
         except (OSError, scapy.Scapy_Exception) as error:

@@ -19,7 +19,7 @@ from spark.analyze.result import Result, collect, write_tables
 from spark.analyze.verdict import duration, pair_totals, percent, verdict
 from spark.convert import frames
 from spark.java import NoJavaError
-from spark.read import CaptureError, captures
+from spark.read import CaptureError, check
 from spark.report import page
 from spark.session import session
 
@@ -46,7 +46,7 @@ def read(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -
     """The frames of captures, or those that `spark.convert` wrote. Raises CaptureError."""
     if all((Path(path) / "_SUCCESS").exists() for path in paths):
         return spark.read.parquet(*paths)
-    captures(paths)
+    check(paths)
     return frames(spark, paths, capture_point)
 
 
@@ -62,6 +62,8 @@ def summary(result: Result) -> list[str]:
     """The verdict and the pairs, in lines for a terminal."""
     lines = [f"{finding.level:>4}  {finding.text}" for finding in verdict(result)]
     totals = pair_totals(result)
+    if not totals:
+        return [*lines, "", "Give captures of several hosts, and losses and delays between them are told as well."]
     times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "one way"}
     lines += [
         "",
@@ -104,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CaptureError, NothingFoundError, OSError, PySparkException) as error:
         print(f"spark.analyze: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     finally:
         spark.stop()
     return 0

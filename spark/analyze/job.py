@@ -100,7 +100,9 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
     seen = keep(sightings(frames))
     lives = find_lives(frames, seen)
     if not lives:
-        raise NothingFoundError("there is no datagram of glue in it")
+        raise NothingFoundError(
+            "there is no datagram of glue in it; `python -m spark.convert` tells what was skipped, and why"
+        )
     points = sorted({point for life in lives for point in life.seen})
     spans = [_span(lives, point) for point in points]
     start, end = min(first for first, _ in spans), max(last for _, last in spans)

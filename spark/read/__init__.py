@@ -10,6 +10,15 @@ files, cuts, partitions  paths and files, and how one large file is read in part
 
 from spark.read.files import CaptureError, captures
 from spark.read.frames import Tally
-from spark.read.partitions import PARTITION_BYTES, Partition, file_partitions, partitions
+from spark.read.partitions import PARTITION_BYTES, Partition, check, file_partitions, partitions
 
-__all__ = ["PARTITION_BYTES", "CaptureError", "Partition", "Tally", "captures", "file_partitions", "partitions"]
+__all__ = [
+    "PARTITION_BYTES",
+    "CaptureError",
+    "Partition",
+    "Tally",
+    "captures",
+    "check",
+    "file_partitions",
+    "partitions",
+]

@@ -107,6 +107,14 @@ def partitions(
     return [part for path in captures(named) for part in file_partitions(path, partition_bytes, point, path in named)]
 
 
+def check(paths: Iterable[str]) -> None:
+    """Raise the CaptureError that `partitions` would raise, before much is begun; each named file is opened."""
+    named = [*paths]
+    for path in captures(named):
+        if path in named:
+            CaptureFile(path).new_format()
+
+
 def file_partitions(
     path: str, partition_bytes: int = PARTITION_BYTES, point: str | None = None, is_named: bool = False
 ) -> Iterator[Partition]:

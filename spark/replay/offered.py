@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from glue.capture.messages import Messages
 from spark.analyze.job import Analysis, analyze
 from spark.convert import frames
-from spark.read import PARTITION_BYTES, CaptureError, partitions
+from spark.read import PARTITION_BYTES, CaptureError, check, partitions
 from spark.schema import frames_columns
 
 NS = 10**9
@@ -54,6 +54,7 @@ class Offered:
 
 def offered(spark: SparkSession, paths: Sequence[str]) -> Offered:
     """Read a trace. Raises CaptureError unless at least two endpoints were captured at home."""
+    check(paths)
     analysis = analyze(frames(spark, paths, None))
     try:
         homes = {life.sender: (life.name, life.home) for life in analysis.lives if life.home is not None}

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark.convert import convert, summary
+from spark.read import CaptureError, check
 from tests.spark.captures import GOLDEN, ethernet, frame, ipv4, pcap, pcapng, udp
 from tests.spark.rows import read
 
@@ -55,6 +57,25 @@ def test_mistakes_are_told(spark: SparkSession, directory: Path) -> None:
         source.schema("counter string").load(str(directory)).collect()
     with pytest.raises(PySparkException, match="no capture there"):
         spark.read.format("pcap").load(str(directory / "missing")).collect()
+
+
+def test_a_file_that_is_no_capture_is_told_in_a_line_before_work_begins(tmp_path: Path) -> None:
+    wrong = tmp_path / "notes.pcap"
+    wrong.write_bytes(b"these are notes")
+    with pytest.raises(CaptureError, match=r"notes\.pcap: neither pcap nor pcapng"):
+        check([str(wrong)])
+    check([str(tmp_path)])  # only found there: told in the table files, beside what is read
+
+
+def test_an_error_in_the_log_of_spark_is_one_line(spark: SparkSession) -> None:
+    java: Any = spark._jvm
+    log4j = java.org.apache.logging.log4j
+    cause = java.java.lang.IllegalStateException("no room\nleft", java.java.io.IOException("disk"))
+    event = log4j.core.impl.Log4jLogEvent.newBuilder().setLevel(log4j.Level.ERROR).setLoggerName("org.spark.Writer")
+    event = event.setMessage(log4j.message.SimpleMessage("it\nfailed")).setThrown(cause).build()
+    console = log4j.LogManager.getContext(False).getConfiguration().getAppender("console")
+    told = "spark: ERROR Writer: it failed java.lang.IllegalStateException: no room left"
+    assert console.getLayout().toSerializable(event).rstrip().splitlines() == [told]
 
 
 def test_conversion_to_parquet_tells_what_was_not_read(spark: SparkSession, directory: Path, tmp_path: Path) -> None:
