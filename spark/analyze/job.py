@@ -53,6 +53,11 @@ USED = (
 class NothingFoundError(ValueError):
     """There is no datagram of glue in what was to be analysed."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no datagram of glue in it; `python -m spark.convert` tells what was skipped, and why"
+        )
+
 
 @dataclass(frozen=True)
 class Whereabouts:
@@ -100,9 +105,7 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
     seen = keep(sightings(frames))
     lives = find_lives(frames, seen)
     if not lives:
-        raise NothingFoundError(
-            "there is no datagram of glue in it; `python -m spark.convert` tells what was skipped, and why"
-        )
+        raise NothingFoundError
     points = sorted({point for life in lives for point in life.seen})
     spans = [_span(lives, point) for point in points]
     start, end = min(first for first, _ in spans), max(last for _, last in spans)
