@@ -73,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CaptureError, NoJavaError, OSError) as error:
         print(f"spark.convert: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     mode = "overwrite" if arguments.overwrite else "errorifexists"
     try:
         files = convert(spark, arguments.captures, arguments.output, arguments.capture_point, mode)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from importlib.resources import as_file, files
 
 from pyspark import SparkConf, SparkContext
@@ -62,7 +64,8 @@ def session(
     """The session of this process, made if there is none.
 
     `master` None: that of `spark-submit`, else this machine. `progress` shows a bar for long work on stderr (None: if
-    that is a terminal). `settings` are further ones of Spark's, and win. Raises spark.java.NoJavaError.
+    that is a terminal). `settings` are further ones of Spark's, and win. Ctrl-C meanwhile raises KeyboardInterrupt once
+    the session is there. Raises spark.java.NoJavaError.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
@@ -73,9 +76,31 @@ def session(
         everything |= _submitted()
     else:
         everything |= {"spark.master": master or LOCAL, **_alone(master or LOCAL)}
-    made = SparkSession.builder.appName(name).config(map={**everything, **(settings or {})}).getOrCreate()
+    with _interrupts_wait():
+        made = SparkSession.builder.appName(name).config(map={**everything, **(settings or {})}).getOrCreate()
     made.dataSource.register(PcapSource)
     return made
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Keep Ctrl-C until the end: a Java that Python leaves before it was reached never ends."""
+    if threading.current_thread() is not threading.main_thread():  # only that one is interrupted
+        yield
+        return
+    kept: list[int] = []
+
+    def keep(number: int, _: object) -> None:
+        kept.append(number)
+
+    before = signal.signal(signal.SIGINT, keep)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is keep:  # else Spark has installed its own, which ends its jobs first
+            signal.signal(signal.SIGINT, before)
+    if kept:
+        raise KeyboardInterrupt
 
 
 def _alone(master: str) -> dict[str, str]:

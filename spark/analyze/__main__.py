@@ -100,6 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NoJavaError as error:
         print(f"spark.analyze: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     try:
         print("\n".join(summary(run(spark, arguments))))
         print(f"\nthe report: {Path(arguments.output) / 'report.html'}")

@@ -62,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NoJavaError as error:
         print(f"spark.live: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     try:
         live.start(spark, lambda result: write(result, options.output), options.every, options.once).awaitTermination()
     except KeyboardInterrupt:
