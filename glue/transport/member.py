@@ -202,8 +202,8 @@ class Member:
             else:
                 self.uncounted -= not hole.probed
                 self._came_late(now - hole.before)
-        if self.lost and not self.holes:
-            self.lost = {sequence for sequence in self.lost if not self.has(sequence)}
+        if self.lost:  # what is not among the holes is sent again unasked: their flights may be gone by now
+            self.lost -= {sequence for sequence in self.lost - self.holes.keys() if self.has(sequence)}
 
     def _explains(self, now: float, hole: Hole) -> bool:
         """Whether an answer that comes now is to the latest attempt, and not to one before (as Eifel, RFC 3522).

@@ -131,10 +131,7 @@ def repairs(channel: Channel, now: float) -> list[Outbound]:
             sent = member.sent if member.apart else channel.next
             room = max(int(member.window.frames) - member.under_way(sent), PROBES)
             for sequence in sorted(member.lost)[: min(room, REPAIRS)]:
-                if member.has(sequence):  # it came after all, and its flight may be gone
-                    member.lost.discard(sequence)
-                else:
-                    wanted.setdefault(sequence, []).append(member)
+                wanted.setdefault(sequence, []).append(member)
     for start, count, members in grouped(wanted):
         out += resend(channel, now, start, count, members)
     return out
