@@ -18,7 +18,7 @@ from glue.admission import Admission
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
-from glue.core import check_not_reserved
+from glue.core import STREAM_SHARE, check_not_reserved
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
 from glue.model import OpenModel, Wish
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 GATHERED = 64 << 10  # bytes published in one pass of the loop, after which publish lets it go round
-UNSENT = 1 / 8  # of `queue_limit` gathered at most: half of what sets the classes apart, as it is not counted before
 PATIENCE = 0.02  # seconds until the next turn after one that failed
 
 logger = logging.getLogger("glue")
@@ -296,7 +295,7 @@ class Endpoint(BaseEndpoint):
     def _add(self, publication: Publication) -> None:
         outbox = self._core.outbox
         outbox.add(publication)
-        if outbox.size >= self.settings.queue_limit * UNSENT:
+        if outbox.size >= self.settings.queue_limit // STREAM_SHARE:
             self._turn(False)
         else:
             self._turn_soon()
