@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 import socket
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
 from threading import Lock
@@ -34,6 +33,7 @@ from glue.contract import (
     Topics,
     Train,
 )
+from glue.counts import Counts
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError
 from glue.ledger import FATES, MISSED
 from glue.messages import JSON_COST, MESSAGE_COST, Peer
@@ -129,7 +129,7 @@ class Core:
         self.stack = Stack.build(self.identity, replaced)
         self.outbox = Outbox()
         self.peers: dict[str, Peer] = {}
-        self.statistics: Counter[str] = Counter()
+        self.statistics = Counts()
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self._accepting = True

@@ -152,6 +152,8 @@ class Stack:
                 items, down = layer.receive(now, items)
                 if down:
                     returned[index] = down
+        if not requests and not returned:
+            return items, []
         going: list[Any] = requests
         for index, layer in self._downwards:
             if going:

@@ -13,13 +13,13 @@ lost because this endpoint was suspended and could not listen.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import orjson
 
 from glue.contract import Address, Downward, Inbound, Interest, Leave, NameClash, Outbound, PeerInterest, Upward
+from glue.counts import Counts
 from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
 from glue.discovery.membership import Membership
@@ -73,7 +73,7 @@ class Discovery:
         """
         if len(orjson.dumps(name)) > MAX_NAME:
             raise ConfigurationError(f"name={name!r} takes more than {MAX_NAME} bytes as JSON; choose a shorter one")
-        self.statistics: Counter[str] = Counter()
+        self.statistics = Counts()
         self._id = endpoint_id
         self._incarnation = incarnation
         self._interval = announce_interval

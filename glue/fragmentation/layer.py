@@ -14,10 +14,10 @@ in the middle of a message, as transport does: what was acknowledged is not sent
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Any
 
 from glue.contract import Downward, Inbound, Outbound, PeerRemoved, Upward
+from glue.counts import Counts
 from glue.cutting import cut
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
@@ -43,7 +43,7 @@ class Fragmentation:
 
     def __init__(self, *, message_limit: int = 256 << 20) -> None:
         """`message_limit` is the largest message in bytes, sent or received."""
-        self.statistics: Counter[str] = Counter()
+        self.statistics = Counts()
         self._limit = message_limit
         self._frame = 0
         self._messages = 0

@@ -10,12 +10,12 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from glue.contract import Address, Train
+from glue.counts import Counts
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import sockets
 from glue.network.choice import choose_interface, obstacle
@@ -65,7 +65,7 @@ class MulticastNetwork:
         better one. `offload` False does without UDP_SEGMENT and UDP_GRO. Raises ConfigurationError for a bad
         address, InterfaceError for an unknown interface, PortInUseError for a port that is taken.
         """
-        self.statistics: Counter[str] = Counter()
+        self.statistics = Counts()
         self._group = parse_group(multicast_address)
         if listen_port == self._group.port:
             raise ConfigurationError(f"listen_port={listen_port}: that is the port of the group; choose another, or 0")

@@ -9,12 +9,12 @@ where the counter numbers every datagram of the sender. Datagrams of a train are
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 
 import orjson
 
 from glue.contract import Address, Header, Inbound, Outbound, Train
+from glue.counts import Counts
 from glue.serialization.runs import Cutters, Pattern, Rows
 
 VERSION = 1
@@ -46,7 +46,7 @@ class Serialization:
 
     def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, counter: int = 0) -> None:
         """`counter` is the number of the first datagram."""
-        self.statistics: Counter[str] = Counter()
+        self.statistics = Counts()
         self._network_id = network_id
         self._own = orjson.dumps({"glue": [VERSION, network_id, endpoint_id, incarnation]})[:-2] + b","
         self._counter = counter
@@ -102,7 +102,7 @@ class Serialization:
                 continue
             size = start.find(b"\n", 0, min(segment, MAX_HEADER)) + 1
             if not size and is_lone:  # no header, or nothing at all: malformed
-                self._take(train.address, b"", [start], frames)
+                self._read_lone(train.address, start, 0, frames)
                 continue
             if lone is not None:
                 rows, lone = self._rows(lone), None
@@ -115,8 +115,7 @@ class Serialization:
                 rows = Rows(train.address, size, min(segment, len(data)))
             rows.add(data, self._cutters)
         if lone is not None:
-            address, start, size = lone
-            self._take(address, start[:size], [start[size:]], frames)
+            self._read_lone(*lone, frames)
         elif rows is not None:
             self._read(rows, frames)
         return frames, []
@@ -135,30 +134,33 @@ class Serialization:
         while at < len(heads):
             head = heads[at]
             if head.find(b"\n") == end >= 0:
-                at += self._take(rows.address, head, bodies if not at else bodies[at:], frames, heads, at)
+                at += self._read_run(rows.address, heads, bodies if not at else bodies[at:], at, frames)
             else:
                 data = head + bodies[at]
-                size = data.find(b"\n", 0, MAX_HEADER) + 1
-                at += self._take(rows.address, data[:size], [data[size:]], frames)
+                self._read_lone(rows.address, data, data.find(b"\n", 0, MAX_HEADER) + 1, frames)
+                at += 1
 
-    def _take(
-        self,
-        address: Address | None,
-        head: bytes,
-        bodies: list[bytes],
-        frames: list[Inbound],
-        heads: list[bytes] | None = None,
-        at: int = 0,
+    def _read_lone(self, address: Address | None, data: bytes, size: int, frames: list[Inbound]) -> None:
+        """The frame of one datagram, whose header has this size."""
+        header = self._parse(data[:size])
+        if header is not None:
+            _, _, peer, incarnation, _ = header["glue"]
+            frames.append(Inbound(peer, incarnation, address, header, [data[size:]]))
+            self.statistics["datagrams received"] += 1
+
+    def _read_run(
+        self, address: Address | None, heads: list[bytes], bodies: list[bytes], at: int, frames: list[Inbound]
     ) -> int:
-        """Read the run that begins with this header and body, if all `heads` from `at` on go on with it or fewer.
+        """Read the run that begins with the header `at` and the first of these bodies, and goes on as far as it does.
 
         Returns how many datagrams were read: one, if the header cannot be.
         """
+        head = heads[at]
         header = self._parse(head)
         if header is None:
             return 1
         count = 1
-        if heads is not None and len(bodies) > 1 and (pattern := pattern_of(header, head)):
+        if len(bodies) > 1 and (pattern := pattern_of(header, head)):
             count = pattern.length(heads, at)
         if count < len(bodies):
             bodies = bodies[:count]

@@ -42,9 +42,10 @@ class Node(Generic[Holder]):
 class Index(Generic[Holder]):
     """Patterns and their holders. `key` orders the holders in a result; by default their own order does."""
 
-    __slots__ = ("_cache", "_exact", "_key", "_root")
+    __slots__ = ("_cache", "_exact", "_key", "_root", "changes")
 
     def __init__(self, key: Callable[[Holder], Any] | None = None) -> None:
+        self.changes = 0  # so far, to any pattern
         self._key = key
         self._exact: dict[str, Holders[Holder]] = {}
         self._root: Node[Holder] = Node()
@@ -52,7 +53,7 @@ class Index(Generic[Holder]):
 
     def add(self, pattern: str, holder: Holder) -> None:
         """`holder` holds a well-formed pattern; once or several times is the same."""
-        self._cache.clear()
+        self._changed()
         if not is_wildcard(pattern):
             self._exact.setdefault(pattern, {})[holder] = None
             return
@@ -64,7 +65,7 @@ class Index(Generic[Holder]):
 
     def remove(self, pattern: str, holder: Holder) -> None:
         """Undo `add` of this very pattern and holder."""
-        self._cache.clear()
+        self._changed()
         if not is_wildcard(pattern):
             del self._exact[pattern][holder]
             if not self._exact[pattern]:
@@ -77,6 +78,10 @@ class Index(Generic[Holder]):
         del (path[-1].everything if open_end else path[-1].ending)[holder]
         while levels and path.pop().is_empty():
             del path[-1].children[levels.pop()]
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self._cache.clear()
 
     def match(self, topic: str) -> tuple[Holder, ...]:
         """Holders of patterns that match a well-formed topic, each once, in order; remembered."""

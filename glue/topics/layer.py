@@ -11,7 +11,6 @@ remembered has been seen by all, and one of anything else by none.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from math import ceil, inf
 from typing import Any
@@ -36,6 +35,7 @@ from glue.contract import (
     Unsubscribe,
     Upward,
 )
+from glue.counts import Counts
 from glue.errors import ConfigurationError
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
@@ -48,11 +48,12 @@ from glue.topics.bundle import (
     common_length,
     decode,
 )
+from glue.topics.express import Express
 from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import Outbox
 from glue.topics.peers import Peers
 from glue.topics.published import PublishedTopics
-from glue.topics.retained import RetainedValue, RetainedValues
+from glue.topics.retained import RetainedValues, kept, retained
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
 
@@ -61,7 +62,7 @@ class Topics:
     """The topics layer of one endpoint, in one life (`incarnation`) of it."""
 
     def __init__(self, *, endpoint_id: str, incarnation: int, name: str) -> None:
-        self.statistics: Counter[str] = Counter()
+        self.statistics = Counts()
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
         self._name = name
@@ -71,6 +72,7 @@ class Topics:
         self._retained = RetainedValues()  # this endpoint's own
         self._heard = RetainedValues()
         self._outbox = Outbox()
+        self._express = Express(self._published, self._peers.index, self._subscriptions.index, self.statistics)
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0
@@ -124,6 +126,8 @@ class Topics:
 
         Raises TopicError or ConfigurationError before any item has an effect if one of them is wrong.
         """
+        if len(items) == 1 and (lone := self._express.take(items[0])) is not None:
+            return [lone]
         for item in items:
             self._check(item)
         down: list[Downward] = []
@@ -256,8 +260,7 @@ class Topics:
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
-                    lifespan = inf if group.lifespan_ms is None else group.lifespan_ms / 1000
-                    expires = now + lifespan - item.age
+                    expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
                     up += self._deliveries(group, name, item.peer, item.incarnation, tokens, expires)
 
     def _wanted(self, now: float, item: Inbound, name: str, group: Group, up: list[Event]) -> tuple[Hashable, ...]:
@@ -357,21 +360,6 @@ class Topics:
             self._outbox.add(lane, True, group, value.expires, after)
             self.statistics["messages owed"] += 1
             self.statistics["retained values replayed"] += 1
-
-
-def retained(group: Group, name: str, endpoint_id: str, incarnation: int, expires: float) -> RetainedValue:
-    """The last message of a group as a value to keep."""
-    sequence = group.sequence + len(group.payloads) - 1
-    payload = group.payloads[-1]
-    return RetainedValue(
-        group.topic, payload, name, endpoint_id, incarnation, sequence, group.at, group.type, group.json, expires
-    )
-
-
-def kept(value: RetainedValue) -> Group:
-    """A kept value as a group of its own, marked as such."""
-    size = len(value.payload)
-    return Group(value.topic, value.sequence, value.at, [value.payload], size, value.type, value.json, KEPT)
 
 
 def milliseconds(seconds: float) -> int:

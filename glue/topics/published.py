@@ -21,19 +21,34 @@ FORGOTTEN_LANES = 256
 """Lanes that forgotten topics went in: more than transport keeps streams for."""
 
 
+class Way:
+    """How lone messages of a topic go as long as nobody's patterns change; `lane` is None if they go the long way.
+
+    `topic` is its name as JSON. See `express`.
+    """
+
+    __slots__ = ("changes", "lane", "topic")
+
+    def __init__(self, changes: int, topic: bytes, lane: Lane | None) -> None:
+        self.changes = changes  # of patterns, until it was made
+        self.topic = topic
+        self.lane = lane
+
+
 class PublishedTopic:
     """`sequence` is the last number given; `sent` the lanes it went in, the newest last; `priority` its latest class.
 
     `counts` are how many messages went out with best effort, and reliably.
     """
 
-    __slots__ = ("counts", "priority", "sent", "sequence")
+    __slots__ = ("counts", "priority", "sent", "sequence", "way")
 
     def __init__(self, sequence: int, sent: tuple[Lane, ...]) -> None:
         self.priority = NORMAL
         self.sequence = sequence
         self.sent = sent
         self.counts = [0, 0]
+        self.way: Way | None = None
 
     def number(self, count: int, is_reliable: bool) -> tuple[int, int]:
         """Numbers for so many messages: the first one's sequence number, and its position among its kind."""
@@ -73,6 +88,10 @@ class PublishedTopics:
             topic = PublishedTopic(self._sequence, self._forgotten)
             self._topics.put(name, topic)
         return topic
+
+    def known(self, name: str) -> PublishedTopic | None:
+        """The record of a topic if there is one; then its name is well-formed."""
+        return self._topics.get(name)
 
     def follow(self, topic: PublishedTopic, lane: Lane) -> tuple[Lane, ...]:
         """Note that the topic goes in `lane` now; returns the lanes that it must not overtake."""

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from glue.topics.bundle import KEPT, Group
 from glue.topics.index import Index
 from glue.topics.names import is_wildcard
 
@@ -138,3 +139,18 @@ class RetainedValues:
             for value in self._topics[topic].values():
                 if value.expires >= now:
                     yield value
+
+
+def retained(group: Group, name: str, endpoint_id: str, incarnation: int, expires: float) -> RetainedValue:
+    """The last message of a group as a value to keep."""
+    sequence = group.sequence + len(group.payloads) - 1
+    payload = group.payloads[-1]
+    return RetainedValue(
+        group.topic, payload, name, endpoint_id, incarnation, sequence, group.at, group.type, group.json, expires
+    )
+
+
+def kept(value: RetainedValue) -> Group:
+    """A kept value as a group of its own, marked as such."""
+    size = len(value.payload)
+    return Group(value.topic, value.sequence, value.at, [value.payload], size, value.type, value.json, KEPT)

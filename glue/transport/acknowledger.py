@@ -111,6 +111,7 @@ class Acknowledger:
 
     def _acknowledgement(self, now: float, incoming: Incoming) -> Outbound:
         held = self._held(now, incoming)
+        incoming.gap_told = bool(incoming.ranges)
         body = encode_ranges(list(incoming.ranges), incoming.next)
         entry = ["ack", held, incoming.window(self.accepting), incoming.channel, incoming.next]
         return Outbound((incoming.peer,), [body], {KEY: entry})
@@ -119,7 +120,6 @@ class Acknowledger:
         """Note that it is acknowledged now; return for how long the newest frame had to wait, in µs."""
         incoming.acknowledge_at = 0.0
         incoming.unacknowledged = 0
-        incoming.gap_told = bool(incoming.ranges)
         if self._owing.get(incoming.peer) is incoming:
             del self._owing[incoming.peer]
         late = self._late
@@ -141,6 +141,7 @@ class Acknowledger:
             carried = [*entry[:3], incoming.channel, incoming.next, MAX_HELD_US, *entry[6:]]
             if len(orjson.dumps(carried)) > MAX_ENTRY:
                 return  # after years; the acknowledgement goes on its own
+        incoming.gap_told = False
         incoming.window(True)
         entry[3:6] = incoming.channel, incoming.next, self._held(now, incoming)
         self._statistics["acknowledgements carried by data"] += 1

@@ -17,7 +17,7 @@ from glue.contract import Lane, Outbound, advanced
 from glue.cutting import total
 from glue.transport import apart, recovery
 from glue.transport.fates import Awaited, Fates
-from glue.transport.flight import Barrier, Flight, Flights, Pending
+from glue.transport.flight import Barrier, Flight, Flights, Pending, rest
 from glue.transport.member import Member
 from glue.transport.protection import Protection
 from glue.transport.window import Window
@@ -98,6 +98,17 @@ class Channel:
 
     # ------------------------------------------------------------------------------------------ sending
 
+    def express(self, now: float, item: Outbound) -> Outbound | None:
+        """Send a message to a single peer at once, if nothing stands before it; else it has to be queued."""
+        if self._queue or self.kind == "group" or self.protection.active:
+            return None
+        if self.attached[0].lost or self.room() < len(item.bodies):
+            return None
+        (frames,) = self._launch(now, item, total(item.bodies), now, True)
+        if self.deadline == math.inf:
+            self.arm()
+        return frames
+
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""
         out: list[Outbound] = []
@@ -123,7 +134,11 @@ class Channel:
                 if self.kind == "group":
                     apart.note_crowding(self, now)
                 break
-            out += self._launch(now, pending, min(left, room))
+            begins = not pending.offset
+            part = pending.take(min(left, room))
+            size = total(part.bodies)
+            self._queued -= size
+            out += self._launch(now, part, size, pending.since, begins)
             if room >= left:
                 self._end(queue.popleft())
         if self.protection.active:
@@ -188,18 +203,10 @@ class Channel:
         window = min([member.window.frames for member in self.attached])
         return SMALL if window >= 4 * SMALL else int(window / 4) or 1
 
-    def _launch(self, now: float, pending: Pending, count: int) -> list[Outbound]:
-        """Send the next `count` frames of a message for the first time."""
-        item, offset = pending.item, pending.offset
-        if offset or count < len(item.bodies):
-            header = advanced(item.header, offset) if offset else item.header
-            is_last = offset + count == len(item.bodies)  # and what is said of the whole message is said of that
-            messages, receipts = (item.messages, item.receipts) if is_last else (0, ())
-            bodies = item.bodies[offset : offset + count]
-            item = Outbound(item.peers, bodies, header, messages=messages, receipts=receipts)
-        pending.offset += count
-        size = total(item.bodies)
-        flight = Flight(self.next, item, self.transmissions, now, pending.since, size, not offset)
+    def _launch(self, now: float, item: Outbound, size: int, since: float, begins: bool) -> list[Outbound]:
+        """Send frames for the first time: a message that came at `since`, or a part that `begins` it or not."""
+        count = len(item.bodies)
+        flight = Flight(self.next, item, self.transmissions, now, since, size, begins)
         for member in self.members.values():
             if member.next == self.next:
                 member.waiting_since = member.heard_at = now
@@ -208,7 +215,6 @@ class Channel:
         if self.protection.active:
             self.protection.launched(self, now, count)
         self.flights.append(flight)
-        self._queued -= size
         self.transmissions += count
         self.next += count
         if item.receipts:
@@ -366,10 +372,10 @@ class Channel:
         missing = self.members[peer].next
         for flight in self.flights:
             if flight.stop > missing:
-                other.submit(now, _rest(peer, flight.item, max(0, missing - flight.first)), [])
+                other.submit(now, rest(peer, flight.item, max(0, missing - flight.first)), [])
         self.handed_over[peer] = other.barrier()
         for pending in self._queue:
-            other.submit(now, _rest(peer, pending.item, pending.offset), [*pending.barriers])
+            other.submit(now, rest(peer, pending.item, pending.offset), [*pending.barriers])
             for barrier in pending.ends:
                 barrier.handed_over[peer] = other.barrier()
         self.remove(peer, None)
@@ -386,9 +392,3 @@ class Channel:
                     if len(self.attached) > 1 and not member.apart:
                         at = min(at, apart.silent_at(member, others))
         self.deadline = at
-
-
-def _rest(peer: str, item: Outbound, skip: int) -> Outbound:
-    """What follows the first frames of an item, for one peer."""
-    header = advanced(item.header, skip)
-    return Outbound((peer,), item.bodies[skip:], header, messages=item.messages, receipts=item.receipts)

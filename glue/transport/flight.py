@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING
 
-from glue.contract import Outbound
+from glue.contract import Outbound, advanced
 from glue.transport.member import Member
 
 if TYPE_CHECKING:
@@ -171,6 +171,22 @@ class Pending:
         self.barriers = barriers  # not before these let it pass
         self.ends: tuple[Barrier, ...] = ()  # those that end with this message
         self.offset = 0
+
+    def take(self, count: int) -> Outbound:
+        """The next `count` frames; what is said of the whole message is said of the last of them."""
+        item, offset = self.item, self.offset
+        self.offset = stop = offset + count
+        if not offset and stop == len(item.bodies):
+            return item
+        header = advanced(item.header, offset) if offset else item.header
+        messages, receipts = (item.messages, item.receipts) if stop == len(item.bodies) else (0, ())
+        return Outbound(item.peers, item.bodies[offset:stop], header, messages=messages, receipts=receipts)
+
+
+def rest(peer: str, item: Outbound, skip: int) -> Outbound:
+    """What follows the first frames of an item, for one peer."""
+    header = advanced(item.header, skip)
+    return Outbound((peer,), item.bodies[skip:], header, messages=item.messages, receipts=item.receipts)
 
 
 def grouped(wanted: dict[int, list[Member]]) -> Iterator[tuple[int, int, list[Member]]]:

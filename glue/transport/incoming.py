@@ -217,3 +217,9 @@ class Source:
         if incoming is not None:
             self.channels.move_to_end(channel)
         return incoming
+
+    def drop(self) -> None:
+        """Give back what its channels hold; this life of it is done with."""
+        for incoming in self.channels.values():
+            incoming.drop()
+        self.channels.clear()

@@ -13,13 +13,14 @@ it was, so that nothing is delivered twice.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import Accept, Downward, Gap, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
+from glue.contract import Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
+from glue.counts import Counts
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
@@ -43,7 +44,7 @@ class Transport:
         self, *, endpoint_id: str, window: Callable[[int], Window] = Window, parity: float | None = None
     ) -> None:
         """`window` makes the congestion windows of each new channel, by its class; `parity` as of `Protection`."""
-        self.statistics: Counter[str] = Counter()
+        self.statistics = Counts()
         self._id = endpoint_id
         self._make_window = window
         self._parity = parity
@@ -175,13 +176,7 @@ class Transport:
         if incoming is None or sequence > incoming.next + FARTHEST:
             self.statistics["frames of groups not joined" if incoming is None else "malformed entries"] += 1
             return
-        given_up, ready = incoming.skip(now, sequence)
-        if given_up:
-            self.statistics["frames given up by their sender"] += given_up
-            up.append(Gap(run.peer, given_up, "given up"))
-        up += ready
-        self.statistics["frames received"] += sum(len(part.bodies) for part in ready)
-        self._acknowledger.now(incoming)
+        self._reception.skip(now, incoming, sequence, up)
 
     def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         up += self._best_effort.take(run, entry[1], source)
@@ -234,7 +229,7 @@ class Transport:
         if isinstance(item, PeerAdded):
             source = self._absent.pop(item.peer, None)
             if source is not None and source.incarnation != item.incarnation:
-                self._forget(source)
+                source.drop()
                 source = None
             self._sources[item.peer] = source or Source(item.incarnation)
             for channel in self._by_number.values():
@@ -248,9 +243,9 @@ class Transport:
         if source is not None and item.reason == "expired":
             self._absent[item.peer] = source
             if len(self._absent) > ABSENT:
-                self._forget(self._absent.popitem(last=False)[1])
+                self._absent.popitem(last=False)[1].drop()
         elif source is not None:
-            self._forget(source)
+            source.drop()
         self._acknowledger.forget(item.peer)
         given_up = 0
         for channel in list(self._by_number.values()):
@@ -259,12 +254,6 @@ class Transport:
                 self._retire(channel)
         if given_up:
             self.statistics["frames undelivered"] += given_up
-
-    @staticmethod
-    def _forget(source: Source) -> None:
-        for incoming in source.channels.values():
-            incoming.drop()
-        source.channels.clear()
 
     def _retire(self, channel: Channel) -> None:
         """A channel that lost a member takes nothing new; it lasts until the others have all of it."""
@@ -289,6 +278,8 @@ class Transport:
 
     def send(self, now: float, items: list[Downward]) -> list[Downward]:
         """Queue messages on their channels and send what the windows let go."""
+        if len(items) == 1 and (frames := self._express(now, items[0])) is not None:
+            return [frames]
         down: list[Downward] = []
         for item in items:
             if item.__class__ is Outbound:
@@ -305,6 +296,18 @@ class Transport:
         if self._busy:
             down += self._pump(now)
         return down
+
+    def _express(self, now: float, item: Downward) -> Outbound | None:
+        """The frames of a message that comes by itself and that nothing stands before; else nothing is done."""
+        if item.__class__ is not Outbound or not item.reliable or item.after or item.expires < now:
+            return None
+        channel = self._channels.get((item.peers, item.priority))
+        if channel is None or (frames := channel.express(now, item)) is None:
+            return None
+        self._busy[channel.number] = channel
+        self.statistics["frames sent"] += len(item.bodies)
+        self._acknowledger.carry(now, frames)
+        return frames
 
     def _accept(self, now: float, accepting: bool) -> None:
         """Stop or start promising windows; on start, tell those who may be waiting."""
@@ -328,9 +331,7 @@ class Transport:
         self._queue(now, channel, item, barriers)
 
     def _queue(self, now: float, channel: Channel, item: Outbound, barriers: list[Barrier]) -> None:
-        if barriers:
-            barriers = [barrier for barrier in barriers if barrier.channel is not channel]
-        channel.submit(now, item, barriers)
+        channel.submit(now, item, [barrier for barrier in barriers if barrier.channel is not channel])
         self._busy[channel.number] = channel
 
     def _scatter(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from glue.contract import Inbound, Upward
+from glue.contract import Gap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
 from glue.transport.mending import Mending, Store
@@ -46,10 +46,20 @@ class Reception:
             self._statistics["frames received"] += len(part.bodies)
         if incoming.outcome:
             self._statistics[incoming.outcome] += 1
-        at_once = attempt > 0 or not ready or bool(incoming.outcome or incoming.ranges)
+        at_once = attempt > 0 or not ready or incoming.outcome != "" or incoming.ranges.size > 0
         self._acknowledger.taken(now, incoming, len(run.bodies), at_once)
         if incoming.mending is not None:
             self._keep(now, run, incoming, incoming.mending, sequence, attempt, up)
+
+    def skip(self, now: float, incoming: Incoming, sequence: int, up: list[Upward]) -> None:
+        """Go on from `sequence`: the sender gave up what is missing before it."""
+        given_up, ready = incoming.skip(now, sequence)
+        if given_up:
+            self._statistics["frames given up by their sender"] += given_up
+            up.append(Gap(incoming.peer, given_up, "given up"))
+        up += ready
+        self._statistics["frames received"] += sum(len(part.bodies) for part in ready)
+        self._acknowledger.now(incoming)
 
     def _keep(
         self,

@@ -40,10 +40,10 @@ def checked(entry: Any) -> str | None:
     """The kind of a well-formed entry: right length, integers in range; None for any other."""
     if entry.__class__ is not list or not entry:
         return None
-    kind, *values = entry
+    kind = entry[0]
     if kind.__class__ is not str or _LENGTHS.get(kind) != len(entry):
         return None
-    for value in values:
+    for value in entry[1:]:
         if value.__class__ is not int or not 0 <= value < _LIMIT:
             return None
     return kind
