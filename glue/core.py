@@ -166,8 +166,7 @@ class Core:
         reliable = RELIABILITIES.get(reliability) if isinstance(reliability, str) else None
         if reliable is None:
             raise ConfigurationError(f"reliability={reliability!r}: expected one of {', '.join(RELIABILITIES)}")
-        numeric = isinstance(lifespan, (int, float)) and not isinstance(lifespan, bool)
-        if lifespan is not None and not (numeric and 0 < lifespan < math.inf):
+        if lifespan is not None and not _is_duration(lifespan):
             raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
         if type is not None:
             check_type(type)
@@ -219,12 +218,14 @@ class Core:
         """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
-        happenings, out = cast(tuple[list[Happening], list[Train]], self.stack.turn(now, trains, requests))
+        happenings: list[Happening]
+        happenings, out = self.stack.turn(now, trains, requests)  # type: ignore[assignment]
         events: list[Event] = []
         for event in happenings:
             if event.__class__ is Delivery:
-                self._wait(event, weight(event) * len(event.tokens))
-                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+                readers = len(event.tokens)
+                self._wait(event, weight(event) * readers)
+                self.statistics["messages arrived"] += len(event.payloads) * readers
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
                 continue
@@ -302,6 +303,11 @@ def check_not_reserved(name: str) -> None:
     """Raise TopicError for a topic or pattern among those that glue itself uses."""
     if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
+
+
+def _is_duration(value: Any) -> bool:
+    """Whether it is a positive number of seconds, and not infinite."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _class(value: Any) -> type:

@@ -135,7 +135,7 @@ class Discovery:
             self._announce(now)
         if now >= self._check_at:
             self._attend(now)
-        return up, self._letters.take()
+        return up, self._letters.take() if self._letters.outbox else []
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
         """Data goes to addresses; interests are announced at once, and so is leaving."""

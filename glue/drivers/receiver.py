@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Missed
 
@@ -24,7 +24,8 @@ def addressed(events: Sequence[Event], news: Receiver) -> list[tuple[Receiver, E
     found: list[tuple[Receiver, Event]] = []
     for event in events:
         if event.__class__ is Delivery or event.__class__ is Missed:
-            found += [(cast(Receiver, token), event) for token in event.tokens]
+            tokens: Sequence[Any] = event.tokens  # which are receivers
+            found += [(token, event) for token in tokens]
         else:
             found.append((news, event))
     return found

@@ -133,7 +133,7 @@ class ThreadDriver:
 
         While the queue is full for their class, waits; or raises WouldBlockError if `block` is false.
         """
-        if self.closed:
+        if self._closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
         priority = publications[0].priority
         if priority >= self._admission.closed_from or self._core.overfed:
@@ -167,7 +167,7 @@ class ThreadDriver:
             self._wake()
             return
         with self._turn_lock:  # and not acquire and try: a KeyboardInterrupt between them would leak the lock
-            if self.closed:
+            if self._closed:
                 return
             if threading.current_thread() is self._leader:  # in a handler
                 self._send(time.monotonic())
@@ -318,7 +318,7 @@ class ThreadDriver:
         if self._streaming():
             return
         with self._turn_lock:
-            if self.closed:
+            if self._closed:
                 return
             now = time.monotonic()
             if now >= self._maintain_at:
@@ -330,7 +330,7 @@ class ThreadDriver:
     def _lead(self) -> None:
         """The leader's life: turns and handlers, until closed or replaced."""
         me = threading.current_thread()
-        while self._leader is me and not self.closed:
+        while self._leader is me and not self._closed:
             try:
                 self._advance(SLEEP)
             except Exception:  # a fault of ours must not end the endpoint in silence
@@ -347,7 +347,7 @@ class ThreadDriver:
         if not self._watching:
             self._watching = True
             self._watch.set()
-        while self._events and not self.closed:
+        while self._events and not self._closed:
             with self._hand_out:
                 if self._leader is not me or not self._events:
                     return

@@ -40,6 +40,7 @@ LARGEST_MTU = 1500
 TRAINS = 32
 UNICAST_TRAINS = 24
 
+FRESH = 20e-6  # seconds of waiting, after which what ends it has come just now, and most likely nothing came with it
 ENOUGH = 4  # trains of unicast in one turn; by the time it is over as many have come, and no sleep need gather them
 
 
@@ -96,6 +97,7 @@ class MulticastNetwork:
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
+        self._fresh = False  # whether there was nothing to receive just before
         self._interface: Interface | None = None
         self._joined: Interface | None = None
         self._mtu = self._choice.interface.mtu
@@ -111,6 +113,7 @@ class MulticastNetwork:
     def wait(self, timeout: float | None) -> None:
         """Block until something can be received, `wake` was called, or `timeout` seconds passed (at most an hour)."""
         ready = self._waiter.wait(timeout)
+        self._fresh = self._waiter.waited > FRESH
         self._unicast_ready = self._unicast_fileno in ready
         self._multicast_ready = self._multicast_fileno in ready
 
@@ -123,17 +126,18 @@ class MulticastNetwork:
 
         Directly after `wait` only the sockets that it found readable are read.
         """
-        unicast, multicast = self._unicast_ready, self._multicast_ready
+        unicast, multicast, fresh = self._unicast_ready, self._multicast_ready, self._fresh
         self._unicast_ready = self._multicast_ready = True
+        self._fresh = False
         trains = 0
         # A stream is best received in bulk, which gathers while one sleeps; a lone datagram may want an answer.
         if unicast:
-            for train in self._unicast_receiver.receive(UNICAST_TRAINS):
+            for train in self._unicast_receiver.receive(UNICAST_TRAINS, fresh):
                 trains += 1
                 self._waiter.patient = trains < ENOUGH and (trains > 1 or len(train.data) > train.segment)
                 yield train
         if multicast:
-            for train in self._multicast_receiver.receive(TRAINS - trains):
+            for train in self._multicast_receiver.receive(TRAINS - trains, fresh):
                 trains += 1
                 self._waiter.patient = trains > 1 or len(train.data) > train.segment
                 yield train

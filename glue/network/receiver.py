@@ -33,8 +33,11 @@ class Receiver:
         self._queued = bytearray(NOTHING)
         self._buffer = memoryview(bytearray(BUFFER_SIZE))
 
-    def receive(self, limit: int) -> Iterator[Train]:
-        """What has arrived, at most `limit` trains, each valid until the next is asked for. Errors are counted."""
+    def receive(self, limit: int, fresh: bool = False) -> Iterator[Train]:
+        """What has arrived, at most `limit` trains, each valid until the next is asked for. Errors are counted.
+
+        After a lone datagram that is `fresh`, the first after a pause, nothing more is looked for: it would be in vain.
+        """
         read, buffer, control_size = self._socket.recvmsg_into, self._buffer, self._control_size
         trains = datagrams = octets = 0
         for _ in range(limit):
@@ -53,7 +56,7 @@ class Receiver:
             datagrams += -(-size // segment)
             octets += size
             yield Train(source, buffer[:size], segment)
-            if trains == 1 and not control and not self._more():
+            if trains == 1 and not control and (fresh or not self._more()):
                 break
         if trains:
             self.statistics["trains received"] += trains

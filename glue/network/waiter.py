@@ -44,6 +44,7 @@ class Waiter:
         self._brisk = False  # whether the latest wait ended within `spin`
         self._found_at = 0.0
         self._warmth = 0  # waits that ended with something since the latest rest
+        self.waited = 0.0  # seconds that the latest wait took
         self.patient = False  # whether a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None) -> list[int]:
@@ -60,8 +61,9 @@ class Waiter:
             left = max(0.0, begun + longest - time.monotonic())
             found = self._poll.poll(left * 1000)
         now = time.monotonic()
+        self.waited = now - begun
         if found or longest > self._spin:  # else it tells nothing
-            self._brisk = now - begun < self._spin
+            self._brisk = self.waited < self._spin
         if found:
             self._warmth = self._warmth + 1 if now - self._found_at < REST else 0
             self._found_at = now

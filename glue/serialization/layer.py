@@ -64,11 +64,8 @@ class Serialization:
         for item in items:
             bodies = item.bodies
             count = len(bodies)
-            head = b"%b%d]%b\n" % (
-                self._own,
-                self._counter,
-                b"," + orjson.dumps(item.header)[1:] if item.header else b"}",
-            )
+            others = b"," + orjson.dumps(item.header)[1:] if item.header else b"}"
+            head = b"%b%d]%b\n" % (self._own, self._counter, others)
             self._counter += count
             if count == 1:
                 size = len(head)

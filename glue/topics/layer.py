@@ -321,15 +321,19 @@ class Topics:
         """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
         replayed = group.retain == KEPT
         at = group.at / 1e6
-        source = (group.type, name, endpoint_id, incarnation)
+        type, topic = group.type, group.topic
         if not group.json:
-            return [Delivery(group.topic, group.payloads, *source, group.sequence, at, replayed, tokens, expires)]
+            payloads, sequence = group.payloads, group.sequence
+            return [
+                Delivery(topic, payloads, type, name, endpoint_id, incarnation, sequence, at, replayed, tokens, expires)
+            ]
         runs = decoded(group.payloads, group.sequence)
         missing = len(group.payloads) - sum(len(values) for _, values in runs)
         if missing:
             self.statistics["malformed JSON payload"] += missing
         return [
-            Delivery(group.topic, values, *source, sequence, at, replayed, tokens, expires) for sequence, values in runs
+            Delivery(topic, values, type, name, endpoint_id, incarnation, sequence, at, replayed, tokens, expires)
+            for sequence, values in runs
         ]
 
     # ------------------------------------------------------------------------------------------------- news

@@ -131,12 +131,12 @@ class Acknowledger:
     def carry(self, now: float, item: Outbound) -> None:
         """Let data to a single peer carry the acknowledgement that is owed to it."""
         incoming = self._owing.get(item.peers[0])
-        if incoming is None or not self.accepting or incoming.ranges or incoming.mended != incoming.told:
+        if incoming is None or not self.accepting or incoming.ranges.size or incoming.mended != incoming.told:
             return
         entry = item.header[KEY]
         if entry[0] != "data":
             return  # parity
-        is_short = incoming.next < SHORT and entry[7] < SHORT and incoming.channel < FEW_DIGITS > entry[6]
+        is_short = incoming.next < SHORT > entry[7] and incoming.channel < FEW_DIGITS > entry[6]
         if not is_short:
             carried = [*entry[:3], incoming.channel, incoming.next, MAX_HELD_US, *entry[6:]]
             if len(orjson.dumps(carried)) > MAX_ENTRY:

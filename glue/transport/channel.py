@@ -192,7 +192,7 @@ class Channel:
         for member in self.attached:
             room = member.window.frames - sent + member.next
             if room < least:
-                if member.ranges:  # then look closer: what is there beyond a gap, and what is lost
+                if member.ranges.size:  # then look closer: what is there beyond a gap, and what is lost
                     room = member.window.frames - member.under_way(sent)
                 if room < least:
                     least = int(room)
