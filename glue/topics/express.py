@@ -13,10 +13,10 @@ from math import inf
 
 import orjson
 
-from glue.contract import Outbound, Publication, Request
+from glue.contract import Lane, Outbound, Publication, Request
 from glue.topics.bundle import encode_lone
 from glue.topics.index import Index
-from glue.topics.published import PublishedTopic, PublishedTopics, Way
+from glue.topics.published import PublishedTopics, Way
 
 
 class Express:
@@ -43,11 +43,10 @@ class Express:
         topic = self._published.known(item.topic)
         if topic is None or not topic.sent:
             return None
-        way = topic.way
-        if way is None or way.changes != self._peers.changes + self._subscriptions.changes:
-            way = topic.way = self._way(item.topic, topic)
-        lane = way.lane
-        if lane is not topic.sent[-1] or lane[1] != item.priority or topic.sequence != topic.counts[True]:
+        way, lane = topic.way, topic.sent[-1]
+        if way is None or way.lane is not lane or way.changes != self._peers.changes + self._subscriptions.changes:
+            way = topic.way = self._way(item.topic, lane)
+        if not way.is_open or lane[1] != item.priority or topic.sequence != topic.counts[True]:
             return None
         sequence, _ = topic.number(1, True)
         self._statistics["messages published"] += 1
@@ -55,11 +54,9 @@ class Express:
         body = encode_lone(way.topic, sequence, int(item.published_at * 1e6), item.payloads[0], item.json)
         return Outbound(lane[0], [body], None, True, inf, (), None, 1, (), item.priority)
 
-    def _way(self, name: str, topic: PublishedTopic) -> Way:
-        changes = self._peers.changes + self._subscriptions.changes
-        lane = topic.sent[-1]
-        is_ordinary = lane[0] == self._peers.match(name) and not self._subscriptions.match(name)
-        return Way(changes, orjson.dumps(name), lane if is_ordinary else None)
+    def _way(self, topic: str, lane: Lane) -> Way:
+        is_open = lane[0] == self._peers.match(topic) and not self._subscriptions.match(topic)
+        return Way(self._peers.changes + self._subscriptions.changes, orjson.dumps(topic), lane, is_open)
 
 
 def _is_plain(item: Publication) -> bool:

@@ -22,17 +22,15 @@ FORGOTTEN_LANES = 256
 
 
 class Way:
-    """How lone messages of a topic go as long as nobody's patterns change; `lane` is None if they go the long way.
+    """How lone messages of a topic go, as long as they go in this lane and nobody's patterns change; see `express`."""
 
-    `topic` is its name as JSON. See `express`.
-    """
+    __slots__ = ("changes", "is_open", "lane", "topic")
 
-    __slots__ = ("changes", "lane", "topic")
-
-    def __init__(self, changes: int, topic: bytes, lane: Lane | None) -> None:
+    def __init__(self, changes: int, topic: bytes, lane: Lane, is_open: bool) -> None:
         self.changes = changes  # of patterns, until it was made
-        self.topic = topic
+        self.topic = topic  # as JSON
         self.lane = lane
+        self.is_open = is_open  # whether they go to these peers and to nobody else
 
 
 class PublishedTopic:

@@ -102,7 +102,9 @@ class Channel:
         """Send a message to a single peer at once, if nothing stands before it; else it has to be queued."""
         if self._queue or self.kind == "group" or self.protection.active:
             return None
-        if self.attached[0].lost or self.room() < len(item.bodies):
+        member = self.attached[0]
+        room = min(self._limit, member.next + member.window.frames) - self.next
+        if member.lost or room < len(item.bodies):
             return None
         (frames,) = self._launch(now, item, total(item.bodies), now, True)
         if self.deadline == math.inf:
