@@ -22,6 +22,7 @@ from glue.topics.bundle import (
     common_length,
     decode,
     encode,
+    encode_lone,
 )
 from glue.topics.outbox import Outbox
 
@@ -61,8 +62,9 @@ def test_a_lone_small_message_gets_less_than_100_bytes_of_index() -> None:
 
 @given(st.text(min_size=1), st.binary(), st.integers(1, 2**53), st.integers(-(2**53), 2**53))
 def test_a_lone_message_is_encoded_as_any_other_group(topic: str, payload: bytes, sequence: int, at: int) -> None:
-    group = Group(topic, sequence, at, [payload], len(payload))
-    assert encode([group]) == orjson.dumps({"groups": [group.entry()]}) + b"\n" + payload
+    for json in (False, True):
+        group = Group(topic, sequence, at, [payload], len(payload), json=json)
+        assert encode_lone(orjson.dumps(topic), sequence, at, payload, json) == encode([group])
 
 
 texts = st.text(st.characters(blacklist_characters="+#\0", blacklist_categories=["Cs"]), min_size=1, max_size=8)
