@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from glue.contract import NORMAL, Lane, Outbound
+from glue.contract import NORMAL, Inbound, Lane, Outbound
+from glue.transport.reception import INCOMING
+from glue.transport.wire import KEY
 from tests.transport.network import Wire
 
 
@@ -49,6 +51,28 @@ def test_a_receiver_that_forgot_a_channel_gets_the_rest_of_it_in_order(
     assert wire.transports[wire.ids[0]].statistics["channels restarted"]
     assert heard_by(wire, 1) == list(range(60))
     assert wire.backlog == 0
+
+
+@pytest.mark.parametrize("first_lost", [0, 7])
+@pytest.mark.parametrize("receivers", [(1,), (1, 2)])
+def test_what_waits_behind_a_gap_is_not_forgotten_for_the_sake_of_newer_channels(
+    receivers: tuple[int, ...], first_lost: int
+) -> None:
+    wire = Wire(3)
+    for number in range(first_lost):
+        say(wire, number, lane(wire, *receivers))
+    wire.run(1)
+    wire.loses = lambda destination, entry: destination == wire.ids[1] and entry[-1] == first_lost
+    for number in range(first_lost, 50):
+        say(wire, number, lane(wire, *receivers))
+    wire.run(0.1)
+    for channel in range(1000, 1000 + INCOMING):
+        wire.tell(wire.ids[1], Inbound(wire.ids[0], 1, None, {KEY: ["data", 0, 0, 0, 0, 0, channel, 0]}, [b"-1"]))
+    wire.loses = lambda destination, entry: False
+    wire.run(5)
+    assert [number for number in heard_by(wire, 1) if number >= 0] == list(range(50))
+    assert wire.transports[wire.ids[1]].statistics["channels forgotten"] > 0
+    assert wire.transports[wire.ids[0]].statistics["channels restarted"] == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
