@@ -214,6 +214,11 @@ class Core:
         """Bytes published that are not yet acknowledged by everyone they are for."""
         return self.outbox.size + self.stack.backlog
 
+    @property
+    def is_done(self) -> bool:
+        """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
+        return not self.backlog and not getattr(self.stack.layers["transport"], "unsettled", 0)
+
     def turn(self, now: float, trains: Iterable[Train]) -> tuple[list[Event], list[Train]]:
         """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
         outbox = self.outbox

@@ -277,7 +277,7 @@ class Endpoint(BaseEndpoint):
 
         A subscriber that is gone is no longer waited for.
         """
-        return self._running().wait_until(lambda: not self._core.backlog, timeout)
+        return self._running().wait_until(lambda: self._core.is_done, timeout)
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:

@@ -324,6 +324,25 @@ def test_a_receiver_that_stopped_while_too_much_was_published_is_told_of_the_gap
     assert 0 < given_up <= hall.statistics["frames given up for members served apart"]
 
 
+def test_a_publisher_that_closes_waits_for_a_receiver_that_was_stopped_for_a_moment() -> None:
+    world = World(seed=3)
+    publisher = world.endpoint("publisher")
+    receivers = [world.endpoint(f"r{number}", receive_buffer=200_000 if not number else 4 << 20) for number in range(3)]
+    victim, *others = (receiver.subscribe("t") for receiver in receivers)
+    meet(publisher, *receivers)
+    receivers[0].pause()
+    for _ in range(30):
+        publisher.publish("t", bytes(50_000))
+    world.run(0.3)
+    publisher.close(timeout=3)
+    world.run(0.2)
+    assert [len(subscription.received) for subscription in others] == [30, 30]
+    receivers[0].resume()
+    world.run(2)
+    assert [message.sequence for message in victim.received] == list(range(1, 31))
+    assert not any(peer.name == "publisher" for peer in receivers[0].peers)
+
+
 def test_one_loss_of_all_of_64_receivers_takes_few_reports_and_one_resend() -> None:
     wire = Wire(65)
     wire.delay = 0.0005

@@ -396,4 +396,4 @@ class Endpoint(BaseEndpoint):
 
     async def flush(self, timeout: float | None = None) -> bool:
         """Wait until every subscriber has acknowledged every reliable message; whether all did in time."""
-        return await self._until(lambda: not self._core.backlog, timeout)
+        return await self._until(lambda: self._core.is_done, timeout)

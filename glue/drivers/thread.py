@@ -109,7 +109,7 @@ class ThreadDriver:
     def close(self, timeout: float) -> None:
         """Let what was published be acknowledged, for `timeout` seconds at most; say goodbye; end."""
         in_handler = threading.current_thread() is self._leader  # then what waits for handlers waits for this one
-        self.wait_until(lambda: not self._core.backlog and (in_handler or not self._events), timeout)
+        self.wait_until(lambda: self._core.is_done and (in_handler or not self._events), timeout)
         self._core.outbox.order(Leave())
         with self._turn_lock:
             if self.closed:

@@ -166,7 +166,7 @@ class SimulatedEndpoint(BaseEndpoint):
             return
         core = self._core
         self._state = CLOSING
-        if not core.backlog:
+        if core.is_done:
             self._leave(core)
         else:
             self.world.after(timeout, lambda: self._leave(core))
@@ -222,7 +222,7 @@ class SimulatedEndpoint(BaseEndpoint):
         if self._state == LEAVING:
             core = self._core
             self.world.after(0.0, lambda: self._end(core))
-        elif self._state == CLOSING and not self._core.backlog:
+        elif self._state == CLOSING and self._core.is_done:
             self._leave(self._core)
         return events, out
 

@@ -6,6 +6,9 @@ to all, and what it misses goes to it by unicast; when it falls behind, everythi
 all others have is kept for it up to a limit. What is beyond is given up from the oldest message on, and it is told to
 skip that: a gap that its application hears of. It returns when it keeps step and its losses are like those of others.
 
+Who was stopped for a moment, or had no share of a busy machine, loses nothing: when so much is kept for it, the sender
+waits, until it has caught up or is silent, or behind, for too long to be waited for.
+
 Who is served apart on an older channel when its group changes, and has yet to get what must not be overtaken, is not
 invited to the new channel before it has that: the others need not wait for it.
 
@@ -35,6 +38,7 @@ UNANSWERED = 3  # probe timeouts that either lasts at least: a first one, and an
 LOSSY = 0.05  # share of loss from which on a member may be taken off
 WORSE = 3.0  # times the loss of the others that it must be
 KEPT = 16 << 20  # bytes kept for members served apart, on each channel: 4 times the default `queue_limit`
+PATIENCE = 1.0  # seconds without any answer, or to catch up after that, for which a sender waits rather than give up
 TRIAL = 1.0  # seconds before the first return; doubled by each one that did not last
 LONGEST_TRIAL = 30.0
 MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
@@ -142,6 +146,7 @@ def _take_off(channel: Channel, member: Member, now: float, why: str) -> None:
     channel.statistics[f"members served apart: {why}"] += 1
     member.apart = True
     member.sent = channel.next
+    member.behind_since = now
     member.return_at = now + min(TRIAL * 2**member.trials, LONGEST_TRIAL)
     member.trials += 1
     channel.regroup()
@@ -149,7 +154,7 @@ def _take_off(channel: Channel, member: Member, now: float, why: str) -> None:
 
 def attach(member: Member) -> None:
     """Serve a member with the others again."""
-    member.apart = False
+    member.apart = member.stalled = False
     member.crowded_since = inf
 
 
@@ -167,8 +172,10 @@ def serve(channel: Channel, member: Member, now: float) -> Iterator[Outbound]:
     for first, end in member.ranges.gaps(start, stop):
         member.lost.update(range(first, end))
     member.sent = max(start, stop)
-    caught_up = member.sent >= channel.next and member.next >= channel.base
-    if caught_up and now >= member.return_at and _heals(channel, member):
+    if member.sent < channel.next:
+        return
+    member.stalled, member.behind_since = False, now
+    if member.next >= channel.base and now >= member.return_at and _heals(channel, member):
         attach(member)
         channel.statistics["members returned"] += 1
         channel.regroup()
@@ -187,11 +194,24 @@ def keep_step(channel: Channel, member: Member, count: int) -> None:
             member.sent += count
 
 
-def give_up(channel: Channel) -> None:
-    """Too much is kept: whoever is farthest behind gets no more of the oldest messages."""
+def overfull(channel: Channel, now: float) -> bool:
+    """Too much is kept: give up what is kept for those who are not waited for; whether the sender is to wait."""
+    awaited = []
+    for member in channel.members.values():
+        if member.apart and member.next < channel.base:
+            member.stalled = member.stalled or member.backoff > 0
+            if member.stalled and now < min(member.heard_at + PATIENCE, member.behind_since + 2 * PATIENCE):
+                awaited.append(member)
+    if channel.flights.kept_size > KEPT:
+        _give_up(channel, awaited)
+    return bool(awaited)
+
+
+def _give_up(channel: Channel, awaited: list[Member]) -> None:
+    """Whoever is farthest behind gets no more of the oldest messages."""
     bound = channel.flights.message_after(channel.flights.kept_size - KEPT // 2, channel.base)
     for member in channel.members.values():
-        if member.apart and member.next < bound:
+        if member.apart and member.next < bound and member not in awaited:
             before = member.next
             channel.statistics["frames given up for members served apart"] += member.skip_to(bound)
             channel.fates.given_up(channel, member, before, "receiver too slow")

@@ -32,7 +32,7 @@ class Channel:
     __slots__ = (
         "_limit", "_queue", "_queued", "attached", "awaited", "base", "deadline", "destinations", "fates",
         "flights", "handed_over", "kind", "lane", "members", "needed", "next", "number", "peers", "protection",
-        "scattered", "singly", "statistics", "transmissions",
+        "scattered", "singly", "statistics", "transmissions", "waits_for_some",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,7 @@ class Channel:
         self._queue: deque[Pending] = deque()
         self._queued = 0  # bytes
         self.transmissions = 0
+        self.waits_for_some = False  # whether nothing new is sent until those have caught up who were silent
 
     @property
     def idle(self) -> bool:
@@ -120,8 +121,10 @@ class Channel:
             if member.lost:
                 out += recovery.repairs(self, now)
                 break
+        if self.waits_for_some or self.flights.kept_size > apart.KEPT:
+            self.waits_for_some = apart.overfull(self, now)
         queue = self._queue
-        while queue:
+        while queue and not self.waits_for_some:
             pending = queue[0]
             item = pending.item
             if not pending.offset:
@@ -321,8 +324,6 @@ class Channel:
             if flights.messages:
                 self.fates.delivered(flights.messages * len(self.members), flights.repairs)
                 flights.messages = flights.repairs = 0
-            if flights.kept_size > apart.KEPT:
-                apart.give_up(self)
 
     def due(self, now: float) -> None:
         """Time has passed: look for what is overdue, and probe the members that are silent."""

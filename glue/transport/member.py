@@ -49,6 +49,7 @@ class Member:
         "_regressed_at",
         "apart",
         "backoff",
+        "behind_since",
         "check_at",
         "crowded_since",
         "dug",
@@ -70,6 +71,7 @@ class Member:
         "round_trip",
         "sent",
         "skip",
+        "stalled",
         "told",
         "trials",
         "uncounted",
@@ -107,6 +109,8 @@ class Member:
         self.crowded_since = math.inf  # since when it alone has held up the others
         self.return_at = 0.0  # when apart: not to be taken back before
         self.trials = 0  # how often it was taken off
+        self.stalled = False  # when apart: whether it was silent since it last was in step with the others,
+        self.behind_since = 0.0  # and when that was
 
     def missing(self, sent: int) -> bool:
         """Whether it has yet to acknowledge any frame below `sent`."""

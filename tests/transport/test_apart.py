@@ -87,6 +87,45 @@ def test_for_a_member_that_stays_away_some_is_kept_and_both_ends_are_told_how_mu
     assert KEPT // 2 <= (heard - 300) * len(BODY) <= KEPT + 200_000
 
 
+def stream(wire: Wire, seconds: float) -> int:
+    """20 MB/s, as long as less than 4 MB wait to be acknowledged; returns how many messages of 100 frames that were."""
+    count, until = 0, wire.now + seconds
+    while wire.now < until:
+        if wire.backlog < 4 << 20:
+            wire.publish(0, [1, 2, 3], BODY, frames=100)
+            count += 1
+        wire.run(0.005)
+    return count
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.5, 0.7])
+def test_who_was_stopped_for_less_than_a_second_loses_nothing_however_much_is_published(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glue.transport.apart.KEPT", 4 << 20)
+    wire = Wire(4)
+    messages = stream(wire, 0.1)
+    for _ in range(3):  # it is no longer waited for once a second is over, but again whenever it has caught up
+        silence(wire, 3)
+        messages += stream(wire, seconds)
+        wire.cut = set()
+        messages += stream(wire, 0.5)
+    wire.run(2)
+    assert [len(wire.heard[id]) for id in wire.ids[1:]] == [100 * messages] * 3
+    assert not any(isinstance(item, Gap) for item in wire.news[wire.ids[3]])
+    assert wire.transports[wire.ids[0]].statistics["members served apart: silent"] > 0
+
+
+def test_who_stays_silent_is_waited_for_less_than_a_second_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.transport.apart.KEPT", 4 << 20)
+    wire = Wire(4)
+    stream(wire, 0.1)
+    silence(wire, 3)
+    waited = stream(wire, 1)
+    assert waited < 100
+    assert waited + stream(wire, 3) >= 4 * 200 - 200
+
+
 def test_a_publisher_all_of_whose_receivers_are_silent_waits_for_them() -> None:
     wire = Wire(3)
     publish(wire, [1, 2], 100_000)
