@@ -23,7 +23,7 @@ from glue.settings import Settings
 from glue.topics import BUNDLE_SIZE, Topics
 from glue.transport import Transport
 
-INDEX_ROOM = 128 << 10  # bytes that topics may add to a message: an index with a topic of 65,535 bytes
+INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
 
 
 @dataclass(frozen=True)

@@ -365,3 +365,16 @@ def test_a_small_message_limit_does_not_stop_a_stream_of_small_messages(limits: 
         publisher.publish("t", b"%03d" % number + bytes(900))
     assert world.run_until(lambda: len(subscription.received) == 1000, 3)
     assert publisher.statistics["fragmentation"]["messages fragmented"] < 10
+
+
+@pytest.mark.parametrize("character", ["\x01", '"', "é"])
+def test_the_largest_message_passes_under_the_longest_of_topics_whatever_its_characters(character: str) -> None:
+    world = World(seed=4)
+    limit = 600_000  # more than a bundle, which would leave room
+    publisher, subscriber = (world.endpoint(name, message_limit=limit) for name in ("publisher", "subscriber"))
+    heard = subscriber.subscribe("#")
+    assert world.run_until(lambda: publisher.subscribers("t"), 5)
+    topic = character * (65_535 // len(character.encode()))
+    publisher.publish(topic, bytes(limit), type="\x01" * 255, lifespan=1e9, retain=True)
+    world.run(5)
+    assert [(message.topic, len(message.payload)) for message in heard.received] == [(topic, limit)]
