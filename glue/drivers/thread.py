@@ -24,6 +24,7 @@ from typing import TypeVar
 from glue.admission import OPEN, Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Train
 from glue.core import Core
+from glue.drivers.interruption import Uninterrupted
 from glue.drivers.memory import keep_freed_memory
 from glue.drivers.pace import BUSY, Pace
 from glue.drivers.receiver import Receiver, addressed
@@ -53,6 +54,7 @@ class ThreadDriver:
         self._network = network
         self._news = news
         self._turn_lock = threading.Lock()  # held while the stack and the network are in use
+        self._uninterrupted = Uninterrupted()
         self._changed = threading.Condition(self._turn_lock)
         self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
         self._hand_out = threading.Lock()  # guards mailboxes, `busy` and who leads
@@ -141,10 +143,8 @@ class ThreadDriver:
         outbox = self._core.outbox
         for publication in publications:
             outbox.add(publication)
-        if self._pace.is_due(outbox.size, self._backlog):
+        if self._pace.is_due(outbox.size, self._backlog) or priority <= HIGH:
             self._flush(wait=outbox.size >= OUTBOX)
-        elif priority <= HIGH:
-            self._flush(wait=False)
         elif self._sleeps_until:
             self._wake()
 
@@ -166,7 +166,7 @@ class ThreadDriver:
         if not wait and self._turn_lock.locked():
             self._wake()
             return
-        with self._turn_lock:  # and not acquire and try: a KeyboardInterrupt between them would leak the lock
+        with self._turn_lock, self._uninterrupted:  # and not acquire and try: Ctrl-C between them would leak the lock
             if self._closed:
                 return
             if threading.current_thread() is self._leader:  # in a handler
