@@ -72,6 +72,12 @@ def test_beside_bulk_that_saturates_a_slow_link_small_messages_take_less_than_5_
     assert case.bulk_bytes / receivers > 0.85 * MOST * RATE * 5
 
 
+def test_bulk_gets_most_of_a_link_whose_jitter_is_ten_times_the_queue_that_it_may_make() -> None:
+    case = Saturated("bulk", "urgent", conditions=Conditions(rate=2 * RATE, delay=0.002, jitter=0.02))
+    case.world.run(5)
+    assert case.bulk_bytes > 0.5 * MOST * 2 * RATE * 5
+
+
 def test_on_a_fast_link_small_messages_overtake_large_ones_unasked() -> None:
     case = Saturated("normal", "normal", conditions=Conditions(rate=1.25e8))
     case.world.run(0.5)

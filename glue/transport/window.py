@@ -5,6 +5,7 @@ What limits the window is congestion, and what shows that is judged once a round
 - *Delay*: the shortest round trip of the round is more than `QUEUE` above the least one known. Then the window
   shrinks to what keeps the way full with hardly a queue, as in Vegas (Brakmo and Peterson 1995) and Copa (Arun and
   Balakrishnan 2018). So slow links keep short queues, and flows that share one see, and yield at, the same moment.
+  What varies however small the window is, is jitter, and no queue.
 - *Loss beyond the usual*: a radio link loses the same share whatever is sent; a queue that overflows loses more,
   the more is sent. So a clear excess of loss shrinks the window, and if the loss stays, it is the link's own and
   from then on usual.
@@ -33,11 +34,12 @@ BULK_QUEUE, BULK_SLACK = 0.0015, 0.00125  # the same for bulk, so that what is u
 BULK_FAST_QUEUE = 0.002  # seconds, likewise on paths faster than FAST, where turns take a part of it
 BULK_INITIAL = 16  # frames: 4 ms of a link with 50 Mb/s
 GROWTH, BULK_GROWTH = 4, 16  # the window opens by at most one part in so many a round trip
+NOISE = 2.0  # times by which round trips with the least window differ that are allowed beside a queue
 FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
 SLOW = 12_000  # frames a second (17 MB/s): a path where queues last long enough to mistake them for a part of the way
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
 SAMPLE = 100  # frames whose fates make a share of loss; the standard error of 10 % is then 3 %
-AVERAGED = 8  # samples that make up `Window.loss`
+AVERAGED = 8  # samples that make up `Window.loss`, and rounds that make up the noise
 MARGIN = 0.05  # share of loss beyond the usual that is tolerated, beside three standard errors
 INTOLERABLE = 0.6  # share of loss that no radio link has and still carries data
 UNCHANGED = 0.75  # of a share of loss: as much or more after the window shrank is not due to the window
@@ -50,8 +52,9 @@ class Window:
 
     __slots__ = (
         "_allowed", "_allowed_fast", "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after",
-        "_drain_at", "_drained", "_draining", "_growth", "_least", "_lost", "_mean", "_rotate_at", "_round_ends",
-        "_samples", "_slack", "_started", "_starting", "_tried", "_usual", "frames", "loss",
+        "_drain_at", "_drained", "_draining", "_growth", "_least", "_lost", "_mean", "_noise", "_previous",
+        "_rotate_at", "_round_ends", "_samples", "_slack", "_started", "_starting", "_tried", "_usual", "frames",
+        "loss",
     )  # fmt: skip
 
     def __init__(self, priority: int = NORMAL) -> None:
@@ -66,6 +69,8 @@ class Window:
         self._started = 0.0  # when this round began
         self._delivered = 0  # frames acknowledged in this round
         self._best = math.inf  # shortest round trip of this round
+        self._previous = math.inf  # that of the round before, both with the least window; else infinite
+        self._noise = 0.0  # seconds by which these differ: jitter, as the window has no part in it
         self._least = [math.inf, math.inf]  # the shortest of this REMEMBERED seconds, and of those before
         self._rotate_at = 0.0
         self._drain_after = DRAIN_FIRST
@@ -106,7 +111,8 @@ class Window:
             self._drain(now)
             return
         allowed = self._allowed if delivered < FAST * seconds else self._allowed_fast
-        self._crowded = self._crowded + 1 if queue > allowed else 0
+        self._listen(best)
+        self._crowded = self._crowded + 1 if queue > allowed + NOISE * self._noise else 0
         if queue > self._slack and delivered < SLOW * seconds and self._drain_at == math.inf:
             self._drain_at = now + self._drain_after
             self._drain_after = DRAIN
@@ -120,6 +126,15 @@ class Window:
         elif delivered * 2 >= self.frames and not self._crowded and not self._tried:  # it was used, and is not on trial
             self._open(delivered)
 
+    def _listen(self, best: float) -> None:
+        """With the least window, learn how much round trips differ all the same: so much delay is not its fault."""
+        if self.frames > LEAST:
+            self._previous = math.inf
+        elif best < math.inf:
+            if self._previous < math.inf:
+                self._noise += (abs(best - self._previous) - self._noise) / AVERAGED
+            self._previous = best
+
     def _drain(self, now: float) -> None:
         """Let the own part of the queue run dry, so that the least round trip shows, to everyone who shares it."""
         self._draining -= 1
@@ -132,6 +147,7 @@ class Window:
         least = self._least
         if now >= self._rotate_at:
             self._rotate_at = now + REMEMBERED
+            self._noise /= 2
             least[1], least[0] = least[0], best
         elif best < least[0]:
             least[0] = best
