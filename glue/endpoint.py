@@ -92,7 +92,9 @@ class Endpoint(BaseEndpoint):
         if self._driver is None:
             raise ClosedError("the endpoint was not started; call start(), or use it in a with block")
         if self._driver.closed:
-            raise ClosedError("the endpoint is closed and does not start again; make a new one")
+            raise ClosedError(
+                "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
+            )
         return self._driver
 
     # ------------------------------------------------------------------------------ publish and subscribe

@@ -25,6 +25,7 @@ from glue.admission import OPEN, Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Train
 from glue.core import Core
 from glue.drivers.interruption import Uninterrupted
+from glue.drivers.life import Life
 from glue.drivers.memory import keep_freed_memory
 from glue.drivers.pace import BUSY, Pace
 from glue.drivers.receiver import Receiver, addressed
@@ -45,19 +46,16 @@ Result = TypeVar("Result")
 logger = logging.getLogger("glue")
 
 
-class ThreadDriver:
+class ThreadDriver(Life):
     """Turns for one core over one network, in background threads."""
 
     def __init__(self, core: Core, network: Network, news: Receiver) -> None:
         """`news` is given every event that is not a delivery."""
+        super().__init__()
         self._core = core
         self._network = network
         self._news = news
-        self._turn_lock = threading.Lock()  # held while the stack and the network are in use
         self._uninterrupted = Uninterrupted()
-        self._changed = threading.Condition(self._turn_lock)
-        self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
-        self._hand_out = threading.Lock()  # guards mailboxes, `busy` and who leads
         self._waiters = 0
         self._blocked = 0  # publishers that wait for room
         self._events: deque[tuple[Receiver, Event]] = deque()
@@ -78,14 +76,15 @@ class ThreadDriver:
         self._settled = True  # whether these are known
         self._admission = Admission(core.settings.queue_limit)
         self._pace = Pace(core.settings.queue_limit)
-        self._closed = True
+
+    def renew_locks(self) -> None:
+        """Make all locks."""
+        self._turn_lock = threading.Lock()  # held while the stack and the network are in use
+        self._changed = threading.Condition(self._turn_lock)
+        self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
+        self._hand_out = threading.Lock()  # guards mailboxes, `busy` and who leads
 
     # ------------------------------------------------------------------------------------ life and death
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has not started, or has ended."""
-        return self._closed
 
     def start(self) -> None:
         """Fit the stack to the network and begin."""

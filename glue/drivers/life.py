@@ -1,0 +1,45 @@
+"""Whether a driver is alive: from its start to its end, in the process that started it.
+
+A forked child has the memory and the sockets of its parent, but none of its threads, and its locks as they happened to
+be. Whatever it sent would be taken for its parent's. So there a driver is at its end from the beginning.
+"""
+
+from __future__ import annotations
+
+import os
+from weakref import WeakSet
+
+
+class Life:
+    """What a driver is derived from. It sets `_closed` at its start and at its end."""
+
+    def __init__(self) -> None:
+        self._closed = True
+        self.renew_locks()
+        _all.add(self)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has not started, or has ended."""
+        return self._closed
+
+    def renew_locks(self) -> None:
+        """Make all locks; again in a forked child, where nobody is left to release them."""
+        raise NotImplementedError
+
+    def orphan(self) -> None:
+        """This is a forked child."""
+        self._closed = True
+        self.renew_locks()
+
+
+_all: WeakSet[Life] = WeakSet()
+
+
+def _after_fork() -> None:
+    for life in _all:
+        life.orphan()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
