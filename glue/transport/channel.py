@@ -89,8 +89,9 @@ class Channel:
     @property
     def unsettled(self) -> int:
         """Messages queued or on their way, once for each member."""
-        items = [flight.item for flight in self.flights] + self.unsent()
-        return len(self.members) * sum([item.messages for item in items])
+        members = len(self.members)
+        sent = sum([flight.item.messages * (members - len(flight.forgone)) for flight in self.flights])
+        return sent + members * sum([item.messages for item in self.unsent()])
 
     def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Queue a message for sending, not before these barriers let it pass."""
@@ -322,7 +323,7 @@ class Channel:
             flights = self.flights
             flights.release(base, needed, self.members)
             if flights.messages:
-                self.fates.delivered(flights.messages * len(self.members), flights.repairs)
+                self.fates.delivered(flights.messages, flights.repairs)
                 flights.messages = flights.repairs = 0
 
     def due(self, now: float) -> None:
@@ -349,6 +350,7 @@ class Channel:
             return 0
         self.fates.removed(self, self.members[peer], cause)
         member = self.members.pop(peer)
+        self.flights.leave(peer)
         missing = self._unsent() + self.next - member.next - member.ranges.size
         if self.members:
             if all(other.apart for other in self.members.values()):

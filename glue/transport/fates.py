@@ -44,8 +44,12 @@ class Fates:
 
     def given_up(self, channel: Channel, member: Member, before: int, cause: str) -> None:
         """A member that stood at frame `before` was told to skip what it missed, to where it stands now."""
-        count = sum([flight.item.messages for flight in channel.flights if before < flight.stop <= member.next])
-        self._statistics["messages delivered"] -= count  # as their flights will be let go of like all others
+        count = 0
+        for flight in channel.flights:
+            if before < flight.stop <= member.next:
+                count += flight.item.messages
+                flight.forgone |= {member.peer}
+                flight.mended.pop(member.peer, None)
         self.lost(member.peer, count, cause, _forgotten(channel, member.peer, member.next))
 
     def expired(self, channel: Channel, item: Outbound) -> None:
@@ -56,8 +60,9 @@ class Fates:
     def removed(self, channel: Channel, member: Member, cause: str | None) -> None:
         """A member is about to be taken off the channel; without a cause, what it misses takes another way."""
         self.acknowledged(channel)
-        had = [flight for flight in channel.flights if flight.stop <= member.next]
-        repaired = sum([flight.item.messages for flight in had if member.peer in flight.mended])
+        peer = member.peer
+        had = [flight for flight in channel.flights if flight.stop <= member.next and peer not in flight.forgone]
+        repaired = sum([flight.item.messages for flight in had if peer in flight.mended])
         self.delivered(sum([flight.item.messages for flight in had]), repaired)
         receipts = _forgotten(channel, member.peer)
         if cause is not None:

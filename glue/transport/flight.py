@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class Flight:
     """A run of frames of one message that was sent and is not yet acknowledged by all members."""
 
-    __slots__ = ("begins", "covered_at", "first", "item", "mended", "number", "sent_at", "since", "size", "stop")
+    __slots__ = (
+        "begins", "covered_at", "first", "forgone", "item", "mended", "number", "sent_at", "since", "size", "stop",
+    )  # fmt: skip
 
     def __init__(
         self, first: int, item: Outbound, number: int, sent_at: float, since: float, size: int, begins: bool
@@ -32,6 +34,7 @@ class Flight:
         self.size = size  # bytes
         self.begins = begins  # whether it is the beginning of its message
         self.covered_at = -inf  # when parity for it was sent
+        self.forgone: frozenset[str] = frozenset()  # the members that will not get it
         self.mended: dict[str, None] = {}  # the members that any of this, or of its message before this, was resent to
 
 
@@ -48,8 +51,8 @@ class Flights:
         self._kept: deque[Flight] = deque()
         self.open_size = 0  # bytes
         self.kept_size = 0
-        self.messages = 0  # that all members had when they were let go of
-        self.repairs = 0  # of those, how many took repairs, for each member
+        self.messages = 0  # that were let go of, once for each member that had them
+        self.repairs = 0  # of those, how many took repairs
 
     def __bool__(self) -> bool:
         return bool(self._open or self._kept)
@@ -85,7 +88,7 @@ class Flights:
             found.append(flight)
         return found[::-1]
 
-    def release(self, base: int, needed: int, members: Container[str]) -> None:
+    def release(self, base: int, needed: int, members: Sized) -> None:
         """All attached members have what is below `base`, and all members what is below `needed`."""
         row = self._open
         while row and row[0].stop <= base:
@@ -101,15 +104,21 @@ class Flights:
             self.kept_size -= row[0].size
             self._finish(row.popleft(), members)
 
-    def _finish(self, flight: Flight, members: Container[str]) -> None:
-        self.messages += flight.item.messages
+    def _finish(self, flight: Flight, members: Sized) -> None:
+        self.messages += flight.item.messages * (len(members) - len(flight.forgone))
         if flight.mended:
             if flight.item.messages:
-                self.repairs += flight.item.messages * sum([peer in members for peer in flight.mended])
+                self.repairs += flight.item.messages * len(flight.mended)
             else:  # its message goes on
                 following = self._kept[0] if self._kept else self._open[0] if self._open else None
                 if following is not None:
                     following.mended.update(flight.mended)
+
+    def leave(self, peer: str) -> None:
+        """A member is gone."""
+        for flight in self:
+            flight.forgone -= {peer}
+            flight.mended.pop(peer, None)
 
     def clear(self) -> None:
         """Nobody needs any of it."""

@@ -126,6 +126,32 @@ def test_who_stays_silent_is_waited_for_less_than_a_second_once(monkeypatch: pyt
     assert waited + stream(wire, 3) >= 4 * 200 - 200
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_what_was_given_up_is_in_the_books_at_once_and_once(is_removed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    wire = Wire(4)
+    sender = wire.transports[wire.ids[0]]
+    wire.publish(0, [1, 2, 3], BODY)
+    wire.run(0.1)
+    silence(wire, 3)
+    messages = 1
+    for _ in range(30):
+        messages += stream(wire, 0.1)
+        book = {cause: count for cause, count in sender.statistics.items() if cause.startswith("messages ")}
+        assert min(book.values()) >= 0
+        assert sum(book.values()) + sender.unsettled == 3 * messages
+    assert book["messages lost: receiver too slow"] > 0
+    if is_removed:
+        wire.remove(wire.ids[0], wire.ids[3], "expired")
+    else:
+        wire.cut = set()
+    wire.run(3)
+    book = {cause: count for cause, count in sender.statistics.items() if cause.startswith("messages ")}
+    assert sum(book.values()) == 3 * messages
+    heard = sum(len(bodies) for bodies in wire.heard.values()) - 3  # the first messages are of one frame
+    assert 100 * (book["messages delivered"] + book.get("messages repaired", 0) - 3) == heard
+
+
 def test_a_publisher_all_of_whose_receivers_are_silent_waits_for_them() -> None:
     wire = Wire(3)
     publish(wire, [1, 2], 100_000)
