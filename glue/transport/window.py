@@ -53,8 +53,8 @@ class Window:
     __slots__ = (
         "_allowed", "_allowed_fast", "_arrived", "_best", "_clean", "_crowded", "_delivered", "_drain_after",
         "_drain_at", "_drained", "_draining", "_growth", "_least", "_lost", "_mean", "_noise", "_previous",
-        "_rotate_at", "_round_ends", "_samples", "_slack", "_started", "_starting", "_tried", "_usual", "frames",
-        "loss",
+        "_rotate_at", "_round_ends", "_samples", "_slack", "_started", "_starting", "_tolerance", "_tried", "_usual",
+        "frames", "loss",
     )  # fmt: skip
 
     def __init__(self, priority: int = NORMAL) -> None:
@@ -63,6 +63,7 @@ class Window:
         self.frames = float(BULK_INITIAL if is_bulk else INITIAL)
         self._allowed, self._slack = (BULK_QUEUE, BULK_SLACK) if is_bulk else (QUEUE, SLACK)
         self._allowed_fast = BULK_FAST_QUEUE if is_bulk else math.inf
+        self._tolerance = NOISE if is_bulk else 0.0  # the others are allowed more queue than most jitter
         self._growth = BULK_GROWTH if is_bulk else GROWTH
         self._starting = True  # doubling each round trip
         self._round_ends = 0  # the transmission whose arrival ends this round
@@ -112,7 +113,7 @@ class Window:
             return
         allowed = self._allowed if delivered < FAST * seconds else self._allowed_fast
         self._listen(best)
-        self._crowded = self._crowded + 1 if queue > allowed + NOISE * self._noise else 0
+        self._crowded = self._crowded + 1 if queue > allowed + self._tolerance * self._noise else 0
         if queue > self._slack and delivered < SLOW * seconds and self._drain_at == math.inf:
             self._drain_at = now + self._drain_after
             self._drain_after = DRAIN
