@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from spark.java import NoJavaError
-from spark.read import CaptureError, check
-from spark.session import session
+from spark import command
+from spark.read import check
 
 HOUR_NS = 3600 * 10**9
 
@@ -67,26 +65,14 @@ def summary(files: DataFrame) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = parser().parse_args(argv)
-    try:
-        check(arguments.captures)
-        spark = session("glue convert", arguments.master)
-    except (CaptureError, NoJavaError, OSError) as error:
-        print(f"spark.convert: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
     mode = "overwrite" if arguments.overwrite else "errorifexists"
-    try:
-        files = convert(spark, arguments.captures, arguments.output, arguments.capture_point, mode)
-        print("\n".join(summary(files)))
-    except PySparkException as error:
-        print(f"spark.convert: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        spark.stop()
-    return 0
+
+    def work(connect: Callable[[], SparkSession]) -> list[str]:
+        check(arguments.captures)
+        return summary(convert(connect(), arguments.captures, arguments.output, arguments.capture_point, mode))
+
+    spoiled = f"{arguments.output} may be half-written: --overwrite begins anew"
+    return command.run("convert", arguments.master, work, spoiled)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.analyze.job import NothingFoundError, analyze
-from spark.analyze.result import Result, collect, write_tables
+from spark import command
+from spark.analyze.job import analyze
+from spark.analyze.result import Result, collect, replaced, write_tables
 from spark.analyze.verdict import duration, pair_totals, percent, verdict
 from spark.convert import frames
-from spark.java import NoJavaError
-from spark.read import CaptureError, check
+from spark.read import check
 from spark.report import page
-from spark.session import session
 
 MOST_PAIRS = 12  # on the terminal
 
@@ -35,7 +33,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--output", required=True, metavar="DIRECTORY", help="gets report.html, analysis.json and tables/"
     )
-    made.add_argument("--interval", type=float, metavar="SECONDS", help="length of intervals (default: by the trace)")
+    made.add_argument(
+        "--interval", type=command.period, metavar="SECONDS", help="length of intervals (default: by the trace)"
+    )
     made.add_argument("--deliveries", action="store_true", help="write deliveries too: a row for each datagram")
     made.add_argument("--capture-point", metavar="NAME", help="for files that name none (default: the file's name)")
     made.add_argument("--master", metavar="URL", help="Spark's master (default: this machine, or that of spark-submit)")
@@ -88,31 +88,20 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Result:
             analysis.tables["deliveries"].write.mode("overwrite").parquet(str(output / "tables" / "deliveries.parquet"))
     finally:
         analysis.close()
-    (output / "report.html").write_text(page(result), "utf-8")
+    with replaced(output / "report.html") as fresh:
+        fresh.write_text(page(result), "utf-8")
     return result
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = parser().parse_args(argv)
-    try:
-        spark = session("glue analyze", arguments.master)
-    except NoJavaError as error:
-        print(f"spark.analyze: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    try:
-        print("\n".join(summary(run(spark, arguments))))
-        print(f"\nthe report: {Path(arguments.output) / 'report.html'}")
-    except (CaptureError, NothingFoundError, OSError, PySparkException) as error:
-        print(f"spark.analyze: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        spark.stop()
-    return 0
+
+    def work(connect: Callable[[], SparkSession]) -> list[str]:
+        told = summary(run(connect(), arguments))
+        return [*told, "", f"the report: {Path(arguments.output) / 'report.html'}"]
+
+    return command.run("analyze", arguments.master, work, f"no report was written to {arguments.output}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ sender's capture point, other durations nanoseconds too.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +118,23 @@ def _files(files: pa.Table) -> list[Row]:
 
 
 def write_tables(result: Result, directory: Path) -> None:
-    """Each table as Parquet, and all of it as `analysis.json`. The directory is made."""
+    """Each table as Parquet, and all of it as `analysis.json`, each file at once. The directory is made."""
     tables = directory / "tables"
     tables.mkdir(parents=True, exist_ok=True)
     for name, rows in result.items():
         if isinstance(rows, list) and rows:
-            pq.write_table(pa.Table.from_pylist(rows), tables / f"{name}.parquet")
-    (directory / "analysis.json").write_text(json.dumps(result, separators=(",", ":"), allow_nan=False))
+            with replaced(tables / f"{name}.parquet") as fresh:
+                pq.write_table(pa.Table.from_pylist(rows), fresh)
+    with replaced(directory / "analysis.json") as fresh:
+        fresh.write_text(json.dumps(result, separators=(",", ":"), allow_nan=False))
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Gives a path to write to, and puts what was written in the place of the other: no one sees half of it."""
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        yield fresh
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

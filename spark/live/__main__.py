@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from spark.analyze.result import Result, write_tables
+from spark import command
+from spark.analyze.result import Result, replaced, write_tables
 from spark.analyze.verdict import clock, verdict
-from spark.java import NoJavaError
 from spark.live.job import Live
 from spark.live.source import SETTLE
 from spark.report import page
-from spark.session import session
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,15 +25,15 @@ def parser() -> argparse.ArgumentParser:
         "--output", required=True, type=Path, metavar="DIRECTORY", help="gets the report, again and again"
     )
     made.add_argument("--state", type=Path, metavar="DIRECTORY", help="of this job's own (default: OUTPUT/state)")
-    made.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="length of intervals (default 1)")
-    made.add_argument("--delay", type=float, default=30.0, metavar="SECONDS", help="until they are final (default 30)")
-    made.add_argument("--keep", type=float, default=3600.0, metavar="SECONDS", help="length of the report (3600)")
-    made.add_argument(
-        "--every", type=float, default=10.0, metavar="SECONDS", help="time between two reports (default 10)"
-    )
-    made.add_argument(
-        "--settle", type=float, default=SETTLE, metavar="SECONDS", help="a file unchanged so long is whole"
-    )
+    for name, kind, default, meaning in (
+        ("interval", command.period, 1.0, "length of intervals"),
+        ("delay", command.seconds, 30.0, "how long after its end an interval is final"),
+        ("keep", command.period, 3600.0, "how far back the report goes"),
+        ("every", command.period, 10.0, "time between two reports"),
+        ("settle", command.seconds, SETTLE, "a file that is unchanged for so long is whole"),
+    ):
+        meaning += f" (default {default:g})"
+        made.add_argument(f"--{name}", type=kind, default=default, metavar="SECONDS", help=meaning)
     made.add_argument("--once", action="store_true", help="take what is there now, and end")
     made.add_argument("--master", metavar="URL", help="Spark's master (default: this machine, or that of spark-submit)")
     return made
@@ -43,9 +42,8 @@ def parser() -> argparse.ArgumentParser:
 def write(result: Result, output: Path) -> None:
     """Replace the report and its tables, and tell the first sentence of the verdict."""
     write_tables(result, output)
-    fresh = output / "report.html.new"
-    fresh.write_text(page(result), "utf-8")
-    fresh.replace(output / "report.html")
+    with replaced(output / "report.html") as fresh:
+        fresh.write_text(page(result), "utf-8")
     print(f"until {clock(result['trace']['end_ns'])} UTC: {verdict(result)[0].text}", flush=True)
 
 
@@ -57,23 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         captures=options.captures, state=state, interval=options.interval, delay=options.delay, keep=options.keep,
         settle=options.settle,
     )  # fmt: skip
-    try:
-        spark = session("glue live", options.master)
-    except NoJavaError as error:
-        print(f"spark.live: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    try:
-        live.start(spark, lambda result: write(result, options.output), options.every, options.once).awaitTermination()
-    except KeyboardInterrupt:
-        pass
-    except (OSError, PySparkException) as error:
-        print(f"spark.live: {error}", file=sys.stderr)
-        return 1
-    finally:
-        spark.stop()
-    return 0
+
+    def work(connect: Callable[[], SparkSession]) -> list[str]:
+        query = live.start(connect(), lambda result: write(result, options.output), options.every, options.once)
+        query.awaitTermination()
+        return []
+
+    return command.run("live", options.master, work, f"started again, it goes on from {state}")
 
 
 if __name__ == "__main__":

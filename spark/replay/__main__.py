@@ -14,20 +14,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from glue.errors import ConfigurationError
 from glue.settings import effective
+from spark import command
 from spark.analyze.verdict import clock
-from spark.java import NoJavaError
-from spark.read import CaptureError
 from spark.replay.engine import Replayed, replay
 from spark.replay.offered import offered
 from spark.replay.options import combinations
 from spark.replay.trace import inbound
 from spark.replay.what_if import what_if, what_if_all
 from spark.report.trade_off import page
-from spark.session import session
 
 BAR = 40  # characters of the longest bar
 
@@ -40,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("captures", nargs="+", help="pcap or pcapng files, directories or patterns")
     made.add_argument("--endpoint", metavar="NAME", help="the endpoint whose view is replayed (default: simulate all)")
     made.add_argument(
-        "--speed", type=float, default=0.0, metavar="N", help="times as fast as it was; 0: at once (default)"
+        "--speed", type=float, default=0.0, metavar="N", help="times as fast as it was (default 0: at once)"
     )
     made.add_argument(
         "--what-if", action="append", default=[], metavar="SETTING=V,V", help="other settings; all combinations are run"
@@ -100,17 +97,14 @@ def _told(value: object) -> str:
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def explore(options: argparse.Namespace) -> list[str]:
+def explore(connect: Callable[[], SparkSession], options: argparse.Namespace) -> list[str]:
     """The lines that tell of other settings."""
     sets = combinations(options.what_if, settings_only=options.endpoint is not None)
-    spark = session("glue replay", options.master)
-    try:
-        if options.endpoint is not None:
-            rows = what_if(spark, options.endpoint, inbound(options.captures, options.endpoint), sets)
-            return [*trade_off(rows, "expired"), *trade_off(rows, "messages")]
-        rows = what_if_all(spark, offered(spark, options.captures), sets)
-    finally:
-        spark.stop()
+    if options.endpoint is not None:
+        rows = what_if(connect(), options.endpoint, inbound(options.captures, options.endpoint), sets)
+        return [*trade_off(rows, "expired"), *trade_off(rows, "messages")]
+    spark = connect()
+    rows = what_if_all(spark, offered(spark, options.captures), sets)
     if options.output:
         Path(options.output).write_text(page(rows), "utf-8")
     return lines_of(rows)
@@ -119,19 +113,14 @@ def explore(options: argparse.Namespace) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(argv)
-    try:
+
+    def work(connect: Callable[[], SparkSession]) -> list[str]:
         if options.what_if or options.endpoint is None:
-            lines = explore(options)
-        else:
-            settings = effective({"name": options.endpoint}, {})
-            lines = summary(replay(inbound(options.captures, options.endpoint), settings, pace(options.speed)))
-        print("\n".join(lines))
-    except (CaptureError, ConfigurationError, NoJavaError, OSError, ValueError, PySparkException) as error:
-        print(f"spark.replay: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+            return explore(connect, options)
+        settings = effective({"name": options.endpoint}, {})
+        return summary(replay(inbound(options.captures, options.endpoint), settings, pace(options.speed)))
+
+    return command.run("replay", options.master, work, "nothing was written")
 
 
 if __name__ == "__main__":

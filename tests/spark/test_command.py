@@ -1,0 +1,123 @@
+"""How the commands end: with what they found, with a mistake in one line, or by Ctrl-C, however often it is pressed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark import command
+from spark.read import CaptureError
+from tests.spark.conftest import BRIEF
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+PRESSES = 8  # of a Ctrl-C that is held
+Connect = Callable[[], SparkSession]
+
+ENDLESS = """
+import pathlib, sys, time
+from spark import command
+
+def wait(began):
+    pathlib.Path(began).touch()
+    time.sleep(600)
+
+def work(connect):
+    return connect().sparkContext.parallelize(sys.argv[1:], 1).map(wait).collect()
+
+sys.exit(command.run("test", "local[1]", work, "nothing was written"))
+"""
+
+
+def alive(session: int) -> list[int]:
+    """The processes of a session that have not ended."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, its_session = status.read_text().rpartition(")")[2].split()[:4]
+            if int(its_session) == session and state != "Z":
+                found.append(int(status.parent.name))
+    return found
+
+
+def test_what_was_found_is_told_and_the_code_is_0(capfd: pytest.CaptureFixture[str]) -> None:
+    assert command.run("test", None, lambda _: ["one", "two"], "") == 0
+    assert capfd.readouterr().out == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(("error", "code"), [(CaptureError("no such file"), 2), (OSError("no such file"), 1)])
+def test_a_mistake_is_one_line(error: Exception, code: int, capfd: pytest.CaptureFixture[str]) -> None:
+    def work(_: Connect) -> list[str]:
+        raise error
+
+    assert command.run("test", None, work, "") == code
+    assert capfd.readouterr().err == "spark.test: no such file\n"
+
+
+def test_what_no_user_can_have_caused_is_not_hidden() -> None:
+    def work(_: Connect) -> list[str]:
+        raise KeyError("a mistake of ours")
+
+    with pytest.raises(KeyError):
+        command.run("test", None, work, "")
+
+
+def test_after_an_interrupt_no_session_is_made(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", sys.stderr)  # which an interrupted command takes away
+    over, ended = threading.Event(), threading.Event()
+
+    def work(connect: Connect) -> list[str]:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert over.wait(PATIENCE)
+        try:
+            connect()
+        except SystemExit:
+            ended.set()
+        return []
+
+    assert command.run("test", None, work, "nothing was written") == 130
+    over.set()
+    assert ended.wait(PATIENCE)
+    assert capfd.readouterr().err == "spark.test: interrupted; nothing was written\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_held_in_the_midst_of_a_job_leaves_one_line_and_no_process(tmp_path: Path) -> None:
+    temporary, began, said = tmp_path / "temporary", tmp_path / "began", tmp_path / "said"
+    temporary.mkdir()
+    options = f"{BRIEF} -Djava.io.tmpdir={temporary}"
+    environment = {**os.environ, "TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": options}
+    command = [sys.executable, "-c", ENDLESS, str(began)]
+    with said.open("w") as log:
+        process = subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True, stderr=log)
+    try:
+        end = time.monotonic() + PATIENCE
+        while not began.exists():
+            assert process.poll() is None, said.read_text()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        for _ in range(PRESSES):  # each goes to all processes, as from a terminal
+            os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.03)
+        assert process.wait(PATIENCE) == 130
+        while alive(process.pid):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        for number in alive(process.pid):
+            os.kill(number, signal.SIGKILL)
+    lines = [line for line in said.read_text().splitlines() if "JAVA_TOOL_OPTIONS" not in line]
+    assert lines == ["spark.test: interrupted; nothing was written"]
+    assert not list(temporary.iterdir())
