@@ -73,7 +73,7 @@ def _losses(result: Result) -> Iterator[Finding]:
     repairs = _sums(result["repairs"], ("unrepaired", "frames"))
     times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "repair"}
     unseen = _sums(result["streams"], ("unseen",))
-    totals = pair_totals(result)
+    totals, spans = pair_totals(result), _lossy_spans(result)
     for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["lost"]):
         by_capture = unseen.get((sender, receiver), Counter())["unseen"]
         rate = _rate(counter)
@@ -84,7 +84,7 @@ def _losses(result: Result) -> Iterator[Finding]:
                 text += f"from {sender}: they were acknowledged, so the network did not lose them."
                 yield Finding(NOTE, text)
             continue
-        begin, end = _worst_span(result, sender, receiver)
+        begin, end = spans[sender, receiver]
         text = f"{receiver} lost {percent(rate)} of what {sender} sent ({counter['lost']:,} of {counter['sent']:,}) "
         text += f"between {clock(begin)} and {clock(end)} UTC"
         fixed = repairs.get((sender, receiver), Counter())
@@ -111,14 +111,15 @@ def _rate(counter: Counter[str]) -> float:
     return counter["lost"] / counter["sent"] if counter["sent"] else 0.0
 
 
-def _worst_span(result: Result, sender: str, receiver: str) -> tuple[int, int]:
-    """From the first to the last interval with losses."""
-    lossy = [
-        row["interval"]
-        for row in result["pairs"]
-        if (row["sender"], row["receiver"]) == (sender, receiver) and row["lost"]
-    ]
-    return min(lossy), max(lossy) + int(result["trace"]["interval_ns"])
+def _lossy_spans(result: Result) -> dict[tuple[str, str], tuple[int, int]]:
+    """From the first to the last interval with losses, by sender and receiver."""
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in result["pairs"]:
+        if row["lost"]:
+            pair, at = (row["sender"], row["receiver"]), row["interval"]
+            first, last = spans.get(pair, (at, at))
+            spans[pair] = min(first, at), max(last, at)
+    return {pair: (first, last + int(result["trace"]["interval_ns"])) for pair, (first, last) in spans.items()}
 
 
 def _sums(rows: Iterable[Row], names: tuple[str, ...]) -> dict[tuple[str, str], Counter[str]]:

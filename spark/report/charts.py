@@ -15,9 +15,10 @@ Row = dict[str, Any]
 Result = dict[str, Any]
 Pair = tuple[str, str]
 
-MOST_ROWS = 24  # of a heat map: the pairs with the most losses
+MOST_ROWS = 24  # of a heat map: the pairs with the most losses; of the timeline: who was given up most often
 ROW = 18  # pixels
 SIDE = 170  # pixels for the names beside heat map and timeline
+MOST_LETTERS = 27  # of such names, at six pixels each
 
 
 def loss_map(result: Result) -> str:
@@ -36,7 +37,7 @@ def loss_map(result: Result) -> str:
     marks = list(svg.ticks_below(across, height))
     for number, pair in enumerate(shown):
         y = TOP + ROW * number
-        marks.append(svg.text(SIDE - 8, y + 13, f"{pair[0]} → {pair[1]}", "end"))
+        marks.append(svg.text(SIDE - 8, y + 13, _side(*pair), "end"))
         for row in cells[pair]:
             x = across.place(row["interval"])
             width = across.place(row["interval"] + result["trace"]["interval_ns"]) - x
@@ -44,10 +45,9 @@ def loss_map(result: Result) -> str:
             title = f"{pair[0]} → {pair[1]}, {clock(row['interval'])}: {row['lost']} of {row['sent']} lost"
             kind, opacity = ("loss", 0.15 + 0.85 * share / most) if share else ("sound", 1.0)
             marks.append(svg.rectangle(x, y + 1, width - 0.5, ROW - 2, kind, title, opacity))
-    note = (
-        f'<p class="legend"><span><i class="ksound"></i>none lost</span><span><i class="kloss"></i>{percent(most)} lost'
-    )
-    return svg.chart("Loss over time for each pair", marks, height) + note + " in one interval</span></p>"
+    note = f'<p class="legend"><span><i class="ksound"></i>none lost</span><span><i class="kloss"></i>{percent(most)}'
+    note += f" lost in one interval</span>{_others(len(totals) - len(shown), 'pairs', 'that lost less', 'Pairs')}</p>"
+    return svg.chart("Loss over time for each pair", marks, height) + note
 
 
 def distribution(result: Result, measure: str) -> str:
@@ -129,22 +129,45 @@ def resends(result: Result) -> str:
 
 def timeline(result: Result) -> str:
     """When each life was there, and when others heard nothing of it: red for longer than its lease."""
+    silent = defaultdict(list)
+    for row in result["silences"]:
+        silent[row["sender"], row["incarnation"]].append(row)
+
+    def trouble(life: Row) -> tuple[int, int]:
+        rows = silent[life["endpoint"], life["incarnation"]]
+        return -sum(row["expired"] for row in rows), -len(rows)
+
     lives = result["endpoints"]
+    worst = sorted(range(len(lives)), key=lambda number: trouble(lives[number]))[:MOST_ROWS]
     across = _times(result, SIDE)
-    height = TOP + ROW * len(lives) + BOTTOM
+    height = TOP + ROW * len(worst) + BOTTOM
     marks = list(svg.ticks_below(across, height))
-    for number, life in enumerate(lives):
-        y = TOP + ROW * number
+    for place, life in enumerate(lives[number] for number in sorted(worst)):
+        y = TOP + ROW * place
         begin, end = across.place(life["first_ns"]), across.place(life["last_ns"])
         told = f"{life['endpoint']}, life {life['incarnation']}: {clock(life['first_ns'])} to {clock(life['last_ns'])}"
-        marks.append(svg.text(SIDE - 8, y + 13, life["endpoint"], "end"))
+        marks.append(svg.text(SIDE - 8, y + 13, _side(life["endpoint"]), "end"))
         marks.append(svg.rectangle(begin, y + 3, end - begin, ROW - 6, "f0", told))
-        of_it = life["endpoint"], life["incarnation"]
-        silent = [row for row in result["silences"] if (row["sender"], row["incarnation"]) == of_it]
-        marks += [_silence(row, y, across) for row in silent]
+        marks += [_silence(row, y, across) for row in silent[life["endpoint"], life["incarnation"]]]
     keys = '<p class="legend"><span><i class="k0"></i>there</span><span><i class="knote"></i>silent, as seen by one'
-    keys += '</span><span><i class="kloss"></i>given up by it</span></p>'
-    return svg.chart("Who was there", marks, height) + keys
+    keys += '</span><span><i class="kloss"></i>given up by it</span>'
+    keys += _others(len(lives) - len(worst), "lives", "that were silent less often", "Endpoints")
+    return svg.chart("Who was there", marks, height) + keys + "</p>"
+
+
+def _others(count: int, what: str, which: str, section: str) -> str:
+    """What a chart does not show, and where it is."""
+    return f"<span>{count:,} other {what}, {which}: see {section}</span>" if count > 0 else ""
+
+
+def _side(*names: str) -> str:
+    """Names for the side of a chart, each shortened in its middle where they are too long for that."""
+    if sum(map(len, names)) + 3 * (len(names) - 1) > MOST_LETTERS:
+        room = (MOST_LETTERS - 3 * (len(names) - 1)) // len(names)
+        names = tuple(
+            name if len(name) <= room else f"{name[: room // 2]}…{name[1 - (room + 1) // 2 :]}" for name in names
+        )
+    return " → ".join(names)
 
 
 def _silence(row: Row, y: float, across: svg.Axis) -> str:

@@ -90,7 +90,8 @@ def _nice(step: float) -> float:
 def chart(name: str, marks: Iterable[str], height: float = HEIGHT, width: float = WIDTH) -> str:
     """An SVG drawing of these marks; `name` is what it is called for those who do not see it."""
     body = "".join(marks)
-    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(name)}">{body}</svg>'
+    drawing = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(name)}">{body}</svg>'
+    return f'<div class="chart">{drawing}</div>'
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "label") -> str:
