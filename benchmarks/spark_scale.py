@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import tempfile
 import threading
@@ -34,7 +35,7 @@ from spark.session import session
 
 SOURCE_AT, DESTINATION_AT, SENDER_AT = RECORD + 27, RECORD + 31, RECORD + 42 + 14
 """In a record of `spark_capture`: the second byte of both addresses; the sender's id, behind `{"glue":[1,1,"`."""
-MOST_COPIES = 256  # the second byte of an address
+MOST_COPIES = 1 << 16  # the second and third byte of an address, four digits of an id
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SAMPLE = 0.2  # seconds between looks at memory
 
@@ -48,10 +49,26 @@ def repeat(path: Path, to: Path, copies: int) -> None:
     with to.open("wb") as file:
         file.write(data[:HEADER].tobytes())
         for copy in range(copies):
-            data[starts + SOURCE_AT] = data[starts + DESTINATION_AT] = copy
-            for place, digit in enumerate(b"%02x" % copy):
+            for place, byte in enumerate(copy.to_bytes(2, "big")):
+                data[starts + SOURCE_AT + place] = data[starts + DESTINATION_AT + place] = byte
+            for place, digit in enumerate(b"%04x" % copy):
                 data[starts + SENDER_AT + place] = digit
             data[HEADER:].tofile(file)
+
+
+def made_trace(directory: Path, frames: int, copies: int) -> Path:
+    """A directory with the capture of so many copies of so many frames, made if it is not there."""
+    trace = directory / f"{frames}x{copies}"
+    if not trace.exists():
+        with tempfile.TemporaryDirectory(dir=directory) as made:
+            base, repeated = Path(made, "base"), Path(made, "repeated")
+            base.mkdir()
+            repeated.mkdir()
+            make(base, frames)
+            for path in base.glob("*.pcap"):
+                repeat(path, repeated / path.name, copies)
+            repeated.rename(trace)
+    return trace
 
 
 @contextmanager
@@ -126,20 +143,15 @@ def main() -> None:
     parser.add_argument("--cores", default="*", help="without --executors")
     parser.add_argument("--executors", type=int, default=0, help="processes of their own, with one core each")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--directory", type=Path, help="where captures are, or are made, and stay (default: nowhere)")
     arguments = parser.parse_args()
     sizes = [int(size) for size in arguments.copies.split(",")]
     assert max(sizes) <= MOST_COPIES, f"at most {MOST_COPIES} copies"
     spark = made_session(arguments.memory, arguments.cores, arguments.executors)
     job = job_of(arguments.job, spark)
     with tempfile.TemporaryDirectory(prefix="glue-spark-scale-") as made:
-        base = Path(made, "base")
-        base.mkdir()
-        make(base, int(arguments.frames))
         for number, copies in enumerate(sizes):
-            trace = Path(made, f"{copies}")
-            trace.mkdir()
-            for path in base.glob("*.pcap"):
-                repeat(path, trace / path.name, copies)
+            trace = made_trace(arguments.directory or Path(made), int(arguments.frames), copies)
             size = sum(path.stat().st_size for path in trace.iterdir())
             if not number:
                 job(trace)  # warm
@@ -149,8 +161,8 @@ def main() -> None:
                     began = time.perf_counter()
                     streams = job(trace)
                     times.append(time.perf_counter() - began)
-            for path in trace.iterdir():
-                os.unlink(path)
+            if not arguments.directory:
+                shutil.rmtree(trace)
             frames, seconds = int(arguments.frames) * copies, statistics.median(times)
             print(
                 f"{frames:>12,} frames  {size / 1e9:6.2f} GB  {streams:>6,} streams  {seconds:7.2f} s  "
