@@ -161,12 +161,11 @@ def _others(count: int, what: str, which: str, section: str) -> str:
 
 
 def _side(*names: str) -> str:
-    """Names for the side of a chart, each shortened in its middle where they are too long for that."""
-    if sum(map(len, names)) + 3 * (len(names) - 1) > MOST_LETTERS:
-        room = (MOST_LETTERS - 3 * (len(names) - 1)) // len(names)
-        names = tuple(
-            name if len(name) <= room else f"{name[: room // 2]}…{name[1 - (room + 1) // 2 :]}" for name in names
-        )
+    """Names for the side of a chart. Where they are too long for that, of each the beginning and more of its end."""
+    room = (MOST_LETTERS + 3) // len(names) - 3  # three letters for each arrow
+    if sum(map(len, names)) > room * len(names):
+        head = room // 4
+        names = tuple(name if len(name) <= room else f"{name[:head]}…{name[head + 1 - room :]}" for name in names)
     return " → ".join(names)
 
 
@@ -204,8 +203,8 @@ def _line(result: Result, values: Mapping[int, float]) -> Sequence[tuple[float, 
     """The values at the middle of all intervals of the trace, None where there is none."""
     length = result["trace"]["interval_ns"]
     begin = result["trace"]["start_ns"] // length * length
-    starts: Iterable[int] = range(begin, result["trace"]["end_ns"] + 1, length)
     last = result["trace"]["end_ns"]
+    starts: Iterable[int] = range(begin, max(last, begin + 1), length)
     return [(min(start + length // 2, last), values.get(start)) for start in starts]
 
 

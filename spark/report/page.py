@@ -19,6 +19,12 @@ Result = dict[str, Any]
 MOST_ROWS = 1000
 """Rows of a table on the page; all of them are in the Parquet files beside it."""
 
+WORST = ("lost", "unrepaired", "longest_loss", "p99_ns", "late")
+"""Of a table that is longer, the rows are shown with the most of the first of these that it has."""
+
+MOST_POINTS = 6
+"""Capture points by name in the head of the page."""
+
 TABLES = (
     ("endpoints", "Endpoints", "One row for each life. Home is the capture point at its own host."),
     ("latencies", "Times", "Percentiles over the whole trace, to half a percent; least and most are exact."),
@@ -79,11 +85,16 @@ def _resource(name: str) -> str:
 def _about(result: Result) -> str:
     trace = result["trace"]
     begin, end = (datetime.fromtimestamp(trace[name] / 1e9, UTC) for name in ("start_ns", "end_ns"))
-    words = f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, captured at {', '.join(trace['points'])}; "
+    words = f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, captured at {_listed(trace['points'])}; "
     words += f"intervals of {duration(trace['interval_ns'])}."
     if trace["left_out"]:
         words += f" Too large to be shown whole: {', '.join(trace['left_out'])}."
     return f'<p class="about">{escape(words)}</p>'
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_POINTS
+    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:MOST_POINTS])} and {rest:,} more points"
 
 
 def _verdict(result: Result) -> str:
@@ -118,14 +129,24 @@ def table(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     columns = list(rows[0])
+    shown, rest = _worst(rows)
     head = "".join(f'<th><button type="button">{escape(_heading(column))}</button></th>' for column in columns)
-    body = "".join(f"<tr>{''.join(_cell(row[column], column) for column in columns)}</tr>" for row in rows[:MOST_ROWS])
-    rest = (
-        f"<p>{len(rows) - MOST_ROWS:,} more rows are in the tables beside this page.</p>"
-        if len(rows) > MOST_ROWS
-        else ""
-    )
+    body = "".join(f"<tr>{''.join(_cell(row[column], column) for column in columns)}</tr>" for row in shown)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{rest}'
+
+
+def _worst(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
+    """The rows that are shown, and what is said of the others."""
+    if len(rows) <= MOST_ROWS:
+        return rows, ""
+    column = next((column for column in WORST if column in rows[0]), None)
+    which = "first rows"
+    if column is not None:
+        rows = sorted(rows, key=lambda row: -(row[column] or 0))
+        which = f"rows with the greatest “{_heading(column)}”"
+    return rows[:MOST_ROWS], (
+        f"<p>The {MOST_ROWS:,} {which}; {len(rows) - MOST_ROWS:,} more are in the tables beside this page.</p>"
+    )
 
 
 TIMES = ("interval", "first_ns", "last_ns", "from_ns", "to_ns", "start", "stop")
