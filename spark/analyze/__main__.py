@@ -42,20 +42,25 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def converted(paths: Sequence[str]) -> bool:
+    """Whether these are frames that `spark.convert` wrote, and no captures. Raises CaptureError for what is neither."""
+    if all((Path(path) / "_SUCCESS").exists() for path in paths):
+        return True
+    check(paths)
+    return False
+
+
 def read(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -> DataFrame:
     """The frames of captures, or those that `spark.convert` wrote. Raises CaptureError."""
-    if all((Path(path) / "_SUCCESS").exists() for path in paths):
-        return spark.read.parquet(*paths)
-    check(paths)
-    return frames(spark, paths, capture_point)
+    return spark.read.parquet(*paths) if converted(paths) else frames(spark, paths, capture_point)
 
 
 def read_files(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -> DataFrame | None:
     """The table `files` beside the frames; None where `spark.convert`'s frames were copied without it."""
-    if all((Path(path) / "_SUCCESS").exists() for path in paths):
-        told = [str(Path(path).parent / "files") for path in paths if (Path(path).parent / "files").exists()]
-        return spark.read.parquet(*told) if told else None
-    return frames(spark, paths, capture_point, "files")
+    if not converted(paths):
+        return frames(spark, paths, capture_point, "files")
+    told = [str(Path(path).parent / "files") for path in paths if (Path(path).parent / "files").exists()]
+    return spark.read.parquet(*told) if told else None
 
 
 def summary(result: Result) -> list[str]:
@@ -98,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
 
     def work(connect: Callable[[], SparkSession]) -> list[str]:
+        converted(arguments.captures)  # mistakes are told before Java starts
         told = summary(run(connect(), arguments))
         return [*told, "", f"the report: {Path(arguments.output) / 'report.html'}"]
 

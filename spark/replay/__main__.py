@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from glue.settings import effective
 from spark import command
 from spark.analyze.verdict import clock
+from spark.read import check
 from spark.replay.engine import Replayed, replay
 from spark.replay.offered import offered
 from spark.replay.options import combinations
@@ -115,6 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
 
     def work(connect: Callable[[], SparkSession]) -> list[str]:
+        check(options.captures)  # mistakes are told before Java starts
         if options.what_if or options.endpoint is None:
             return explore(connect, options)
         settings = effective({"name": options.endpoint}, {})
