@@ -14,6 +14,7 @@ from spark.analyze.result import Result, replaced, write_tables
 from spark.analyze.verdict import clock, verdict
 from spark.live.job import Live
 from spark.live.source import SETTLE
+from spark.read import CaptureError
 from spark.report import page
 
 
@@ -57,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )  # fmt: skip
 
     def work(connect: Callable[[], SparkSession]) -> list[str]:
+        if not options.captures.is_dir():
+            raise CaptureError(f"{options.captures}: no such directory; it has to be there, if only empty")
         query = live.start(connect(), lambda result: write(result, options.output), options.every, options.once)
         query.awaitTermination()
         return []

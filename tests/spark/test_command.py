@@ -16,7 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark import command
+from spark.analyze.__main__ import main as analyze
+from spark.convert import main as convert
+from spark.live.__main__ import main as live
 from spark.read import CaptureError
+from spark.replay.__main__ import main as replay
 from tests.spark.conftest import BRIEF
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +31,9 @@ Connect = Callable[[], SparkSession]
 ENDLESS = """
 import pathlib, sys, time
 from spark import command
+from spark.analyze.__main__ import main as analyze
+from spark.convert import main as convert
+from spark.live.__main__ import main as live
 
 def wait(began):
     pathlib.Path(began).touch()
@@ -62,6 +69,17 @@ def test_a_mistake_is_one_line(error: Exception, code: int, capfd: pytest.Captur
 
     assert command.run("test", None, work, "") == code
     assert capfd.readouterr().err == "spark.test: no such file\n"
+
+
+@pytest.mark.parametrize("main", [analyze, convert, live, replay])
+def test_a_capture_that_is_not_there_is_told_at_once(
+    main: Callable[[list[str]], int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    missing, output = tmp_path / "captures", tmp_path / "output"
+    assert main([str(missing), "--output", str(output)]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert str(missing) in line
+    assert not output.exists()
 
 
 def test_what_no_user_can_have_caused_is_not_hidden() -> None:
