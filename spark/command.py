@@ -8,6 +8,7 @@ cleaning up. Here Java is told to end, which it does tidily at any time, and wha
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import math
 import signal
@@ -88,6 +89,8 @@ class Connection:
         if java is None:  # it is spark-submit that started Java
             self._session.stop()
             return
+        with contextlib.suppress(Py4JError, OSError):  # it may have ended
+            self._session.sparkContext.setLogLevel("OFF")  # of tasks that now fail
         java.terminate()
         try:
             java.wait(END_PATIENCE)
