@@ -18,7 +18,7 @@ from glue.admission import Admission
 from glue.aio.subscription import Handler, Subscription
 from glue.base import LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
-from glue.core import STREAM_SHARE, check_not_reserved
+from glue.core import EARLY, STREAM_SHARE, check_not_reserved
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
 from glue.model import OpenModel, Wish
@@ -143,7 +143,7 @@ class Endpoint(BaseEndpoint):
 
     def _advance(self, now: float, receive: bool) -> None:
         assert self._network is not None
-        if now >= self._maintain_at:
+        if now >= self._maintain_at - EARLY:
             self._maintain_at = self._network.maintain(now)
             self._core.stack.fit(self._network.datagram_size)
         if self._exchange(now, self._network.receive() if receive else []):

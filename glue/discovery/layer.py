@@ -149,7 +149,7 @@ class Discovery:
                 self._leave()
             else:
                 self.statistics["order not understood"] += 1
-        if now >= self._announcer.due:
+        if now >= self._announcer.rides_from:
             self._announce(now)
         return self._letters.take()
 
@@ -210,7 +210,8 @@ class Discovery:
         if self._state == LEFT:
             return
         self._state = LEFT
-        self._announcer.due = self._check_at = math.inf
+        self._announcer.stop()
+        self._check_at = math.inf
         for _ in range(2):  # in datagrams of their own, for any may be lost
             if self._multicast:
                 self._letters.outbox.append(frame((), None, Envelope(GOODBYE)))
@@ -221,6 +222,8 @@ class Discovery:
     def _announce(self, now: float) -> None:
         """To all: by multicast, and by unicast to those whom it does not reach."""
         body = self._announcer.announce(now)
+        if self._check_at < self._announcer.due:  # most likely put off since then by what was heard
+            self._check_at = self._next_check()
         if self._multicast:
             self._letters.outbox.append(frame((), None, Envelope(ANNOUNCE), body))
         members, rendezvous = self._members, self._rendezvous
@@ -387,4 +390,7 @@ class Discovery:
                 self._members.expire(now, peer, self._up)
             else:
                 self._letters.attend(now, peer, peer.id in self._members.remote)
-        self._check_at = min((peer.wake_at for peer in peers.values()), default=math.inf)
+        self._check_at = self._next_check()
+
+    def _next_check(self) -> float:
+        return min((peer.wake_at for peer in self._members.table.values()), default=math.inf)

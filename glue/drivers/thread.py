@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from glue.admission import OPEN, Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Train
-from glue.core import Core
+from glue.core import EARLY, Core
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.life import Life
 from glue.drivers.memory import keep_freed_memory
@@ -320,7 +320,7 @@ class ThreadDriver(Life):
             if self._closed:
                 return
             now = time.monotonic()
-            if now >= self._maintain_at:
+            if now >= self._maintain_at - EARLY:
                 self._maintain()
             self._turn(now)
             if not self._events or self._waiters or self._admission.closed_from < OPEN:

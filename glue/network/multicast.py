@@ -28,7 +28,7 @@ from glue.network.waiter import Waiter
 
 logger = logging.getLogger("glue.network")
 
-MAINTENANCE_INTERVAL = 1.0  # as often as an announcement, so that a change is healed within three of them
+MAINTENANCE_INTERVAL = 1.1  # as an announcement, so that a change is healed within three of them
 REFUSALS_REMEMBERED = 60.0  # how long a destination is spared UDP_SEGMENT after its device refused it
 
 # Datagrams are the same size everywhere: Ethernet's. A larger MTU, loopback's or a jumbo frame's, says nothing about
@@ -163,7 +163,7 @@ class MulticastNetwork:
         return self._group.socket_address(addresses[0], self._port, scope)
 
     def maintain(self, now: float) -> float:
-        """Look after the interface and the membership; to be called again a second later."""
+        """Look after the interface and the membership; to be called again some second later."""
         found = find_interface(self._choice.interface.name, self._interface)
         if self._automatic:
             found = self._reconsider(found)

@@ -8,11 +8,11 @@ from random import Random
 import orjson
 import pytest
 
-from glue.contract import Inbound
+from glue.contract import Inbound, Outbound
 from glue.discovery import Discovery
 from glue.discovery.membership import HOST_LIMIT
 from glue.errors import ConfigurationError
-from tests.discovery.lan import DELAY, FRAME, Lan, data, endpoint_id, pair
+from tests.discovery.lan import DELAY, FRAME, Host, Lan, data, endpoint_id, pair
 
 ROUND_TRIP = 2 * DELAY + 1e-6
 
@@ -311,3 +311,36 @@ def test_a_name_that_fits_no_announcement_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="choose a shorter one"):
         Discovery(endpoint_id=endpoint_id(1), incarnation=1, name="\x01" * 255, random=Random(0))
     assert Discovery(endpoint_id=endpoint_id(1), incarnation=1, name="ü" * 127, random=Random(0)).fit(FRAME) == FRAME
+
+
+def announcements(lan: Lan, host: Host) -> list[Outbound]:
+    return [frame for source, frame in lan.sent if source is host and frame.address is None]
+
+
+def test_an_announcement_that_is_nearly_due_goes_with_what_is_sent_anyway() -> None:
+    lan = Lan()
+    host, other = lan.add(1), lan.add(2)
+    lan.run(5)
+    lan.sent.clear()
+    for _ in range(300):  # ten seconds
+        lan.order(host, data(other.id))
+        sent = len(announcements(lan, host))
+        lan.run(1 / 30)
+        assert len(announcements(lan, host)) == sent
+    assert 10 <= sent <= 12
+
+
+def test_an_endpoint_at_rest_wakes_for_its_announcements_alone() -> None:
+    lan = Lan()
+    host = lan.add(1)
+    for number in range(2, 5):
+        lan.add(number)
+    lan.run(5)
+    wakes = 0
+    lan.sent.clear()
+    end = lan.now + 60
+    while lan.now < end:
+        due = host.due
+        lan.run(min(other.due for other in lan.hosts) - lan.now)
+        wakes += due <= lan.now
+    assert wakes <= len(announcements(lan, host)) + 3

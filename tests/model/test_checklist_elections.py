@@ -260,3 +260,16 @@ def test_row_40_who_is_asked_to_lead_stands_at_once() -> None:
     member.get(member.append("a", 2, (1, 1), [2]))
     said = member.get(("a", TimeoutNow(GROUP, life("a"), 2)))
     assert [(ask.term, ask.pre, ask.transfer) for ask in requests(said)] == [(3, False, True)]
+
+
+def test_row_23_a_leader_at_rest_looks_for_its_majority_when_it_is_awake_for_a_heartbeat() -> None:
+    a = Member("a")
+    a.lead_and_commit("b")
+    wakes, end = 0, a.now + 20.0
+    while a.replica.deadline < end:
+        a.now = a.replica.deadline
+        wakes += 1
+        if a.get():
+            a.get(a.acknowledge("b", a.last[0]))
+    assert a.role is Role.LEADER
+    assert wakes <= 102  # a heartbeat each 0.2 s, the commit index once, and no timer beside these

@@ -197,7 +197,7 @@ class Leader(Part):
     def due(self, now: float) -> None:
         """Step down without a majority; end a transfer that did not work; look after the members."""
         core = self.core
-        if now >= self._checks:
+        if now >= min(self._checks, self._heartbeat):  # with each heartbeat, for it is awake then
             self._checks = self._majority(self._heard(now)) + core.settings.election_timeout
             if now >= self._checks:
                 core.statistics["stepped down without a majority"] += 1
