@@ -182,6 +182,19 @@ def test_a_follower_that_lags_is_found_in_as_many_questions_as_there_are_terms()
         assert questions < 5
 
 
+def test_a_follower_whose_repairs_overtake_one_another_does_not_wait_for_heartbeats() -> None:
+    settings = dataclasses.replace(SETTINGS, append_limit=1, in_flight_limit=8)
+    leader, follower = Member("a", [1] * 50, settings=settings), Member("c", [1])
+    leader.lead_and_commit()
+    letters = leader.letters(*[("c", answer) for answer in follower.get(("a", leader.wait(0.2)[0]))])
+    round_trips = 0
+    while follower.log != leader.log:
+        round_trips += 1
+        answers = [("c", answer) for answer in follower.get(*[("a", append) for to, append in reversed(letters)])]
+        letters = leader.letters(*answers)
+        assert round_trips <= 2 * len(leader.log)  # an entry that is asked about, and one of those that follow
+
+
 def test_row_01_two_leaders_of_one_term_are_counted_not_obeyed() -> None:
     member = Member("b")
     member.get(member.append("a", 2, (1, 1), [2]))

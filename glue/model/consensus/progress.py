@@ -6,7 +6,9 @@ behind what the log still holds is sent the snapshot first.
 
 Every multicast has a round, which answers echo. An answer to a later round than the one in which something was
 sent by unicast, and still no acknowledgement of it: it was lost, and is sent again; once in a heartbeat at most, for
-otherwise each of many multicasts that a lagging follower refuses would have everything sent to it again.
+otherwise each of many multicasts that a lagging follower refuses would have everything sent to it again. One of several
+appends in flight that is refused came before the one that it follows: that is asked about anew, at once, for a follower
+keeps nothing that came too early, and where the network often reorders it would take hardly an entry a heartbeat.
 """
 
 from __future__ import annotations
@@ -79,20 +81,20 @@ class Progress:
     def refused(self, previous_index: int, hint: int, round: int, patience: bool) -> None:
         """It has refused an append that followed `previous_index`; its log may agree up to `hint`.
 
-        With `patience`, what was sent by unicast may still be on its way, and is not sent again.
+        With `patience`, what was sent by unicast may still be on its way, and is not all sent again.
         """
         if previous_index <= self.match or self.service is Service.SNAPSHOT:
             return  # late, for it has acknowledged more since; or known
         is_answer = self.probing and previous_index == self.probed
         is_lost = round > self.sent_round and (self.service is Service.STREAM or not patience)
-        if is_answer or is_lost:
+        is_early = not self.probing and previous_index in self.flights and previous_index < self.next - 1
+        if is_answer or is_lost or is_early:
             most = self.probed + 1 if self.probing else previous_index  # what was refused once stays refused
             self.repair_from(min(hint + 1, previous_index, most))
 
     def streams(self) -> None:
-        """It has been sent all that was multicast."""
+        """It has been sent all that was multicast; what is in flight may still turn out to have come too early."""
         self.service = Service.STREAM
-        self.flights.clear()
 
     def needs_snapshot(self, snapshot: Snapshot) -> None:
         """What it needs is no more in the log."""
