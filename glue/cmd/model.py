@@ -14,7 +14,8 @@ What is typed, or given on the command line, is one of
     conflicts [PATTERN]                                mergeable keys that were written at the same time
     transfer ENDPOINT       remove ENDPOINT            typed at the leader: hand over; take a voter out for good
 
-A value that is JSON is taken as JSON, any other as a string. A delta is a JSON Merge Patch (RFC 7396).
+A value that is JSON is taken as JSON, any other as a string; what begins with {, [ or " must be JSON. A delta is a JSON
+Merge Patch (RFC 7396).
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ COMMIT_INTERVAL = 1.0
 """Seconds between two lines that tell of nothing but a higher commit index."""
 
 LEASE = 10.0
+
+BEGINNINGS = ("{", "[", '"')
+"""Of JSON values that nothing but JSON begins with, as good as ever."""
 
 
 def parser() -> common.Parser:
@@ -185,7 +189,7 @@ class Terminal:
             DOING[words[0]][0](self, *words[1:])
         except glue.UnknownOutcomeError as error:
             output.event("unknown", output.style("yellow", f"unknown: {error}"), reason=str(error))
-        except (glue.RefusedError, glue.ModelError, ConfigurationError) as error:
+        except (glue.RefusedError, glue.ModelError) as error:
             output.event("refused", output.style("red", f"refused: {error}"), reason=str(error))
         else:
             return True
@@ -223,11 +227,11 @@ class Terminal:
 
     def set(self, key: str, value: str) -> None:
         """Set a key."""
-        self._committed(self._model.set(key, parsed(value), timeout=self._timeout))
+        self._committed(self._model.set(key, _value(value), timeout=self._timeout))
 
     def update(self, key: str, delta: str) -> None:
         """Patch a key."""
-        self._committed(self._model.update(key, parsed(delta), timeout=self._timeout))
+        self._committed(self._model.update(key, _value(delta), timeout=self._timeout))
 
     def delete(self, key: str) -> None:
         """Delete a key."""
@@ -250,7 +254,7 @@ class Terminal:
 
     def compare(self, key: str, expected: str, value: str) -> None:
         """Set a key if it has the expected value."""
-        index = self._model.compare_and_set(key, parsed(expected), parsed(value), timeout=self._timeout)
+        index = self._model.compare_and_set(key, _value(expected), _value(value), timeout=self._timeout)
         self._committed(index)
 
     def watch(self, pattern: str) -> None:
@@ -286,6 +290,17 @@ class Terminal:
         """Take a voter out."""
         self._model.remove(name, timeout=self._timeout)
         self._output.event("removed", f"{printable(name)} votes no more", name=name)
+
+
+def _value(text: str) -> Any:
+    """The JSON value that a text is, else the text; ConfigurationError for what was most likely meant to be JSON.
+
+    A delta that lacks a brace would otherwise be a string, and take the place of all that it was to change a little.
+    """
+    value = parsed(text)
+    if value == text and text[:1] in BEGINNINGS:
+        raise ConfigurationError(f"{printable(text)} begins like JSON, but is none; a string goes in quotes: '\"...\"'")
+    return value
 
 
 def _seconds(text: str) -> float:

@@ -375,7 +375,7 @@ class Group:
     def _trouble(self) -> str:
         """Why nothing is committed now, as far as this replica knows."""
         if self._status.role is Role.FOUNDING:
-            reason = f"the model {self.name!r} is not founded yet: not all of its voters have been found"
+            reason = f"the model {self.name!r} is not founded yet, or not in reach: too few of its voters are found"
             return f"{reason}; {DISAGREEMENT}" if self.replica.is_among_strangers else reason
         return f"{NO_MAJORITY} of model {self.name!r}; reads with stale=True still work"
 

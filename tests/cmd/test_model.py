@@ -42,6 +42,9 @@ def test_one_shots_tell_what_came_of_them(start: Start) -> None:
     locked = start("model", "lock", "door", "30", *FAST)
     assert locked.expect("locked")["remaining"] > 0
     assert start("model", "get", "n", "--timeout", "0.5", "--model", "other").finish() == 1
+    broken = start("model", "update", "n", '{"open": true', *FAST)  # not to become the whole value, as a string
+    assert broken.finish() == 2
+    assert "begins like JSON" in broken.errors()
     wrong = start("model", "paint", "n")
     assert wrong.finish() == 2
     assert "no command 'paint'" in wrong.errors()
