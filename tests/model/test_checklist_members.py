@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from glue.model.consensus import Configuration, Fate, Kind, Role
+from glue.model.consensus import Configuration, Fate, Kind, Role, Stored, Vital
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -17,9 +17,10 @@ from glue.model.consensus.messages import (
     RequestVote,
     SnapshotReceived,
     Vote,
+    Welcome,
 )
 from glue.simulation.consensus import Cluster
-from tests.model.member import GROUP, SETTINGS, Member, configuration, life
+from tests.model.member import GROUP, SCOPE, SETTINGS, VALUE, Member, configuration, life
 from tests.model.test_checklist_elections import cluster, leader_of, votes
 
 
@@ -105,6 +106,13 @@ def test_row_31_a_snapshot_comes_with_its_last_entry_and_its_configuration() -> 
     assert write.snapshot is not None
     assert (write.snapshot.index, write.snapshot.term, write.base, write.entries) == (9, 3, (9, 3), [])
     assert [snapshot.data for snapshot in member.restored] == [b"state"]
+
+
+def test_row_31_what_was_committed_in_the_same_call_is_not_applied_on_top_of_the_snapshot() -> None:
+    member = Member("b", [2, 2])
+    member.get(member.append("a", 2, (3, 2), commit=3), member.piece("a", 2, 9, 2))
+    assert [snapshot.index for snapshot in member.restored] == [9]
+    assert member.committed == []
 
 
 def test_row_32_an_older_snapshot_is_ignored_and_what_follows_a_newer_one_stays() -> None:
@@ -305,6 +313,16 @@ def test_row_45_an_answer_of_another_life_counts_for_nothing() -> None:
     assert member.commit_index == 0
 
 
+def test_row_45_a_late_message_of_a_former_life_does_not_throw_out_the_present_one() -> None:
+    member = Member("a")
+    member.lead_and_commit()
+    member.get(("b", Appended(GROUP, "a former life", member.term, member.round, True, 2, 0, 0)))
+    for _ in range(10):
+        member.get(member.acknowledge("b", 2), member.acknowledge("c", 2))
+        member.wait(0.2)
+    assert member.replica.configuration == configuration()
+
+
 def test_row_46_messages_of_another_group_are_counted_and_dropped() -> None:
     member = Member("a")
     before = member.replica.status
@@ -315,3 +333,12 @@ def test_row_46_messages_of_another_group_are_counted_and_dropped() -> None:
         ("b", InstallSnapshot(other, life("b"), 9, 1, 9, 9, configuration().encode(), 1, 0, b"x")),
     ) == []  # fmt: skip
     assert (member.replica.status, member.replica.statistics["messages of another group"]) == (before, 3)
+
+
+def test_row_46_one_without_a_group_joins_none_of_another_network_or_model() -> None:
+    member = Member("a", stored=Stored(Vital(life("a"))))
+    assert member.get(("b", Welcome("2/plant", life("b"), VALUE))) == []
+    assert member.replica.status.role is Role.FOUNDING
+    assert member.replica.statistics["messages of another model or network"] == 1
+    member.get(("b", Welcome(SCOPE, life("b"), VALUE)))
+    assert member.role is Role.FOLLOWER

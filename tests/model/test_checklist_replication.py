@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from glue.model.consensus import Fate, Kind, Role
-from glue.model.consensus.messages import Append, Appended, Forward, Vote
+from glue.model.consensus.messages import Append, Appended, Forward, Forwarded, Vote
 from tests.model.member import GROUP, SETTINGS, Member, life
 
 
@@ -108,9 +108,25 @@ def test_row_14_late_repeated_and_impossible_acknowledgements_do_no_harm() -> No
         member.refuse("b", 4, 3, 2),
         member.acknowledge("c", 99),
         member.acknowledge("c", 9, term=1),
+        member.acknowledge("c", 5, round=member.round + 9),
     ]
     assert appends(member.letters(*late)) == []
     assert (member.commit_index, member.role) == (5, Role.LEADER)
+    member.propose()
+    member.replica.read(member.now)
+    member.get()
+    member.get()
+    assert (member.commit_index, member.resolved[3:]) == (5, [])  # nobody has acknowledged or answered these
+
+
+def test_row_14_an_older_acknowledgement_that_comes_late_takes_nothing_back() -> None:
+    member = Member("a", voters="abcde")
+    member.lead_and_commit("b", "c")
+    member.propose()
+    member.get()
+    member.get(member.acknowledge("b", 3), member.acknowledge("b", 2))
+    member.get(member.acknowledge("c", 3))
+    assert member.commit_index == 3
 
 
 def test_row_17_a_write_of_what_was_cut_off_meanwhile_is_no_match() -> None:
@@ -154,6 +170,13 @@ def test_row_30_what_another_entry_has_replaced_is_told_as_refused() -> None:
     member.get()
     member.get(member.append("b", 9, (2, 2), [9], commit=3))
     assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.REFUSED)]
+
+
+def test_row_30_who_may_have_led_before_it_was_started_does_not_refuse_what_was_for_the_leader() -> None:
+    for vote, is_refused in (("a", False), ("b", True)):
+        member = Member("a", [2], term=2, vote=vote)
+        said = member.get(("c", Forward(GROUP, life("c"), 2, (7,), (b"x",))))
+        assert [bool(answer.refusal) for answer in said if isinstance(answer, Forwarded)] == [True] * is_refused
 
 
 def test_row_41_uncommitted_bytes_and_appends_in_flight_are_bounded() -> None:
