@@ -80,6 +80,15 @@ def test_row_12_entries_are_taken_only_behind_the_right_one() -> None:
     assert member.log == [(1, 1), (2, 2), (3, 2), (4, 3)]
 
 
+def test_row_12_what_is_committed_is_never_cut_off() -> None:
+    member = Member("b", [2, 2])
+    member.get(member.append("a", 2, (3, 2), commit=3))
+    assert member.get(member.append("c", 9, (2, 2), [9])) == []  # nobody who was elected says so
+    assert (member.log, member.replica.statistics["entries that contradict what is committed"]) == (
+        [(1, 1), (2, 2), (3, 2)], 1,
+    )  # fmt: skip
+
+
 def test_row_12_an_older_append_that_comes_late_cuts_nothing_off() -> None:
     member = Member("b")
     first, second = member.append("a", 2, (1, 1), [2]), member.append("a", 2, (2, 2), [2, 2])
