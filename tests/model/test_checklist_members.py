@@ -93,6 +93,18 @@ def test_row_29_a_command_that_the_network_repeats_is_appended_once() -> None:
     assert not [message for message in member.get(("c", forward)) if isinstance(message, Forwarded)]  # nor refused
 
 
+def test_row_29_a_leader_that_lost_its_disk_refuses_nothing_that_it_may_have_taken_before() -> None:
+    member = Member("b", [2])
+    member.get(member.append("a", 3, member.last))
+    ticket = member.replica.propose(member.now, b"x")
+    member.get()
+    refusal = Forwarded(GROUP, "a new life", 0, (ticket,), (0,), False, "no leader is known here")
+    member.get(("a", refusal))
+    assert fates(member) == []
+    member.get(("a", dataclasses.replace(refusal, life=life("a"), term=member.term)))
+    assert fates(member) == [(ticket, Fate.REFUSED)]
+
+
 # --------------------------------------------------------------------------------------------- snapshots
 
 

@@ -70,6 +70,7 @@ class Follower(Part):
             super().submit(now, questions)
             return
         tickets, commands = zip(*questions, strict=True)
+        core.tickets.asked(tickets, core.configuration.life(core.leader))
         core.tell(core.leader, Forward(core.group, core.life, core.term, tickets, commands))
 
     def hears_leader(self, now: float) -> bool:

@@ -148,7 +148,7 @@ class Part:
         """A leader's answer to what was forwarded to it."""
         core = self.core
         if message.refusal:
-            core.tickets.refuse(message.tickets, message.refusal)
+            core.tickets.refused(message.tickets, message.life, message.refusal)
             return
         for ticket, index in zip(message.tickets, message.indices, strict=True):
             if message.is_read:

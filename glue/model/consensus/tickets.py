@@ -21,13 +21,14 @@ START_BITS, COUNTER_BITS = 21, 32
 class Tickets:
     """The open tickets of one replica; `resolved` gathers the outcomes until they are taken."""
 
-    __slots__ = ("_deadlines", "_next", "_placed", "_reading", "_timeout", "resolved")
+    __slots__ = ("_asked", "_deadlines", "_next", "_placed", "_reading", "_timeout", "resolved")
 
     def __init__(self, start: int, timeout: float) -> None:
         self.resolved: list[Outcome] = []
         self._timeout = timeout
         self._next = start << COUNTER_BITS
         self._deadlines: dict[int, tuple[float, bool]] = {}  # by ticket: deadline, is it a read; oldest first
+        self._asked: dict[int, str | None] = {}  # by ticket: the life of the leader that was asked
         self._placed: dict[int, list[tuple[int, int]]] = {}  # by index: terms and tickets
         self._reading: list[tuple[int, int]] = []  # a heap of index and ticket
 
@@ -81,6 +82,15 @@ class Tickets:
         for ticket in tickets:
             self._resolve(ticket, Fate.REFUSED, 0, reason)
 
+    def asked(self, tickets: Iterable[int], life: str | None) -> None:
+        """These were handed to a leader, under this life."""
+        for ticket in tickets:
+            self._asked[ticket] = life
+
+    def refused(self, tickets: Iterable[int], life: str, reason: str) -> None:
+        """An answer to `asked`. A leader that has lost its disk since is another life: it cannot know what it took."""
+        self.refuse([ticket for ticket in tickets if self._asked.get(ticket) == life], reason)
+
     def settle(self, ticket: int) -> None:
         """What was asked for has happened."""
         self._resolve(ticket, Fate.COMMITTED)
@@ -99,5 +109,6 @@ class Tickets:
                 self._resolve(ticket, Fate.UNKNOWN, 0, "not known to be committed in time")
 
     def _resolve(self, ticket: int, fate: Fate, index: int = 0, reason: str = "") -> None:
+        self._asked.pop(ticket, None)
         if self._deadlines.pop(ticket, None) is not None:
             self.resolved.append(Outcome(ticket, fate, index, reason))
