@@ -90,7 +90,7 @@ def test_a_handler_that_exits_loses_only_that_message(lan: Lan, caplog: pytest.L
 
     b.subscribe("t", leave)
     other = listen(b, "other")
-    assert a.wait_for_subscribers("t", 1, PATIENCE)
+    assert a.wait_for_subscribers("other", 1, PATIENCE)
     for payload in ("before", "exit", "after"):
         a.publish("t", payload)
     a.publish("other", "unaffected")
