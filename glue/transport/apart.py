@@ -3,8 +3,9 @@
 Taken off is who is silent for a while, who alone has no room for more, and who loses much more than the others do.
 From then on it has a pace of its own. As long as it keeps step within its own window, it goes on hearing what is sent
 to all, and what it misses goes to it by unicast; when it falls behind, everything does, until it has caught up. What
-all others have is kept for it up to a limit. What is beyond is given up from the oldest message on, and it is told to
-skip that: a gap that its application hears of. It returns when it keeps step and its losses are like those of others.
+all others have is kept for it up to a limit. What is beyond is given up from the oldest message on, whole
+messages only, and it is told to skip that: a gap that its application hears of. It returns when it keeps step and its
+losses are like those of others.
 
 Who was stopped for a moment, or had no share of a busy machine, loses nothing: when so much is kept for it, the sender
 waits, until it has caught up or is silent, or behind, for too long to be waited for.
@@ -37,7 +38,7 @@ CROWDING = 0.2  # seconds in which a member alone has no room for more
 UNANSWERED = 3  # probe timeouts that either lasts at least: a first one, and another of twice the length (backoff)
 LOSSY = 0.05  # share of loss from which on a member may be taken off
 WORSE = 3.0  # times the loss of the others that it must be
-KEPT = 16 << 20  # bytes kept for members served apart, on each channel: 4 times the default `queue_limit`
+KEPT = 16 << 20  # bytes for members served apart, a channel, beside a message begun: 4 times the default `queue_limit`
 PATIENCE = 1.0  # seconds without any answer, or to catch up after that, for which a sender waits rather than give up
 TRIAL = 1.0  # seconds before the first return; doubled by each one that did not last
 LONGEST_TRIAL = 30.0
@@ -209,7 +210,7 @@ def overfull(channel: Channel, now: float) -> bool:
 
 def _give_up(channel: Channel, awaited: list[Member]) -> None:
     """Whoever is farthest behind gets no more of the oldest messages."""
-    bound = channel.flights.message_after(channel.flights.kept_size - KEPT // 2, channel.base)
+    bound = channel.flights.message_after(channel.flights.kept_size - KEPT // 2)
     for member in channel.members.values():
         if member.apart and member.next < bound and member not in awaited:
             before = member.next

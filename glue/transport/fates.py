@@ -43,14 +43,14 @@ class Fates:
         self.news += [Receipted(receipt, peer, cause) for receipt in receipts]
 
     def given_up(self, channel: Channel, member: Member, before: int, cause: str) -> None:
-        """A member that stood at frame `before` was told to skip what it missed, to where it stands now."""
+        """A member that stood at frame `before` was told to skip what it missed; what it has beyond, it keeps."""
         count = 0
         for flight in channel.flights:
-            if before < flight.stop <= member.next:
+            if before < flight.stop <= member.skip:
                 count += flight.item.messages
                 flight.forgone |= {member.peer}
                 flight.mended.pop(member.peer, None)
-        self.lost(member.peer, count, cause, _forgotten(channel, member.peer, member.next))
+        self.lost(member.peer, count, cause, _forgotten(channel, member.peer, member.skip))
 
     def expired(self, channel: Channel, item: Outbound) -> None:
         """A message was too old to be sent at all."""

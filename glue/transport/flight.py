@@ -126,13 +126,16 @@ class Flights:
         self._kept.clear()
         self.open_size = self.kept_size = 0
 
-    def message_after(self, size: int, base: int) -> int:
-        """Where the first message begins before which at least `size` kept bytes lie; else `base`."""
-        for flight in self._kept:
-            if size <= 0 and flight.begins:
-                return flight.first
+    def message_after(self, size: int) -> int:
+        """Where the first message begins before which at least `size` kept bytes lie; else where the last begins."""
+        begins = 0
+        for flight in self:
+            if flight.begins:
+                begins = flight.first
+                if size <= 0:
+                    break
             size -= flight.size
-        return next((flight.first for flight in self._open if flight.begins), base)
+        return begins
 
 
 def _first(flight: Flight) -> int:
@@ -159,7 +162,9 @@ class Barrier:
     def _holds(self, peer: str) -> bool:
         member = self.channel.members.get(peer)
         if member is not None:
-            return self.stop is None or member.next < self.stop
+            if self.stop is None or member.next < self.stop:
+                return True
+            return any(barrier._holds(peer) for barrier in member.held_by)  # what it lacks there was given up
         other = self.handed_over.get(peer) or self.channel.handed_over.get(peer)
         return other is not None and other._holds(peer)
 

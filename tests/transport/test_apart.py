@@ -175,3 +175,30 @@ def test_a_skip_of_an_unknown_channel_or_back_in_time_changes_nothing() -> None:
     wire.run(1)
     assert [body for _, body in wire.heard[wire.ids[1]]] == [b"first", b"second"]
     assert wire.news[wire.ids[1]][1:] == []
+
+
+def test_who_had_all_beyond_what_was_given_up_is_not_said_to_have_lost_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    wire = Wire(4)
+    late = wire.ids[3]
+    wire.loses = lambda destination, entry: destination == late and entry[-1] == 150
+    messages = stream(wire, 2)
+    wire.run(2)
+    given_up = sum(item.count for item in wire.news[wire.ids[0]] if isinstance(item, Undelivered))
+    assert given_up > 0
+    assert len(wire.heard[late]) // 100 == messages - given_up
+
+
+def test_a_message_larger_than_what_is_kept_is_given_up_as_a_whole_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    wire = Wire(4)
+    publish(wire, [1, 2, 3], 100_000)
+    silence(wire, 3)
+    wire.publish(0, [1, 2, 3], BODY, frames=10_000)
+    wire.run(5)
+    wire.cut = set()
+    wire.run(5)
+    given_up = sum(item.count for item in wire.news[wire.ids[0]] if isinstance(item, Undelivered))
+    assert len(wire.heard[wire.ids[3]]) == 100 + 10_000 * (1 - given_up)

@@ -149,3 +149,28 @@ def test_a_stopped_receiver_does_not_hold_up_those_whom_another_joins_and_gets_a
     wire.run(5)
     assert wire.backlog == 0
     assert all(transport.deadline == float("inf") for transport in wire.transports.values())
+
+
+def test_what_is_given_up_for_a_stopped_receiver_does_not_let_it_overtake_what_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    wire = Wire(6)
+    three, four, five = lane(wire, 1, 2, 3), lane(wire, 1, 2, 3, 4), lane(wire, 1, 2, 3, 4, 5)
+    say(wire, b"0", three)
+    wire.run(1)
+    wire.cut = {(wire.ids[0], wire.ids[1])}
+    say(wire, b"1", three)
+    wire.run(0.5)
+    say(wire, b"2", four, three)
+    say(wire, b"3", five, four)
+    for _ in range(2000):
+        say(wire, b"other" * 200, four)
+    wire.run(5)
+    assert wire.transports[wire.ids[0]].statistics["messages lost: receiver too slow"] > 0
+    wire.cut = set()
+    wire.run(20)
+    assert heard_by(wire, 1) == [b"0", b"1", b"3"]
+    assert heard_by(wire, 2) == [b"0", b"1", b"2", b"3"]
+    assert wire.backlog == 0
+    assert all(transport.deadline == float("inf") for transport in wire.transports.values())
