@@ -16,6 +16,7 @@ from glue.discovery.announcer import Announcer
 from glue.discovery.peers import CREDIT_LIMIT, PROBES, Peer
 from glue.discovery.wire import (
     ANSWER,
+    CALL,
     INTRODUCE,
     OPERATIONS,
     PROBE,
@@ -72,6 +73,18 @@ class Correspondence:
         envelope = Envelope(kind, peer.token, peer.echo, want, called, known)
         self.outbox.append(frame((peer.id,), peer.address, envelope, body))
         return True
+
+    def call(self, now: float, peer: Peer, body: bytes, is_free: bool, known: int | None) -> None:
+        """Announce to a peer alone, and ask for introductions if it is told who is `known`.
+
+        Else who has yet to prove its address is to answer: before that, it could hardly be probed when it is silent.
+        """
+        kind = CALL if peer.is_verified or known is not None else PROBE
+        self.send(now, peer, kind, body, is_free, known)
+
+    def call_stranger(self, address: Address, body: bytes, known: int | None = None) -> None:
+        """The same to whoever is at this address."""
+        self.outbox.append(frame((), address, Envelope(CALL, known=known), body))
 
     def hear(self, now: float, peer: Peer, item: Inbound, envelope: Envelope) -> None:
         """The peer is there, and what it sent from its address is to its credit."""

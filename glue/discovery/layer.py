@@ -104,7 +104,7 @@ class Discovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        return min(self._announcer.due, self._check_at) + self._paused
+        return min(self._announcer.due, self._check_at, self._rendezvous.call_at) + self._paused
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:
@@ -133,6 +133,8 @@ class Discovery:
                 self._members.refuse(item)
         if now >= self._announcer.due:
             self._announce(now)
+        elif now >= self._rendezvous.call_at:
+            self._call(now, self._announcer.calm_body, is_between=True)
         if now >= self._check_at:
             self._attend(now)
         return up, self._letters.take() if self._letters.outbox else []
@@ -155,11 +157,9 @@ class Discovery:
 
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
-        is_new = self._rendezvous.add(address)
-        if not is_new or self._state != PRESENT:
-            return []
-        self._rendezvous.hurry()
-        return [frame((), address, Envelope(CALL), self._announcer.calm_body)]
+        if self._rendezvous.add(address) and self._state == PRESENT:
+            self._letters.call_stranger(address, self._announcer.calm_body)
+        return self._letters.take()
 
     def forget(self, address: Address) -> None:
         """No longer call this address for its own sake; a peer there stays for its lease."""
@@ -170,7 +170,7 @@ class Discovery:
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
-        due = self._announcer.due if self._announcer.due < self._check_at else self._check_at
+        due = min(self._announcer.due, self._check_at, self._rendezvous.call_at)
         time = now - self._paused
         if time < due - ROUNDING:
             return time
@@ -211,7 +211,7 @@ class Discovery:
             return
         self._state = LEFT
         self._announcer.stop()
-        self._check_at = math.inf
+        self._check_at = self._rendezvous.call_at = math.inf
         for _ in range(2):  # in datagrams of their own, for any may be lost
             if self._multicast:
                 self._letters.outbox.append(frame((), None, Envelope(GOODBYE)))
@@ -226,20 +226,23 @@ class Discovery:
             self._check_at = self._next_check()
         if self._multicast:
             self._letters.outbox.append(frame((), None, Envelope(ANNOUNCE), body))
+        self._call(now, body)
+
+    def _call(self, now: float, body: bytes, is_between: bool = False) -> None:
+        """Call whom multicast does not reach; `is_between` announcements only those who have yet to be met."""
         members, rendezvous = self._members, self._rendezvous
-        strangers = rendezvous.due()
+        strangers = rendezvous.due(now)
         if not strangers and not members.remote:
             return
         known = members.digest(self._id) if rendezvous.is_asking(now) else None
         for peer in members.table.values():
             is_free = peer.address in strangers  # to be called in any case, whether that is a peer or not
             strangers.pop(peer.address, None)
-            if is_free or peer.id in members.remote:
-                asked = known if peer.address in rendezvous.contacts else None
-                self._letters.send(now, peer, CALL, body, is_free=is_free, known=asked)
+            asked = known if peer.address in rendezvous.contacts else None
+            if (is_free or peer.id in members.remote) and not (is_between and peer.is_verified and asked is None):
+                self._letters.call(now, peer, body, is_free, asked)
         for address in strangers:
-            asked = known if address in rendezvous.contacts else None
-            self._letters.outbox.append(frame((), address, Envelope(CALL, known=asked), body))
+            self._letters.call_stranger(address, body, known if address in rendezvous.contacts else None)
 
     # ------------------------------------------------------------------------------------------- going up
 
@@ -311,11 +314,11 @@ class Discovery:
         if kind == ANNOUNCE and self._multicast:
             self._members.remote.pop(peer.id, None)
         elif not self._multicast or (
-            now > peer.overheard + peer.lease and (kind == CALL or self._rendezvous.knows(peer.address))
+            now > peer.overheard + peer.lease and (kind in (CALL, PROBE) or self._rendezvous.knows(peer.address))
         ):
             self._members.remote[peer.id] = peer
         if is_new and peer.address in self._rendezvous.contacts:
-            self._rendezvous.hurry()
+            self._rendezvous.hurry(now)
 
     def _on_introductions(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         peer = self._members.current(item)
@@ -332,8 +335,8 @@ class Discovery:
             self.statistics["introduction by a stranger"] += 1
             return
         for id, address in introduced:
-            if id != self._id and id not in self._members.table and self._rendezvous.meet(address):
-                self._letters.outbox.append(frame((), address, Envelope(CALL), self._announcer.calm_body))
+            if id != self._id and not self._members.is_met(id) and self._rendezvous.meet(now, address):
+                self._letters.call_stranger(address, self._announcer.calm_body)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         peer = self._members.current(item)

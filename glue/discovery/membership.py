@@ -128,6 +128,11 @@ class Membership:
         else:
             self._past.bury(item.peer, item.incarnation, math.inf)
 
+    def is_met(self, id: str) -> bool:
+        """Whether there is such a peer, and no need to call it but by multicast, or as one that proved its address."""
+        peer = self.table.get(id)
+        return peer is not None and (peer.is_verified or id not in self.remote)
+
     def digest(self, own_id: str) -> int:
         """A number that is the same for endpoints that know each other and the same peers."""
         digest = int(own_id, 16)

@@ -9,7 +9,7 @@ therefore encoded once.
     announce     announcement       by multicast: I am here; tell me who you are if I am new to you
     call         announcement       the same to one, where multicast may not get through
     answer       announcement       I am here; no reply is expected
-    probe        announcement       one of you has been silent for long: answer me
+    probe        announcement       one of you was silent for long, or has to prove its address: answer me
     want         (empty)            send me your interest operations from `version` of `epoch` on
     operations   interest log       some of them
     introduce    addresses          these are there, too

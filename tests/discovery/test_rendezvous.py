@@ -15,9 +15,9 @@ def no_multicast(source: Host, host: Host, frame: Outbound) -> bool:
     return frame.address is None
 
 
-def meeting(hosts: int, loss: float = 0.0) -> tuple[Lan, list[Host]]:
+def meeting(hosts: int, loss: float = 0.0, seed: int = 0) -> tuple[Lan, list[Host]]:
     """A LAN without multicast, and endpoints of which all but the first know the address of the first."""
-    lan = Lan(loss=loss)
+    lan = Lan(seed=seed, loss=loss)
     lan.is_dropped = no_multicast
     made = [lan.add(number) for number in range(hosts)]
     for host in made[1:]:
@@ -36,10 +36,21 @@ def test_endpoints_that_know_one_address_find_each_other_within_half_a_second(ho
     assert is_mesh(made)
 
 
-def test_they_find_each_other_at_thirty_percent_loss_too() -> None:
-    lan, made = meeting(20, loss=0.3)
-    lan.run(60)  # half of such groups are complete after 10 s, nearly all after a minute
+@pytest.mark.parametrize("seed", range(20))
+def test_they_find_each_other_at_thirty_percent_loss_too_and_nobody_is_taken_for_gone(seed: int) -> None:
+    lan, made = meeting(20, loss=0.3, seed=seed)
+    lan.run(10)
     assert is_mesh(made)
+    assert not [event for host in made for event in host.events if event[0] == "removed"]
+
+
+def test_where_nobody_is_a_contact_is_soon_called_once_an_interval_only() -> None:
+    lan = Lan()
+    lan.add(1).layer.contact(("10.9.9.9", 9))
+    lan.run(3)
+    lan.sent.clear()
+    lan.run(100)
+    assert 90 < sum(frame.address is not None for _, frame in lan.sent) < 101
 
 
 def test_the_introducer_may_come_later() -> None:
