@@ -55,7 +55,7 @@ class ThreadDriver(Life):
         self._core = core
         self._network = network
         self._news = news
-        self._uninterrupted = Uninterrupted()
+        self._uninterrupted = Uninterrupted(ThreadDriver._flush.__code__)
         self._waiters = 0
         self._blocked = 0  # publishers that wait for room
         self._events: deque[tuple[Receiver, Event]] = deque()
@@ -165,20 +165,21 @@ class ThreadDriver(Life):
         if not wait and self._turn_lock.locked():
             self._wake()
             return
-        with self._turn_lock, self._uninterrupted:  # and not acquire and try: Ctrl-C between them would leak the lock
-            if self._closed:
-                return
-            if threading.current_thread() is self._leader:  # in a handler
-                self._send(time.monotonic())
-            else:
-                self._flushed_at = math.inf
-                try:
-                    (self._turn if self._backlog >= BUSY else self._send)(time.monotonic())
-                finally:
-                    self._flushed_at = time.monotonic()
-            self._settle()
-        if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
-            self._wake()
+        with self._uninterrupted:  # longer than the lock is held, as whatever Ctrl-C calls may want that
+            with self._turn_lock:
+                if self._closed:
+                    return
+                if threading.current_thread() is self._leader:  # in a handler
+                    self._send(time.monotonic())
+                else:
+                    self._flushed_at = math.inf
+                    try:
+                        (self._turn if self._backlog >= BUSY else self._send)(time.monotonic())
+                    finally:
+                        self._flushed_at = time.monotonic()
+                self._settle()
+            if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
+                self._wake()
 
     def _wake(self) -> None:
         if self._aside:

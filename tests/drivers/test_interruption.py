@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
 
 import glue
+from glue.drivers.interruption import Uninterrupted
 from glue.stack import Identity
 from glue.topics import Topics
 from tests.endpoint.lan import PATIENCE, Ear, Lan
@@ -71,3 +76,86 @@ def test_who_goes_on_after_ctrl_c_has_lost_nothing_that_came_or_went_in_that_tur
         heard = [int.from_bytes(message.payload[:8], "big") for message in ear.wait(counts[endpoint])]
         assert heard == list(range(1, counts[endpoint] + 1))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.fixture
+def calls() -> Iterator[list[int]]:
+    """The calls of a program's own handler of SIGINT."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    yield heard
+    signal.signal(signal.SIGINT, before)
+
+
+def in_a_turn(action: Any) -> None:
+    """Do something while Ctrl-C has to wait."""
+    with Uninterrupted(in_a_turn.__code__):
+        action()
+
+
+def test_a_programs_own_handler_is_called_once_and_may_ask_the_endpoint(lan: Lan, calls: list[int]) -> None:
+    layers: list[Interrupted] = []
+
+    def make(who: Identity) -> Interrupted:
+        layers.append(Interrupted(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name))
+        return layers[-1]
+
+    a = lan.start("a", topics=make)
+    counted: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: counted.append(a.statistics["topics"]["messages published"]))
+    layers[0].armed = "down"
+    published = 0
+    while not counted:
+        a.publish("t", published)
+        published += 1
+    assert counted == [published]
+
+
+def test_a_loop_that_is_woken_by_signals_is_woken_once(calls: list[int]) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer)
+    try:
+        in_a_turn(lambda: signal.raise_signal(signal.SIGINT))
+        assert os.read(reader, 10) == bytes([signal.SIGINT])
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
+    assert calls == [signal.SIGINT]
+
+
+def test_what_another_signals_handler_makes_of_ctrl_c_stays(calls: list[int]) -> None:
+    in_a_turn(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_ctrl_c_works_although_another_signal_has_broken_off_the_end_of_a_turn(calls: list[int]) -> None:
+    def alarm(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code is Uninterrupted.__exit__.__code__:
+            sys.setprofile(None)
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        in_a_turn(lambda: sys.setprofile(alarm))
+    signal.raise_signal(signal.SIGINT)
+    assert calls == [signal.SIGINT]
+    in_a_turn(lambda: signal.raise_signal(signal.SIGINT))
+    assert calls == [signal.SIGINT] * 2
+
+
+def test_a_thread_that_is_taken_for_the_main_one_may_publish() -> None:
+    program = """
+import _thread
+done = _thread.allocate_lock()
+done.acquire()
+def work():
+    from glue.drivers.interruption import Uninterrupted  # the first to import threading: it is its main thread
+    with Uninterrupted(work.__code__):
+        print("in a turn")
+    done.release()
+_thread.start_new_thread(work, ())
+done.acquire(timeout=20)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "in a turn\n", ran.stderr
