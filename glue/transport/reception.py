@@ -26,9 +26,9 @@ class Reception:
 
     def open(self, source: Source, peer: str, channel: int) -> Incoming:
         """The receiving end of a channel that is new here."""
-        incoming = source.channels[channel] = Incoming(peer, channel, self._budget)
-        if len(source.channels) > INCOMING:
+        if len(source.channels) >= INCOMING:
             self._forget_one(source)
+        incoming = source.channels[channel] = Incoming(peer, channel, self._budget)
         return incoming
 
     def _forget_one(self, source: Source) -> None:

@@ -75,6 +75,17 @@ def test_what_waits_behind_a_gap_is_not_forgotten_for_the_sake_of_newer_channels
     assert wire.transports[wire.ids[0]].statistics["channels restarted"] == 0
 
 
+def test_a_new_channel_is_heard_although_all_that_are_remembered_have_a_gap() -> None:
+    wire = Wire(2)
+    for channel in range(1000, 1000 + INCOMING):
+        wire.tell(wire.ids[1], Inbound(wire.ids[0], 1, None, {KEY: ["data", 0, 0, 0, 0, 0, channel, 1]}, [b"-1"]))
+    for number in range(50):
+        say(wire, number, lane(wire, 1))
+    wire.run(5)
+    assert heard_by(wire, 1) == list(range(50))
+    assert wire.transports[wire.ids[0]].statistics["channels restarted"] == 0
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("receivers", [(1,), (1, 2)])
 def test_what_a_former_life_acknowledged_counts_for_nothing_in_the_next(receivers: tuple[int, ...], seed: int) -> None:
