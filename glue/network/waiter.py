@@ -44,26 +44,27 @@ class Waiter:
         self._brisk = False  # whether the latest wait ended within `spin`
         self._found_at = 0.0
         self._warmth = 0  # waits that ended with something since the latest rest
-        self.waited = 0.0  # seconds that the latest wait took
+        self.waited = 0.0  # seconds that the latest wait took, but for a sleep in which a stream was to gather
         self.patient = False  # whether a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
-        begun = time.monotonic()
+        begun = looked = time.monotonic()
         found: list[tuple[int, int]] = []
         if self.patient and longest > GATHER:
             self.patient = False
             time.sleep(GATHER)
+            looked = time.monotonic()
         elif self._brisk and self._warmth >= WARM and begun > self._sober_until:
             found = self._look(begun, longest)
         if not found:
             left = max(0.0, begun + longest - time.monotonic())
             found = self._poll.poll(left * 1000)
         now = time.monotonic()
-        self.waited = now - begun
+        self.waited = now - looked
         if found or longest > self._spin:  # else it tells nothing
-            self._brisk = self.waited < self._spin
+            self._brisk = now - begun < self._spin
         if found:
             self._warmth = self._warmth + 1 if now - self._found_at < REST else 0
             self._found_at = now

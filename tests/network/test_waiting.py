@@ -59,6 +59,22 @@ def test_a_stream_is_waited_for_asleep() -> None:
     os.close(writer)
 
 
+def test_what_gathered_in_a_sleep_has_not_come_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.append(clock.pop() + seconds))
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    waits = Waiter([reader])
+    waits.patient = True
+    assert waits.wait(1.0) == [reader]
+    assert clock[0] > 100.0
+    assert waits.waited == 0.0
+    waits.close()
+    os.close(reader)
+    os.close(writer)
+
+
 def test_a_few_datagrams_after_a_rest_are_no_reason_to_spin() -> None:
     reader, writer = os.pipe()
     waits = Waiter([reader], spin=10.0)
