@@ -166,7 +166,7 @@ class BaseEndpoint:
     def _read_statistics(self) -> dict[str, Counter[str]]:
         network = Counter() if self._network is None else self._network.statistics
         counted = {"network": network, **self._core.stack.statistics, "endpoint": self._core.statistics}
-        return {layer: counter.copy() for layer, counter in counted.items()}
+        return {layer: Counter(counter) for layer, counter in counted.items()}
 
     def _tell(self, event: Event) -> Any:
         """Call the handler of a piece of news and return its result; may raise what the handler raises."""

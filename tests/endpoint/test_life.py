@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -112,6 +113,7 @@ def test_a_closed_endpoint_can_still_be_asked_who_it_was_and_what_it_did(lan: La
         a.publish("t", 1)
     assert a.name == "a"
     assert a.statistics["topics"]["messages published"] == 1
+    assert {type(counter) for counter in a.statistics.values()} == {Counter}
     assert "endpoint a" in a.describe()
     assert repr(a) == "<Endpoint a>"
 
