@@ -21,6 +21,8 @@ from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
 from glue.waiting import Buffer, Clock, Kept, waiting_room
 
+CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
+
 LINGER = 1.0  # seconds that close waits for published messages to be acknowledged
 
 NetworkFactory = Callable[[Settings], Network]

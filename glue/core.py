@@ -64,10 +64,14 @@ class Outbox:
     __slots__ = ("_last", "_lock", "requests", "size")
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self.renew_lock()
         self._last: Publication | None = None
         self.requests: list[Wish] = []
         self.size = 0
+
+    def renew_lock(self) -> None:
+        """Make the lock."""
+        self._lock = Lock()
 
     def add(self, publication: Publication) -> None:
         """Queue a publication; it joins the one before it if only the payloads differ."""
@@ -134,8 +138,13 @@ class Core:
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self._accepting = True
-        self._counting = Lock()
         self._checked: set[str] = set()
+        self.renew_locks()
+
+    def renew_locks(self) -> None:
+        """Make all locks; again in a forked child, where nobody is left to release them."""
+        self._counting = Lock()
+        self.outbox.renew_lock()
 
     # ---------------------------------------------------------------------------------------- publishing
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Missed
+from glue.drivers.life import Life
 from glue.errors import ClosedError, ConfigurationError, SlowReaderError
 from glue.messages import Gap, Message
 from glue.waiting import Buffer, Kept
@@ -61,7 +62,7 @@ class Owner(Protocol):
         """The subscription was closed."""
 
 
-class Subscription:
+class Subscription(Life):
     """Messages on the topics that match one pattern; also a context manager.
 
     With a handler, it is called for each message, one at a time and in order. Without, iterate: `next` waits
@@ -76,6 +77,7 @@ class Subscription:
         waiting: Kept | Buffer,
         payload_only: bool = False,
     ) -> None:
+        super().__init__()
         self.pattern = pattern
         self._closed = False
         self._payload_only = payload_only
@@ -83,7 +85,6 @@ class Subscription:
         self.mailbox: deque[Event] = deque()
         self._handler = handler
         self._owner = owner
-        self._arrived = threading.Condition()
         self._waiting = waiting
         self._overrun = False
         self._is_called = handler is not None and isinstance(waiting, Kept)  # by the driver
@@ -92,10 +93,9 @@ class Subscription:
             self._thread = threading.Thread(target=self._work, args=(handler,), name=f"glue {pattern}", daemon=True)
             self._thread.start()
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed, or its endpoint was."""
-        return self._closed
+    def renew_locks(self) -> None:
+        """Make the lock."""
+        self._arrived = threading.Condition()
 
     # --------------------------------------------------------------------------------------- by the driver
 

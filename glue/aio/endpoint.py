@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from glue.admission import Admission
 from glue.aio.subscription import Handler, Subscription
-from glue.base import LINGER, BaseEndpoint, PublishOptions
+from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
 from glue.core import EARLY, STREAM_SHARE, check_not_reserved
+from glue.drivers.life import Life
 from glue.errors import ClosedError, WouldBlockError
 from glue.messages import Gap
 from glue.model import OpenModel, Wish
@@ -36,7 +37,7 @@ PATIENCE = 0.02  # seconds until the next turn after one that failed
 logger = logging.getLogger("glue")
 
 
-class Endpoint(BaseEndpoint):
+class Endpoint(BaseEndpoint, Life):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     All of it is to be used from one event loop. `on_peer_added` and its like may be coroutine functions.
@@ -44,7 +45,8 @@ class Endpoint(BaseEndpoint):
 
     def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
         """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
-        super().__init__(name, **settings)
+        BaseEndpoint.__init__(self, name, **settings)
+        Life.__init__(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._soon: asyncio.Handle | None = None
@@ -54,7 +56,7 @@ class Endpoint(BaseEndpoint):
         self.models: dict[str, Model] = {}
         self._tasks: set[asyncio.Future[Any]] = set()  # coroutine handlers of news; the loop itself holds none
         self._admission = Admission(self.settings.queue_limit)
-        self.closed = False
+        self._closed = False
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -101,12 +103,11 @@ class Endpoint(BaseEndpoint):
             model.close()
         self._core.outbox.order(Leave())
         self._turn(False)
-        self.closed = True
+        self._closed = True
         for fileno in self._network.filenos():
             self._loop.remove_reader(fileno)
-        for handle in (self._timer, self._soon):
-            if handle is not None:
-                handle.cancel()
+        for handle in filter(None, (self._timer, self._soon)):
+            handle.cancel()
         self._network.close()
         for subscription in self._subscriptions.copy():
             subscription.close()
@@ -122,7 +123,7 @@ class Endpoint(BaseEndpoint):
         if self._loop is None:
             raise ClosedError("the endpoint was not started; await start(), or use it in an async with block")
         if self.closed:
-            raise ClosedError("the endpoint is closed and does not start again; make a new one")
+            raise ClosedError(CLOSED)
         return self._loop
 
     # --------------------------------------------------------------------------------------------- turns

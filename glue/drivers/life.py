@@ -1,7 +1,8 @@
-"""Whether a driver is alive: from its start to its end, in the process that started it.
+"""Whether something is alive: from its start to its end, in the process that started it.
 
 A forked child has the memory and the sockets of its parent, but none of its threads, and its locks as they happened to
-be. Whatever it sent would be taken for its parent's. So there a driver is at its end from the beginning.
+be. Whatever it sent would be taken for its parent's, and nothing comes to it. So there all is at its end from the
+beginning: endpoints, by their drivers, and subscriptions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from weakref import WeakSet
 
 
 class Life:
-    """What a driver is derived from. It sets `_closed` at its start and at its end."""
+    """What a driver or a subscription is derived from. It sets `_closed` at its start and at its end."""
 
     def __init__(self) -> None:
         self._closed = True
@@ -24,8 +25,7 @@ class Life:
         return self._closed
 
     def renew_locks(self) -> None:
-        """Make all locks; again in a forked child, where nobody is left to release them."""
-        raise NotImplementedError
+        """Make all locks, if there are any; again in a forked child, where nobody is left to release them."""
 
     def orphan(self) -> None:
         """This is a forked child."""

@@ -51,8 +51,8 @@ class ThreadDriver(Life):
 
     def __init__(self, core: Core, network: Network, news: Receiver) -> None:
         """`news` is given every event that is not a delivery."""
-        super().__init__()
         self._core = core
+        super().__init__()
         self._network = network
         self._news = news
         self._uninterrupted = Uninterrupted(ThreadDriver._flush.__code__)
@@ -78,7 +78,8 @@ class ThreadDriver(Life):
         self._pace = Pace(core.settings.queue_limit)
 
     def renew_locks(self) -> None:
-        """Make all locks."""
+        """Make all locks, those of the core, too."""
+        self._core.renew_locks()
         self._turn_lock = threading.Lock()  # held while the stack and the network are in use
         self._changed = threading.Condition(self._turn_lock)
         self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
@@ -156,8 +157,7 @@ class ThreadDriver(Life):
 
     def wait_for(self, event: threading.Event, timeout: float) -> bool:
         """Wait until another thread sets an event; in a handler, the turns go on without it."""
-        if threading.current_thread() is self._leader:
-            self._step_down()
+        self._step_down()
         return event.wait(timeout)
 
     def _flush(self, wait: bool) -> None:
@@ -202,8 +202,7 @@ class ThreadDriver(Life):
                 f"{self._backlog} bytes wait to be acknowledged, with queue_limit={settings.queue_limit}; "
                 f"{self._core.waiting} to be handled here, with receive_limit={settings.receive_limit}"
             )
-        if threading.current_thread() is self._leader:
-            self._step_down()
+        self._step_down()
         with self._room:
             self._blocked += 1
             self._wake()
@@ -219,8 +218,7 @@ class ThreadDriver(Life):
 
         The condition is looked at between turns, so it may read the stack.
         """
-        if threading.current_thread() is self._leader:
-            self._step_down()
+        self._step_down()
         with self._changed:
             self._waiters += 1
             self._wake()
@@ -231,7 +229,7 @@ class ThreadDriver(Life):
                 self._waiters -= 1
 
     def _step_down(self) -> None:
-        """A handler is about to wait for turns: from now on another thread runs them."""
+        """If it is a handler of the leader that is about to wait: from now on another thread runs the turns."""
         with self._hand_out:
             if self._leader is not threading.current_thread() or self.closed:
                 return

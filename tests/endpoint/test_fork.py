@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
+import traceback
+from collections.abc import Callable
 
 import pytest
 
 import glue
+import glue.aio
 from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
-def child_of(lan: Lan, endpoint: glue.Endpoint) -> int:
-    """Fork, and let the child do with the endpoint what it should not; returns the child's exit code."""
+
+def in_child(action: Callable[[], object]) -> int:
+    """Fork, and let the child do something; returns the child's exit code, 0 if it did it."""
     child = os.fork()
     if child:
         watch = threading.Timer(PATIENCE, os.kill, (child, signal.SIGKILL))
@@ -23,23 +29,78 @@ def child_of(lan: Lan, endpoint: glue.Endpoint) -> int:
         watch.join()
         return os.waitstatus_to_exitcode(status)
     try:
-        endpoint.close()
-        _ = endpoint.statistics
-        with pytest.raises(glue.ClosedError, match="fork"):
-            endpoint.publish("t", "of the child")
+        action()
         os._exit(0)
     except BaseException:
+        traceback.print_exc()
         os._exit(1)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def use(endpoint: glue.Endpoint) -> None:
+    """What a child should not do with its parent's endpoint."""
+    endpoint.close()
+    _ = endpoint.statistics
+    with pytest.raises(glue.ClosedError, match="fork"):
+        endpoint.publish("t", "of the child")
+
+
 def test_an_endpoint_is_closed_in_a_forked_child_which_cannot_speak_for_its_parent(lan: Lan) -> None:
     a, b = lan.pair()
     ear, gone = listen(b, "t", a), Ear()
     b.on_peer_removed = gone
     for number in range(20):
         a.publish("t", number)
-        assert child_of(lan, a) == 0
+        assert in_child(lambda: use(a)) == 0
     a.publish("t", 20)
     assert [message.payload for message in ear.wait(21)] == list(range(21))
     assert gone.heard == []
+
+
+def test_a_subscription_ends_in_a_forked_child(lan: Lan) -> None:
+    a, b = lan.pair()
+    subscription = b.subscribe("t")
+    assert a.wait_for_subscribers("t", 1, PATIENCE)
+    a.publish("t", 1)
+    first = next(subscription)
+    assert in_child(lambda: list(subscription)) == 0
+    a.publish("t", 2)
+    assert [first.payload, next(subscription).payload] == [1, 2]
+
+
+def test_a_forked_child_may_have_an_endpoint_of_its_own(lan: Lan) -> None:
+    a = lan.start("a")
+    ear = Ear()
+    a.subscribe("t", ear)
+
+    def say() -> None:
+        with glue.Endpoint("of the child", **lan.settings) as child:
+            assert child.wait_for_subscribers("t", 1, PATIENCE)
+            child.publish("t", 1)
+            assert child.flush(PATIENCE)
+
+    assert in_child(say) == 0
+    assert [message.payload for message in ear.wait()] == [1]
+
+
+def test_an_endpoint_of_an_event_loop_is_closed_in_a_forked_child(lan: Lan) -> None:
+    gone = Ear()
+    a = lan.make("a")
+    a.on_peer_removed = gone
+    a.start()
+
+    async def fork() -> int:
+        async with glue.aio.Endpoint("b", **lan.settings) as b:
+            assert a.wait_for_peers(1, PATIENCE)
+
+            def close() -> None:
+                assert b.closed
+                with pytest.raises(StopIteration):
+                    b.close().send(None)
+
+            code = in_child(close)
+            await b.publish("t", 1)
+            assert a.peers
+            return code
+
+    assert asyncio.run(fork()) == 0
+    assert [peer.reason for peer in gone.wait()] == ["goodbye"]
