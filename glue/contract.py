@@ -391,7 +391,7 @@ class Network(Protocol):
         """Send; a failure (no route, interface down) is counted and healed, never raised."""
 
     def maintain(self, now: float) -> float:
-        """Look after interfaces and memberships; returns when to call again (monotonic seconds)."""
+        """Look after interfaces and memberships; returns when to call again, if not before (monotonic seconds)."""
 
     def describe(self) -> dict[str, Any]:
         """The effective configuration: interface and the reason it was chosen, addresses, buffers, features."""

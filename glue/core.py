@@ -11,7 +11,7 @@ import math
 import socket
 from collections.abc import Iterable, Sequence
 from random import Random
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, cast
 
 from glue.contract import (
@@ -59,7 +59,10 @@ RELIABILITIES = {"reliable": True, "best-effort": False}
 
 
 class Outbox:
-    """Publications not yet taken by the stack. Its methods may be called from any thread."""
+    """Publications not yet taken by the stack. Its methods may be called from any thread.
+
+    And from the handler of a signal, which may have interrupted one of them: between any two calls that it makes.
+    """
 
     __slots__ = ("_last", "_lock", "requests", "size")
 
@@ -71,19 +74,19 @@ class Outbox:
 
     def renew_lock(self) -> None:
         """Make the lock."""
-        self._lock = Lock()
+        self._lock = RLock()
 
     def add(self, publication: Publication) -> None:
         """Queue a publication; it joins the one before it if only the payloads differ."""
         weight = sum(map(len, publication.payloads)) + MESSAGE_COST * len(publication.payloads)
         with self._lock:
+            self.size += weight
             last = self._last
-            if last is not None and _alike(last, publication):
+            if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
                 last.payloads += publication.payloads
             else:
-                self.requests.append(publication)
                 self._last = publication
-            self.size += weight
+                self.requests.append(publication)
 
     def order(self, request: Wish) -> None:
         """Queue another request behind what was published so far."""

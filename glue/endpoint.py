@@ -11,7 +11,7 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from glue.base import LINGER, BaseEndpoint, PublishOptions
+from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.core import check_not_reserved
 from glue.drivers.thread import FAREWELL, ThreadDriver
@@ -35,7 +35,8 @@ class Endpoint(BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
-    handlers included. Errors derive from `glue.GlueError`.
+    handlers included; from the handler of a signal `publish` alone, as the others may wait for what it interrupted.
+    Errors derive from `glue.GlueError`.
     """
 
     def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
@@ -92,9 +93,7 @@ class Endpoint(BaseEndpoint):
         if self._driver is None:
             raise ClosedError("the endpoint was not started; call start(), or use it in a with block")
         if self._driver.closed:
-            raise ClosedError(
-                "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
-            )
+            raise ClosedError(CLOSED)
         return self._driver
 
     # ------------------------------------------------------------------------------ publish and subscribe
