@@ -25,10 +25,11 @@ answers of 330 bytes each. After 2 losses it would be five times as many: more t
 PROBES = 16
 """Probes of a silent peer before it is given up.
 
-A peer with the default lease is lost falsely if its 5 announcements get lost and all its probes fail. At 20 %
-loss a probe and its answer get through with 0.8 x 0.8 = 64 %, so that happens with 0.2^5 x 0.36^16 = 3e-11 a
-window; 10 endpoints have 10 x 9 x 3,600 windows an hour, 200 have 1.4e8: false losses 1e-5 and 4e-3 an hour.
-(The announcements alone would give 100 an hour among 10.) With little loss nobody is probed but the dead.
+A peer with the default lease is lost falsely if the announcements in it get lost (4, as at rest they are somewhat more
+than an interval apart) and all its probes fail. At 20 % loss a probe and its answer get through with 0.8 x 0.8 = 64 %,
+so that happens with 0.2^4 x 0.36^16 = 1e-10 a window; 10 endpoints have 10 x 9 x 3,600 windows an hour, 200 have 1.4e8:
+false losses 4e-5 and 2e-2 an hour. (The announcements alone would give 500 an hour among 10.) With little loss nobody
+is probed but the dead.
 """
 
 CREDIT_LIMIT = 2 * PROBES
