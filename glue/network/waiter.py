@@ -37,7 +37,7 @@ class Waiter:
         self._poll = select.poll()
         for fileno in (self._wake_reader, *filenos):
             self._poll.register(fileno, select.POLLIN)
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()  # so that the handler of a signal may wake, too
         self._closed = False
         self._spin = spin
         self._sober_until = 0.0

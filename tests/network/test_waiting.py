@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 
@@ -44,6 +46,26 @@ def test_it_ends_when_woken_and_when_time_is_up(waiter: tuple[Waiter, int]) -> N
     begun = time.monotonic()
     assert waits.wait(0.01) == []
     assert time.monotonic() - begun >= 0.0099
+
+
+def test_a_wake_may_be_interrupted_by_another_as_of_a_signal_handler() -> None:
+    waits = Waiter([])
+    woken = threading.Event()
+
+    def handler(frame: FrameType, event: str, argument: object) -> None:
+        if event == "c_return" and argument is os.write:
+            sys.setprofile(None)
+            waits.wake()
+            woken.set()
+
+    def wake() -> None:
+        sys.setprofile(handler)
+        waits.wake()
+
+    threading.Thread(target=wake, daemon=True).start()
+    assert woken.wait(20.0)
+    assert waits.wait(0.0) == []
+    waits.close()
 
 
 def test_a_stream_is_waited_for_asleep() -> None:
