@@ -14,10 +14,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from spark import command
-from spark.analyze.job import analyze
+from spark.analyze.job import NothingFoundError, analyze
 from spark.analyze.result import Result, collect, replaced, write_tables
 from spark.analyze.verdict import duration, pair_totals, percent, verdict
 from spark.convert import frames
+from spark.convert import summary as what_was_read
 from spark.read import check
 from spark.report import page
 
@@ -66,7 +67,7 @@ def read_files(spark: SparkSession, paths: Sequence[str], capture_point: str | N
 def summary(result: Result) -> list[str]:
     """The verdict and the pairs, in lines for a terminal."""
     lines = [f"{finding.level:>4}  {finding.text}" for finding in verdict(result)]
-    totals = pair_totals(result)
+    totals = {pair: counter for pair, counter in pair_totals(result).items() if counter["sent"]}
     if not totals:
         return [*lines, "", "Give captures of several hosts, and losses and delays between them are told as well."]
     times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "one way"}
@@ -75,7 +76,7 @@ def summary(result: Result) -> list[str]:
         f"{'sender':>16} {'receiver':>16} {'sent':>10} {'lost':>8} {'':>7} {'doubled':>8} {'one way, p50':>13}",
     ]
     for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["sent"])[:MOST_PAIRS]:
-        share = percent(counter["lost"] / counter["sent"]) if counter["sent"] else ""
+        share = percent(counter["lost"] / counter["sent"])
         way = duration(times[sender, receiver]["p50_ns"]) if (sender, receiver) in times else ""
         row = f"{sender:>16} {receiver:>16} {counter['sent']:>10,} {counter['lost']:>8,} {share:>7}"
         lines.append(f"{row} {counter['duplicates']:>8,} {way:>13}")
@@ -83,11 +84,15 @@ def summary(result: Result) -> list[str]:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> Result:
-    """Analyse and write everything; returns the analysis."""
+    """Analyse and write everything; returns the analysis. Raises NothingFoundError, with what there was instead."""
     output = Path(arguments.output)
-    analysis = analyze(read(spark, arguments.captures, arguments.capture_point), arguments.interval)
+    files = read_files(spark, arguments.captures, arguments.capture_point)
     try:
-        result = collect(analysis, read_files(spark, arguments.captures, arguments.capture_point))
+        analysis = analyze(read(spark, arguments.captures, arguments.capture_point), arguments.interval)
+    except NothingFoundError:
+        raise NothingFoundError([] if files is None else what_was_read(files)) from None
+    try:
+        result = collect(analysis, files)
         write_tables(result, output)
         if arguments.deliveries:
             analysis.tables["deliveries"].write.mode("overwrite").parquet(str(output / "tables" / "deliveries.parquet"))

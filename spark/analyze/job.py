@@ -51,12 +51,10 @@ USED = (
 
 
 class NothingFoundError(ValueError):
-    """There is no datagram of glue in what was to be analysed."""
+    """There is no datagram of glue in what was to be analysed; `instead` tells what there is."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "there is no datagram of glue in it; `python -m spark.convert` tells what was skipped, and why"
-        )
+    def __init__(self, instead: Sequence[str] = ()) -> None:
+        super().__init__("; ".join(["there is no datagram of glue in it", *instead]))
 
 
 @dataclass(frozen=True)

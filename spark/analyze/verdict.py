@@ -28,7 +28,9 @@ def verdict(result: Result) -> list[Finding]:
     kinds = (_files, _losses, _missed, _expiries, _restarts, _clocks, _models)
     found = [finding for kind in kinds for finding in _shortened(list(kind(result)))]
     if not any(finding.level != GOOD for finding in found):
-        found.insert(0, Finding(GOOD, "Nothing of note was lost, and nobody was given up."))
+        observed = any(row["sent"] for row in result["pairs"])
+        lost = "Nothing of note was lost" if observed else "Nothing betrays a loss, which no single capture sees itself"
+        found.insert(0, Finding(GOOD, f"{lost}, and nobody was given up."))
     found += _speed(result)
     return sorted(found, key=lambda finding: (BAD, NOTE, GOOD).index(finding.level))
 

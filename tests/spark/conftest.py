@@ -15,6 +15,7 @@ BRIEF = "-XX:TieredStopAtLevel=1"
 SETTINGS = {
     "spark.sql.warehouse.dir": "/nonexistent",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
     # Dozens of queries, each over little data: to interpret them takes less than to compile them.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

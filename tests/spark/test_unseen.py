@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -11,7 +12,9 @@ from pyspark.sql import SparkSession
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
 from spark.analyze.__main__ import parser, run, summary
+from spark.analyze.job import NothingFoundError
 from spark.analyze.result import Result
+from tests.spark.captures import ethernet, ipv4, pcap, udp
 from tests.spark.truth import Frame, Taps
 
 COUNT = 120
@@ -77,3 +80,15 @@ def test_the_verdict_and_the_page_tell_that_a_file_is_damaged(missed: Missed) ->
     assert "the file ends within a record" in told
     assert "a.pcapng is damaged at byte" in missed.page
     assert [row["fault"] is None for row in missed.result["files"]] == [False, True]
+
+
+def test_captures_without_a_datagram_of_glue_are_told_by_what_is_in_them(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty.pcapng").touch()
+    (tmp_path / "names.pcap").write_bytes(pcap([ethernet(ipv4(udp(b"a query")))] * 3))
+    output = tmp_path / "report"
+    with pytest.raises(NothingFoundError) as told:
+        run(spark, parser().parse_args([str(tmp_path), "--output", str(output)]))
+    assert str(told.value) == (
+        "there is no datagram of glue in it; 3 frames captured, 0 of them glue's datagrams; skipped: 3 (other UDP)"
+    )
+    assert not output.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spark.analyze.__main__ import summary
 from spark.analyze.verdict import BAD, GOOD, NOTE, clock, duration, percent, verdict
 
 SECOND = 10**9
@@ -21,6 +22,11 @@ def pair(sent: int, lost: int, interval: int) -> dict[str, Any]:
 
 def test_a_sound_network_is_called_so() -> None:
     assert verdict(result(pairs=[pair(1000, 0, 0)]))[0] == (GOOD, "Nothing of note was lost, and nobody was given up.")
+
+
+def test_what_nobody_observed_is_not_called_whole() -> None:
+    ((level, text),) = verdict(result(pairs=[pair(0, 0, 0)]))
+    assert (level, text.split(",")[0]) == (GOOD, "Nothing betrays a loss")
 
 
 def test_a_loss_is_told_with_its_time_and_its_repair() -> None:
@@ -74,6 +80,11 @@ def test_many_findings_of_a_kind_are_counted() -> None:
     texts = [finding.text for finding in verdict(result(endpoints=endpoints))]
     assert texts[0] == "e0 was started 2 times."
     assert texts[5] == "… and 5 more like these."
+
+
+def test_pairs_of_which_nothing_was_observed_are_no_rows_of_zeros() -> None:
+    assert summary(result(pairs=[pair(0, 0, 36000)]))[-1].startswith("Give captures of several hosts")
+    assert summary(result(pairs=[pair(0, 0, 36000), pair(100, 5, 36001)]))[-1].split()[:4] == ["A", "B", "100", "5"]
 
 
 def test_numbers_are_told_with_the_digits_that_matter() -> None:
