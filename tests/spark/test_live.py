@@ -73,7 +73,7 @@ def test_a_stream_that_was_interrupted_tells_what_a_batch_over_all_tells(spark: 
     rotated(truth, captures, 16, 40)
     damage(captures)
     final = live().final(max(frame.time for captured in truth.taps.captured.values() for frame in captured))
-    with ThreadPoolExecutor(1) as beside:  # both plan more than they compute: together they take half as long again
+    with ThreadPoolExecutor(1) as beside:  # each alone leaves cores idle while it plans
         waiting = beside.submit(batch_until, final)
         once()
         batch = waiting.result()
