@@ -65,10 +65,16 @@ def _captures(path: str) -> list[str]:
         return [path]
     if kind != FileType.Directory:
         return []
-    root = path.rstrip("/")
+    root, query = _address(path)
     below = filesystem.get_file_info(FileSelector(place, recursive=True))
     names = [info.path.removeprefix(place.rstrip("/")) for info in below if info.type == FileType.File]
-    return sorted(root + name for name in names if _is_capture(name))
+    return sorted(f"{root.rstrip('/')}{name}{query}" for name in names if _is_capture(name))
+
+
+def _address(path: str) -> tuple[str, str]:
+    """A path, and the options behind it if it is a URI: `?endpoint_override=...`."""
+    at = path.find("?") if "://" in path else -1
+    return (path, "") if at < 0 else (path[:at], path[at:])
 
 
 def _is_capture(name: str) -> bool:
@@ -77,7 +83,7 @@ def _is_capture(name: str) -> bool:
 
 def point_name(path: str) -> str:
     """The capture point that a file stands for when it does not say: its name without endings."""
-    name = os.path.basename(path)
+    name = os.path.basename(_address(path)[0])
     for ending in (*PACKED_ENDINGS[1:], *ENDINGS):
         name = name.removesuffix(ending)
     return name

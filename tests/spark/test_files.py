@@ -153,7 +153,8 @@ def test_the_capture_point_can_be_given(tmp_path: Path) -> None:
     assert {row["capture_point"] for row in read(tmp_path / "trace.pcap", point="hall")[0]} == {"hall"}
 
 
-def test_captures_elsewhere_than_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("options", ["", "?endpoint_override=http://minio:9000&scheme=http"])
+def test_captures_elsewhere_than_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str) -> None:
     """Nothing but Arrow's filesystem knows this address: no path of it exists here."""
     data = pcapng(FRAMES * 200)
     (tmp_path / "bucket" / "day").mkdir(parents=True)
@@ -162,10 +163,11 @@ def test_captures_elsewhere_than_on_this_machine(tmp_path: Path, monkeypatch: py
     store = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
 
     def from_uri(uri: str) -> tuple[SubTreeFileSystem, str]:
-        return store, uri.removeprefix("store://")
+        return store, uri.removeprefix("store://").removesuffix(options)
 
     monkeypatch.setattr(files, "FileSystem", SimpleNamespace(from_uri=from_uri))
-    parts = partitions(["store://bucket"], len(data) // 4)
-    assert {part.path for part in parts} == {"store://bucket/day/hall.pcapng", "store://bucket/yard.pcap.gz"}
+    parts = partitions([f"store://bucket{options}"], len(data) // 4)
+    names = {f"store://bucket/day/hall.pcapng{options}", f"store://bucket/yard.pcap.gz{options}"}
+    assert {part.path for part in parts} == names
     assert {part.point for part in parts} == {"hall", "yard"}
     assert sum(batch.num_rows for part in parts for batch in part.batches()) == 201 * len(FRAMES)
