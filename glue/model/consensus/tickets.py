@@ -83,9 +83,8 @@ class Tickets:
             self._resolve(ticket, Fate.REFUSED, 0, reason)
 
     def asked(self, tickets: Iterable[int], life: str | None) -> None:
-        """These were handed to a leader, under this life."""
-        for ticket in tickets:
-            self._asked[ticket] = life
+        """These were handed to a leader, under this life; what ended before that is over."""
+        self._asked |= {ticket: life for ticket in tickets if ticket in self._deadlines}
 
     def refused(self, tickets: Iterable[int], life: str, reason: str) -> None:
         """An answer to `asked`. A leader that has lost its disk since is another life: it cannot know what it took."""
