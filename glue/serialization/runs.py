@@ -140,9 +140,11 @@ class Pattern:
             block = min(block, rest - at)
             found = heads[start + at : start + at + block]
             expected = self.heads(block, at)
-            if expected != b"".join(found):
-                same = map(eq, found, cut(expected, len(heads[start])))
-                return at + sum(1 for _ in takewhile(bool, same))
+            together = b"".join(found)
+            if expected != together:
+                grown = len(expected) != len(together)
+                single = [self.head(at + place) for place in range(block)] if grown else cut(expected, self.size)
+                return at + sum(1 for _ in takewhile(bool, map(eq, found, single)))
             at += block
             block *= 2
         return rest

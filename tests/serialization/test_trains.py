@@ -243,6 +243,15 @@ def test_a_run_does_not_go_on_behind_a_broken_datagram(broken: bytes) -> None:
     assert [frame[-1] for frame in frames(up)] == numbered(4)
 
 
+@pytest.mark.parametrize("counter", [9, 99, 9_999])
+@pytest.mark.parametrize("count", [2, 3, 30])
+def test_a_header_that_grew_at_the_expense_of_its_body_does_not_lend_it_its_newline(counter: int, count: int) -> None:
+    bodies = [b"12345", *[b"1234"] * (count - 1)]
+    datagrams = [written([body], counter=counter + number)[0] for number, body in enumerate(bodies)]
+    assert len(set(map(len, datagrams))) == 1
+    assert frames(read(datagrams)) == read_alone(datagrams, reader())
+
+
 def test_datagrams_that_look_like_one_of_the_run_only_together_are_none() -> None:
     first, second, third = written(numbered(3))
     pieces = Train(ADDRESS, third, len(third) // 2)
