@@ -11,11 +11,9 @@ per batch rather than per datagram:
     up          Train                 Inbound, news         Inbound, news; then Delivery, Missed, news
     down        Train                 Outbound, orders      Publication, Subscribe, ...; then Outbound, orders
 
-*News* (a peer came or went, an interest changed, something was lost) travels up between the data, *orders*
-(announce this interest, stop accepting) travel down between the data. A layer passes on, unchanged and in
-their place, the news and orders that are not its own.
-
-Units: bare numbers are seconds or bytes. Peers are named by endpoint id (16 hex digits).
+*News* (a peer came or went, an interest changed, something was lost) travels up between the data, *orders* (announce
+this interest, stop accepting) travel down between the data. A layer passes on, unchanged and in their place, the news
+and orders that are not its own. Bare numbers are seconds or bytes. Peers are named by endpoint id (16 hex digits).
 """
 
 from __future__ import annotations
@@ -77,9 +75,12 @@ class Inbound:
     run have one length, but the last, which may be shorter.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
     `reliable`: whether they come in order, and none is missing unless `Gap` says so.
+    `form`: the same object for all headers that differ in digits alone: they have the same keys, lists and strings, as
+    far as these hold no digits, and in the same places integers from 0 to 10**15 - 1 (but in serialization's entry). So
+    an entry found to be well-formed is so in each header of this form. None: nothing is known.
     """
 
-    __slots__ = ("address", "age", "bodies", "header", "incarnation", "peer", "reliable")
+    __slots__ = ("address", "age", "bodies", "form", "header", "incarnation", "peer", "reliable")
 
     def __init__(
         self,
@@ -90,7 +91,9 @@ class Inbound:
         bodies: Sequence[bytes],
         age: float = 0.0,
         reliable: bool = True,
+        form: bytes | None = None,
     ) -> None:
+        self.form = form
         self.peer = peer
         self.incarnation = incarnation
         self.address = address
@@ -117,10 +120,7 @@ class PeerAdded:
 
 
 class PeerRemoved:
-    """Discovery: a peer is gone. `reason`: "goodbye", "expired", "restarted" or "evicted".
-
-    Drop all state kept for this life of it. After "restarted" follows PeerAdded (restarted=True).
-    """
+    """Discovery: a peer's life is over. `reason`: "goodbye", "expired", "evicted" or "restarted" (another follows)."""
 
     __slots__ = ("incarnation", "name", "peer", "reason")
 

@@ -1,62 +1,80 @@
 """A message by itself, on a topic that messages went on before: most of what it needs is ready.
 
-What topics do with a publication serves streams: groups that are merged, bundles that fill, routes that change. A lone
-plain message differs from the one before it on its topic in its numbers and its payload alone, so of all that only
-the numbering is done anew. Whatever is out of the ordinary goes the long way.
+What topics do with publications and bundles serves streams: groups that are merged, bundles that fill, routes that
+change. A lone plain message differs from the one before it on its topic in its numbers and its payload alone. So of all
+that is done on its way down only the numbering is done anew; and on its way up its index is read as the one text that
+such an index is, the topic in it, once heard, being known to be well-formed. Whatever is out of the ordinary goes the
+long way, and so does, for its checks, whatever does not look exactly like that.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable
 from math import inf
 
 import orjson
 
-from glue.contract import Lane, Outbound, Publication, Request
-from glue.topics.bundle import encode_lone
-from glue.topics.index import Index
-from glue.topics.published import PublishedTopics, Way
+from glue.contract import NORMAL, Delivery, Inbound, Outbound, Publication, Request
+from glue.topics.bundle import INTEGER_LIMIT, encode_lone
+from glue.topics.index import Changes, Index
+from glue.topics.peers import Peers
+from glue.topics.published import PublishedTopic, PublishedTopics, Way
+from glue.topics.streams import Streams
+from glue.topics.subscriptions import Subscriptions
+
+NOWHERE = ((), NORMAL)
+
+_LONE = re.compile(
+    rb'\{"groups":\[\{"topic":"([^"\\\x00-\x1f]+)","sequence":([1-9][0-9]{0,15}),"at":([1-9][0-9]{0,15}),'
+    rb'"length":(0|[1-9][0-9]*)(,"json":1)?\}\]\}\n'
+)
+"""What `encode_lone` makes, for a topic in which nothing needs to be escaped."""
 
 
-class Express:
+class Departures:
     """Lone messages of one endpoint: to peers only, by the way that the message before them took."""
 
-    __slots__ = ("_peers", "_published", "_statistics", "_subscriptions")
+    __slots__ = ("_changes", "_peers", "_published", "_statistics", "_subscriptions")
 
     def __init__(
         self,
         published: PublishedTopics,
         peers: Index[str],
         subscriptions: Index[Hashable],
+        changes: Changes,
         statistics: Counter[str],
     ) -> None:
+        """`changes` are those to the peers' and the own patterns."""
         self._published = published
         self._peers = peers
         self._subscriptions = subscriptions
+        self._changes = changes
         self._statistics = statistics
 
     def take(self, item: Request) -> Outbound | None:
         """What goes down for a lone message; None, and nothing is done, if this is none or has to go the long way."""
-        if not isinstance(item, Publication) or not _is_plain(item):
+        if item.__class__ is not Publication or not _is_plain(item):
             return None
         topic = self._published.known(item.topic)
-        if topic is None or not topic.sent:
+        if topic is None:
             return None
-        way, lane = topic.way, topic.sent[-1]
-        if way is None or way.lane is not lane or way.changes != self._peers.changes + self._subscriptions.changes:
-            way = topic.way = self._way(item.topic, lane)
-        if not way.is_open or lane[1] != item.priority or topic.sequence != topic.counts[True]:
+        way = topic.way
+        if way is None or way.changes != self._changes.count:
+            way = topic.way = self._way(topic, item.topic)
+        if not way.peers or way.priority != item.priority:
             return None
         sequence, _ = topic.number(1, True)
         self._statistics["messages published"] += 1
-        self._statistics["messages owed"] += len(lane[0])
+        self._statistics["messages owed"] += len(way.peers)
         body = encode_lone(way.topic, sequence, int(item.published_at * 1e6), item.payloads[0], item.json)
-        return Outbound(lane[0], [body], None, True, inf, (), None, 1, (), item.priority)
+        return Outbound(way.peers, [body], None, True, inf, (), None, 1, (), item.priority)
 
-    def _way(self, topic: str, lane: Lane) -> Way:
-        is_open = lane[0] == self._peers.match(topic) and not self._subscriptions.match(topic)
-        return Way(self._peers.changes + self._subscriptions.changes, orjson.dumps(topic), lane, is_open)
+    def _way(self, topic: PublishedTopic, name: str) -> Way:
+        lane = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
+        is_open = lane[0] == self._peers.match(name) and not self._subscriptions.match(name)
+        return Way(self._changes.count, orjson.dumps(name), lane if is_open else NOWHERE)
 
 
 def _is_plain(item: Publication) -> bool:
@@ -70,3 +88,71 @@ def _is_plain(item: Publication) -> bool:
         and item.lifespan is None
         and item.receipt is None
     )
+
+
+class Heard:
+    """To whom the messages of one stream go, as long as nothing changes."""
+
+    __slots__ = ("changes", "mark", "publisher", "tokens")
+
+    def __init__(self, changes: int, publisher: str, tokens: tuple[Hashable, ...], mark: int) -> None:
+        self.changes = changes
+        self.publisher = publisher
+        self.tokens = tokens
+        self.mark = mark  # which subscriptions there are
+
+
+class Arrivals:
+    """Lone messages from peers that go on where the one before them on their topic ended."""
+
+    __slots__ = ("_changes", "_peers", "_statistics", "_streams", "_subscriptions")
+
+    def __init__(
+        self,
+        streams: Streams,
+        peers: Peers,
+        subscriptions: Subscriptions,
+        changes: Changes,
+        statistics: Counter[str],
+    ) -> None:
+        """`changes` are those to the peers and the own patterns."""
+        self._streams = streams
+        self._peers = peers
+        self._subscriptions = subscriptions
+        self._changes = changes
+        self._statistics = statistics
+
+    def take(self, now: float, item: Inbound) -> Delivery | None:
+        """The delivery of a lone message; None, and nothing is done, if this is none or has to go the long way."""
+        bodies = item.bodies
+        found = _LONE.match(bodies[0]) if len(bodies) == 1 and item.reliable else None
+        if found is None:
+            return None
+        topic, sequence, at, length, is_json = found.groups()
+        payload = bodies[0][found.end() :]
+        name = topic.decode("utf-8", "surrogateescape")  # what is not UTF-8 becomes what no topic is
+        stream = self._streams.get(item.peer, name)
+        if stream is None or stream.incarnation != item.incarnation or length != b"%d" % len(payload):
+            return None
+        number, micros = int(sequence), int(at)
+        if number != stream.expected[True] or not number <= INTEGER_LIMIT >= micros:
+            return None
+        way = stream.way
+        if way is None or way.changes != self._changes.count:
+            way = stream.way = self._way(item.peer, name)
+        if not way.tokens:
+            return None
+        if is_json:
+            try:
+                payload = orjson.loads(payload)
+            except orjson.JSONDecodeError:
+                return None
+        stream.go_on(now, number, way.mark)
+        self._statistics["messages received"] += 1
+        return Delivery(
+            name, [payload], None, way.publisher, item.peer, item.incarnation, number, micros / 1e6, False, way.tokens
+        )
+
+    def _way(self, peer: str, topic: str) -> Heard:
+        mark = self._subscriptions.mark
+        return Heard(self._changes.count, self._peers.name(peer), self._subscriptions.index.match(topic), mark)

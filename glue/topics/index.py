@@ -39,13 +39,23 @@ class Node(Generic[Holder]):
         return not (self.children or self.ending or self.everything)
 
 
+class Changes:
+    """How often anything changed that decides where messages go: patterns, and who the peers are."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Index(Generic[Holder]):
     """Patterns and their holders. `key` orders the holders in a result; by default their own order does."""
 
-    __slots__ = ("_cache", "_exact", "_key", "_root", "changes")
+    __slots__ = ("_cache", "_changes", "_exact", "_key", "_root")
 
-    def __init__(self, key: Callable[[Holder], Any] | None = None) -> None:
-        self.changes = 0  # so far, to any pattern
+    def __init__(self, key: Callable[[Holder], Any] | None = None, changes: Changes | None = None) -> None:
+        """`changes` is told of each change to a pattern."""
+        self._changes = changes or Changes()
         self._key = key
         self._exact: dict[str, Holders[Holder]] = {}
         self._root: Node[Holder] = Node()
@@ -80,7 +90,7 @@ class Index(Generic[Holder]):
             del path[-1].children[levels.pop()]
 
     def _changed(self) -> None:
-        self.changes += 1
+        self._changes.count += 1
         self._cache.clear()
 
     def match(self, topic: str) -> tuple[Holder, ...]:

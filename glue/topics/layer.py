@@ -48,7 +48,8 @@ from glue.topics.bundle import (
     common_length,
     decode,
 )
-from glue.topics.express import Express
+from glue.topics.express import Arrivals, Departures
+from glue.topics.index import Changes
 from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import Outbox
 from glue.topics.peers import Peers
@@ -66,18 +67,22 @@ class Topics:
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
         self._name = name
-        self._subscriptions = Subscriptions()
-        self._peers = Peers(self.statistics)
+        changes = Changes()
+        self._subscriptions = Subscriptions(changes)
+        self._peers = Peers(changes, self.statistics)
         self._published = PublishedTopics(self._peers.table, self.statistics)
         self._retained = RetainedValues()  # this endpoint's own
         self._heard = RetainedValues()
         self._outbox = Outbox()
-        self._express = Express(self._published, self._peers.index, self._subscriptions.index, self.statistics)
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams()
+        self._departures = Departures(
+            self._published, self._peers.index, self._subscriptions.index, changes, self.statistics
+        )
+        self._arrivals = Arrivals(self._streams, self._peers, self._subscriptions, changes, self.statistics)
 
     # ---------------------------------------------------------------------------------------------- the layer
 
@@ -112,7 +117,10 @@ class Topics:
             self._news.clear()
         for item in items:
             if isinstance(item, Inbound):
-                self._take(now, item, up)
+                if (lone := self._arrivals.take(now, item)) is not None:
+                    up.append(lone)
+                else:
+                    self._take(now, item, up)
             else:
                 self._note(now, item, down)
                 up.append(item)
@@ -126,7 +134,7 @@ class Topics:
 
         Raises TopicError or ConfigurationError before any item has an effect if one of them is wrong.
         """
-        if len(items) == 1 and (lone := self._express.take(items[0])) is not None:
+        if len(items) == 1 and (lone := self._departures.take(items[0])) is not None:
             return [lone]
         for item in items:
             self._check(item)

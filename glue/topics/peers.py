@@ -9,7 +9,7 @@ from collections import Counter
 
 from glue.contract import PeerAdded, PeerInterest, PeerRemoved
 from glue.errors import TopicError
-from glue.topics.index import Index
+from glue.topics.index import Changes, Index
 from glue.topics.names import check_pattern, is_wildcard
 
 NODE_SIZE = 512
@@ -37,10 +37,11 @@ class Peer:
 class Peers:
     """The table of peers, kept by discovery's news; `index` answers who is interested in a topic."""
 
-    __slots__ = ("_size", "_statistics", "index", "table")
+    __slots__ = ("_changes", "_size", "_statistics", "index", "table")
 
-    def __init__(self, statistics: Counter[str]) -> None:
-        self.index: Index[str] = Index()
+    def __init__(self, changes: Changes, statistics: Counter[str]) -> None:
+        self._changes = changes
+        self.index: Index[str] = Index(changes=changes)
         self.table: dict[str, Peer] = {}
         self._size = 0
         self._statistics = statistics
@@ -53,6 +54,7 @@ class Peers:
     def add(self, news: PeerAdded) -> None:
         """Begin a life of a peer, without interests."""
         self._forget(news.peer)
+        self._changes.count += 1
         self.table[news.peer] = Peer(news.name, news.incarnation)
 
     def remove(self, news: PeerRemoved) -> None:
@@ -99,5 +101,6 @@ class Peers:
     def _forget(self, peer_id: str) -> None:
         peer = self.table.pop(peer_id, None)
         if peer is not None:
+            self._changes.count += 1
             for pattern in list(peer.interests):
                 self._withdraw(peer_id, peer, pattern)

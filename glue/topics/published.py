@@ -22,15 +22,14 @@ FORGOTTEN_LANES = 256
 
 
 class Way:
-    """How lone messages of a topic go, as long as they go in this lane and nobody's patterns change; see `express`."""
+    """How lone messages of a topic go, as long as nothing changes; see `express`."""
 
-    __slots__ = ("changes", "is_open", "lane", "topic")
+    __slots__ = ("changes", "peers", "priority", "topic")
 
-    def __init__(self, changes: int, topic: bytes, lane: Lane, is_open: bool) -> None:
+    def __init__(self, changes: int, topic: bytes, lane: Lane) -> None:
         self.changes = changes  # of patterns, until it was made
         self.topic = topic  # as JSON
-        self.lane = lane
-        self.is_open = is_open  # whether they go to these peers and to nobody else
+        self.peers, self.priority = lane  # to these peers and to nobody else; to none: they have to go the long way
 
 
 class PublishedTopic:
@@ -50,10 +49,17 @@ class PublishedTopic:
 
     def number(self, count: int, is_reliable: bool) -> tuple[int, int]:
         """Numbers for so many messages: the first one's sequence number, and its position among its kind."""
+        if not is_reliable:
+            self.way = None
         first, position = self.sequence + 1, self.counts[is_reliable] + 1
         self.sequence += count
         self.counts[is_reliable] += count
         return first, position
+
+    @property
+    def is_all_reliable(self) -> bool:
+        """Whether its sequence numbers are positions, too."""
+        return self.sequence == self.counts[True]
 
     def classify(self, wanted: int) -> int:
         """The class in which the next messages go: a topic of large ones stays one, as each change costs a wait."""
@@ -98,6 +104,7 @@ class PublishedTopics:
         peers = set(lane[0])
         after = tuple(before for before in topic.sent if before != lane and not peers.isdisjoint(before[0]))
         topic.sent = self._still_needed((*topic.sent, lane))
+        topic.way = None
         return after
 
     def _still_needed(self, sent: Iterable[Lane]) -> tuple[Lane, ...]:

@@ -13,9 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from math import inf
+from typing import TYPE_CHECKING
 
 from glue.topics.bundle import Group
 from glue.topics.recent import Recent
+
+if TYPE_CHECKING:
+    from glue.topics.express import Heard
 
 STREAMS = 32_768
 """Streams in each of two generations, as many as `PUBLISHED_TOPICS`; some 300 bytes each: 20 MB."""
@@ -36,7 +40,7 @@ LOST = "best effort"
 class Stream:
     """One topic of one life of a publisher. Pairs are for best effort, and for reliable messages."""
 
-    __slots__ = ("expected", "heard_at", "incarnation", "last", "marks", "overdue")
+    __slots__ = ("expected", "heard_at", "incarnation", "last", "marks", "overdue", "way")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
@@ -45,6 +49,15 @@ class Stream:
         self.heard_at = -inf
         self.last = 0  # the highest sequence number heard
         self.overdue: list[Overdue] = []
+        self.way: Heard | None = None
+
+    def go_on(self, now: float, sequence: int, mark: int) -> None:
+        """Note a lone reliable message, the next one, whose position is its sequence number."""
+        self.expected[True] = sequence + 1
+        self.marks[True] = mark
+        self.heard_at = now
+        if sequence > self.last:
+            self.last = sequence
 
 
 class Overdue:
@@ -88,6 +101,10 @@ class Streams:
     def deadline(self) -> float:
         """When the next gap in a best-effort stream is certain."""
         return self._overdue[0].at if self._overdue else inf
+
+    def get(self, peer: str, topic: str) -> Stream | None:
+        """The stream of a peer on a topic, if it was heard; then the topic is well-formed."""
+        return self._streams.get((peer, topic))
 
     def give_up(self, now: float, peer: str, cause: str) -> None:
         """A peer, or a layer below, gave up some of what that peer sent; it is not known of which topic."""

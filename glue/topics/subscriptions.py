@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from glue.contract import Interest
-from glue.topics.index import Index
+from glue.topics.index import Changes, Index
 
 
 class Subscriptions:
@@ -18,14 +18,14 @@ class Subscriptions:
 
     __slots__ = ("_announced", "_changed", "_numbers", "_patterns", "_users", "index", "mark")
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes) -> None:
         self._patterns: dict[Hashable, str] = {}
         self._numbers: dict[Hashable, int] = {}
         self.mark = 0  # how many subscriptions there have been
         self._users: dict[str, int] = {}
         self._changed: dict[str, None] = {}
         self._announced: set[str] = set()
-        self.index: Index[Hashable] = Index(key=self._numbers.__getitem__)
+        self.index: Index[Hashable] = Index(self._numbers.__getitem__, changes)
 
     def add(self, token: Hashable, pattern: str) -> None:
         """Begin a subscription; a token in use moves to the new pattern."""

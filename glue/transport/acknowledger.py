@@ -57,12 +57,7 @@ class Acknowledger:
 
     def taken(self, now: float, incoming: Incoming, count: int, at_once: bool) -> None:
         """So many frames came on a channel: acknowledge them at once, or soon."""
-        if at_once and incoming.members > FEW:
-            at_once = False
-            if incoming.ranges and not incoming.report_at:
-                incoming.report_at = now + spread(self._chance, incoming.members)
-                heappush(self._reports, (incoming.report_at, id(incoming), incoming))
-        if at_once and not _can_wait(now, incoming, count):
+        if at_once and self._cannot_wait(now, incoming, count):
             self._prompt[id(incoming)] = incoming
         elif incoming.unacknowledged >= incoming.stride:
             incoming.stride = min(incoming.stride + incoming.stride // 4, MOST)
@@ -71,6 +66,15 @@ class Acknowledger:
             incoming.acknowledge_at = at = now + ACK_DELAY
             self._late.append((at, incoming))
             self._owing[incoming.peer] = incoming
+
+    def _cannot_wait(self, now: float, incoming: Incoming, count: int) -> bool:
+        """Whether what is to be told at once is; in a group, a gap is reported after a random time."""
+        if incoming.members > FEW:
+            if incoming.ranges and not incoming.report_at:
+                incoming.report_at = now + spread(self._chance, incoming.members)
+                heappush(self._reports, (incoming.report_at, id(incoming), incoming))
+            return False
+        return not _can_wait(now, incoming, count)
 
     def now(self, incoming: Incoming) -> None:
         """Acknowledge in this turn, whatever the channel."""

@@ -63,18 +63,24 @@ class Incoming:
         self._early: dict[int, tuple[Inbound, float]] = {}  # by first sequence: the run, and when it came
         self._budget = budget
 
+    def advance(self, now: float, sequence: int, count: int) -> bool:
+        """Take frames that come in order while nothing else waits; False, and nothing is done, if these are not so."""
+        stop = sequence + count
+        if sequence != self.next or self.ranges.size or stop > self.promised:
+            return False
+        self.outcome = ""
+        self.next = stop
+        self.unacknowledged += count
+        self.newest_at = now
+        return True
+
     def take(self, now: float, run: Inbound, sequence: int) -> list[Inbound]:
-        """Take a run that starts at `sequence`; return what can go up now, in order.
+        """Take any other run, one that starts at `sequence`; return what can go up now, in order.
 
         `outcome` is left empty if all of it was new, and names the cause otherwise.
         """
         count = len(run.bodies)
         self.outcome = ""
-        if sequence == self.next and not self.ranges and sequence + count <= self.promised:
-            self.next = sequence + count
-            self.unacknowledged += count
-            self.newest_at = now
-            return [run]
         stop = sequence + count
         if stop > self.promised:
             stop = self.promised

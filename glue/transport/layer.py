@@ -2,7 +2,7 @@
 
 Every lane, that is, set of receivers and class of data, gets a channel: one sequence of frames, unicast to a single
 receiver, multicast to several, acknowledged by each on its own. Here items find their channel, and timers
-and acknowledgements are looked after; `channel` is the sending end, `incoming` the receiving end. Channels of a more
+and acknowledgements are looked after; `channel` is the sending end, `reception` the receiving end. Channels of a more
 urgent class send first. Each has windows of its own, so what waits in one delays no other, and none starves.
 
 Channel numbers count up and are never used twice in the life of an endpoint, so a new set of receivers
@@ -27,13 +27,13 @@ from glue.transport.channel import Channel
 from glue.transport.fates import Fates
 from glue.transport.flight import Barrier
 from glue.transport.incoming import Source
-from glue.transport.reception import Reception
+from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
-from glue.transport.wire import KEY, WINDOW, checked, decode_members, decode_ranges
+from glue.transport.wire import KEY, WINDOW, checked, decode_ranges
 
 GROUPS = 64  # multicast channels at most; beyond, data in a new lane to several goes by unicast to each
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
-FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
+FORMS = 4096  # of headers, that are recognized: as many as serialization knows
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
 
 
@@ -56,20 +56,15 @@ class Transport:
         self._sources: dict[str, Source] = {}
         self._absent: OrderedDict[str, Source] = OrderedDict()
         self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
-        self._reception = Reception(self.statistics, self._acknowledger)
-        self._fates = Fates(self.statistics)
         self._best_effort = BestEffort(self.statistics)
-        self._carried: list[tuple[float, str, int, int, float]] = []  # acknowledgements that came with data
+        self._reception = Reception(endpoint_id, self.statistics, self._acknowledger, self._best_effort)
+        self._fates = Fates(self.statistics)
         self._stirred = False  # whether anything happened that may let channels send
-        self._handlers: dict[str, Callable[[float, Inbound, list[Any], Source, list[Upward]], None]] = {
-            "data": self._on_data,
-            "group": self._on_group,
+        self._known: dict[bytes | None, Handler] = {}  # by form of header
+        self._handlers: dict[str, Handler] = {
+            **self._reception.handlers,
             "ack": self._on_ack,
             "mended": self._on_ack,
-            "parity": self._on_parity,
-            "open": self._on_open,
-            "best": self._on_best,
-            "skip": self._on_skip,
         }
 
     def fit(self, size: int) -> int:
@@ -89,7 +84,7 @@ class Transport:
     @property
     def deadline(self) -> float:
         """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due."""
-        if self._fates.news or self._carried or self._stirred:
+        if self._fates.news or self._reception.carried or self._stirred:
             return -inf
         at = self._acknowledger.deadline
         for channel in self._busy.values():
@@ -101,16 +96,19 @@ class Transport:
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Upward], list[Downward]]:
         """Frames in order go up; acknowledgements, repairs and what the windows now let go come back."""
-        if self._carried:  # by now whatever it came with has gone up, and been answered
-            for came, peer, number, upto, held in self._carried:
-                self._acknowledged(came, peer, number, upto, [], WINDOW, held)
-            self._carried.clear()
+        carried = self._reception.carried
+        if carried:  # by now whatever it came with has gone up, and been answered
+            for came, peer, number, upto, held_us in carried:
+                self._acknowledged(came, peer, number, upto, [], WINDOW, held_us / 1e6)
+            carried.clear()
         up: list[Upward] = []
         for item in items:
-            if item.__class__ is Inbound:
+            if item.__class__ is not Inbound:
+                self._on_news(now, item, up)
+            elif KEY in item.header:
                 self._on_frames(now, item, up)
             else:
-                self._on_news(now, item, up)
+                up.append(item)
         for channel in self._busy.values():
             if channel.deadline <= now:
                 channel.due(now)
@@ -126,60 +124,23 @@ class Transport:
         return up, down
 
     def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
-        if KEY not in run.header:
-            up.append(run)
-            return
-        entry = run.header[KEY]
-        kind = checked(entry)
+        handler = self._known.get(run.form) or self._handler(run)
         source = self._sources.get(run.peer)
-        if kind is None or source is None or source.incarnation != run.incarnation:
-            self.statistics["malformed entries" if kind is None else "frames of unknown peers"] += 1
+        if handler is None or source is None or source.incarnation != run.incarnation:
+            self.statistics["malformed entries" if handler is None else "frames of unknown peers"] += 1
             return
-        self._handlers[kind](now, run, entry, source, up)
+        handler(now, run, run.header[KEY], source, up)
 
-    def _on_data(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = entry
-        if ack_channel:
-            self._carried.append((now, run.peer, ack_channel, ack_next, held_us / 1e6))
-        incoming = source.use(channel) or self._reception.open(source, run.peer, channel)
-        self._reception.take(now, run, incoming, attempt, age_ms, sequence, up)
-
-    def _on_group(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        _, attempt, age_ms, _, _, _, channel, sequence = entry
-        incoming = source.use(channel)
-        if incoming is None:
-            self.statistics["frames of groups not joined"] += len(run.bodies)
-            return
-        self._reception.take(now, run, incoming, attempt, age_ms, sequence, up)
-
-    def _on_parity(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        incoming = source.use(entry[2])
-        if incoming is None:
-            self.statistics["parity of channels not known"] += len(run.bodies)
-            return
-        self._reception.take_parity(now, run, incoming, entry, up)
-
-    def _on_open(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        for offset, body in enumerate(run.bodies):
-            members = decode_members(body)
-            if members is None:
-                self.statistics["malformed entries"] += 1
-            elif self._id in members:
-                channel = entry[1] + offset
-                incoming = source.use(channel) or self._reception.open(source, run.peer, channel)
-                incoming.members = len(members)
-                self._acknowledger.now(incoming)
-
-    def _on_skip(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        _, channel, sequence = entry
-        incoming = source.use(channel)
-        if incoming is None or sequence > incoming.next + FARTHEST:
-            self.statistics["frames of groups not joined" if incoming is None else "malformed entries"] += 1
-            return
-        self._reception.skip(now, incoming, sequence, up)
-
-    def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        up += self._best_effort.take(run, entry[1], source)
+    def _handler(self, run: Inbound) -> Handler | None:
+        """Who takes these frames; None if their entry is malformed. From now on known for all of this form."""
+        kind = checked(run.header[KEY])
+        if kind is None:
+            return None
+        if run.form is not None:
+            if len(self._known) >= FORMS:
+                self._known.clear()
+            self._known[run.form] = self._handlers[kind]
+        return self._handlers[kind]
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         held_us, window, channel, upto = entry[-4:]

@@ -1,30 +1,113 @@
-"""Frames as they come in on their channels: handed up in order, mended by parity, and when they are acknowledged."""
+"""Frames as they come in on their channels: handed up in order, mended by parity, and when they are acknowledged.
+
+What a frame needs that comes in order, with nothing missing before it, stands first and is kept flat: a lone message is
+such a frame, and someone waits for the answer.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from glue.contract import Gap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
+from glue.transport.best_effort import BestEffort
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
 from glue.transport.mending import Mending, Store
+from glue.transport.wire import decode_members
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
+FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
+
+Handler = Callable[[float, Inbound, list[Any], Source, list[Upward]], None]
+"""Takes a run of frames and its entry, which is well-formed, from this source; what goes up is appended to the list."""
 
 
 class Reception:
-    """The receiving ends of all channels, as far as they share anything."""
+    """The receiving ends of all channels, as far as they share anything; `handlers` by kind of frame."""
 
-    __slots__ = ("_acknowledger", "_budget", "_kept", "_statistics")
+    __slots__ = ("_acknowledger", "_best_effort", "_budget", "_id", "_kept", "_statistics", "carried", "handlers")
 
-    def __init__(self, statistics: Counter[str], acknowledger: Acknowledger) -> None:
+    def __init__(
+        self, endpoint_id: str, statistics: Counter[str], acknowledger: Acknowledger, best_effort: BestEffort
+    ) -> None:
+        self.carried: list[tuple[float, str, int, int, int]] = []
+        """Acknowledgements that came with data: when, from whom, of which channel, up to where, and held how long."""
+        self.handlers: dict[str, Handler] = {
+            "data": self._on_data,
+            "group": self._on_group,
+            "parity": self._on_parity,
+            "open": self._on_open,
+            "skip": self._on_skip,
+            "best": self._on_best,
+        }
+        self._id = endpoint_id
+        self._best_effort = best_effort
         self._statistics = statistics
         self._acknowledger = acknowledger
         self._budget = Budget()  # for frames behind gaps
         self._kept = Store()  # for parity, and frames that it may need
 
-    def open(self, source: Source, peer: str, channel: int) -> Incoming:
+    # ------------------------------------------------------------------------------------- kinds of frames
+
+    def _on_data(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = entry
+        if ack_channel:
+            self.carried.append((now, run.peer, ack_channel, ack_next, held_us))
+        incoming = source.use(channel) or self._open(source, run.peer, channel)
+        self._take(now, run, incoming, attempt, age_ms, sequence, up)
+
+    def _on_group(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        _, attempt, age_ms, _, _, _, channel, sequence = entry
+        incoming = source.use(channel)
+        if incoming is None:
+            self._statistics["frames of groups not joined"] += len(run.bodies)
+            return
+        self._take(now, run, incoming, attempt, age_ms, sequence, up)
+
+    def _on_parity(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        incoming = source.use(entry[2])
+        if incoming is None:
+            self._statistics["parity of channels not known"] += len(run.bodies)
+            return
+        if incoming.mending is None:
+            incoming.mending = Mending(self._kept, self._statistics)
+        incoming.mending.add(now, incoming, entry, run.bodies)
+        self._mend(now, run, incoming, incoming.mending, 0, up)
+
+    def _on_open(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        for offset, body in enumerate(run.bodies):
+            members = decode_members(body)
+            if members is None:
+                self._statistics["malformed entries"] += 1
+            elif self._id in members:
+                channel = entry[1] + offset
+                incoming = source.use(channel) or self._open(source, run.peer, channel)
+                incoming.members = len(members)
+                self._acknowledger.now(incoming)
+
+    def _on_skip(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        """Go on from a later frame: the sender gave up what is missing before it."""
+        _, channel, sequence = entry
+        incoming = source.use(channel)
+        if incoming is None or sequence > incoming.next + FARTHEST:
+            self._statistics["frames of groups not joined" if incoming is None else "malformed entries"] += 1
+            return
+        given_up, ready = incoming.skip(now, sequence)
+        if given_up:
+            self._statistics["frames given up by their sender"] += given_up
+            up.append(Gap(incoming.peer, given_up, "given up"))
+        up += ready
+        self._statistics["frames received"] += sum(len(part.bodies) for part in ready)
+        self._acknowledger.now(incoming)
+
+    def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+        up += self._best_effort.take(run, entry[1], source)
+
+    # -------------------------------------------------------------------------------------------- channels
+
+    def _open(self, source: Source, peer: str, channel: int) -> Incoming:
         """The receiving end of a channel that is new here."""
         if len(source.channels) >= INCOMING:
             self._forget_one(source)
@@ -45,14 +128,30 @@ class Reception:
         forgotten.drop()
         self._statistics["channels forgotten"] += 1
 
-    def take(
+    # ---------------------------------------------------------------------------------------------- frames
+
+    def _take(
         self, now: float, run: Inbound, incoming: Incoming, attempt: int, age_ms: int, sequence: int, up: list[Upward]
     ) -> None:
         """Hand up what is in order, and settle when to acknowledge."""
         run.age = age_ms / 1000
-        if self._budget.held > BUDGET and sequence != incoming.next:
-            self._statistics["frames beyond the budget for gaps"] += len(run.bodies)
+        count = len(run.bodies)
+        if incoming.advance(now, sequence, count):
+            up.append(run)
+            self._statistics["frames received"] += count
+            self._acknowledger.taken(now, incoming, count, attempt > 0)
+        elif self._budget.held > BUDGET and sequence != incoming.next:
+            self._statistics["frames beyond the budget for gaps"] += count
             return
+        else:
+            self._take_apart(now, run, incoming, attempt, sequence, up)
+        if incoming.mending is not None:
+            self._keep(now, run, incoming, incoming.mending, sequence, attempt, up)
+
+    def _take_apart(
+        self, now: float, run: Inbound, incoming: Incoming, attempt: int, sequence: int, up: list[Upward]
+    ) -> None:
+        """The same for frames among which, or before which, something is missing, or was had before."""
         ready = incoming.take(now, run, sequence)
         for part in ready:
             up.append(part)
@@ -61,18 +160,6 @@ class Reception:
             self._statistics[incoming.outcome] += 1
         at_once = attempt > 0 or not ready or incoming.outcome != "" or incoming.ranges.size > 0
         self._acknowledger.taken(now, incoming, len(run.bodies), at_once)
-        if incoming.mending is not None:
-            self._keep(now, run, incoming, incoming.mending, sequence, attempt, up)
-
-    def skip(self, now: float, incoming: Incoming, sequence: int, up: list[Upward]) -> None:
-        """Go on from `sequence`: the sender gave up what is missing before it."""
-        given_up, ready = incoming.skip(now, sequence)
-        if given_up:
-            self._statistics["frames given up by their sender"] += given_up
-            up.append(Gap(incoming.peer, given_up, "given up"))
-        up += ready
-        self._statistics["frames received"] += sum(len(part.bodies) for part in ready)
-        self._acknowledger.now(incoming)
 
     def _keep(
         self,
@@ -94,13 +181,6 @@ class Reception:
             mending.drop()
             incoming.mending = None
 
-    def take_parity(self, now: float, run: Inbound, incoming: Incoming, entry: list[Any], up: list[Upward]) -> None:
-        """Parity has come: see what it mends."""
-        if incoming.mending is None:
-            incoming.mending = Mending(self._kept, self._statistics)
-        incoming.mending.add(now, incoming, entry, run.bodies)
-        self._mend(now, run, incoming, incoming.mending, 0, up)
-
     def _mend(
         self, now: float, run: Inbound, incoming: Incoming, mending: Mending, attempt: int, up: list[Upward]
     ) -> None:
@@ -108,5 +188,5 @@ class Reception:
         for sequence, frame in mending.mended(now, incoming, run):
             incoming.mended += not attempt
             self._statistics["frames mended by parity"] += 1
-            self.take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
+            self._take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
             incoming.newest_mended(now)

@@ -1,0 +1,106 @@
+"""Lone messages take an express way up, too; what comes of them must be what the long way makes of them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from glue.contract import Delivery, Event, Inbound, Missed, PeerAdded, Subscribe, Unsubscribe, Upward
+from glue.topics import Topics
+from glue.topics.bundle import Group, encode
+from tests.topics.parties import added, endpoint_id, removed, topics
+
+TOPICS = ("a", "room/1", "room/2", 'b/"quoted"', "c/\u00e9", "c/\ufffd")
+KINDS: tuple[dict[str, Any], ...] = (
+    *[{}] * 20, {"json": True}, {"type": "t"}, {"retain": 1}, {"retain": 2}, {"lifespan_ms": 5000}, {"position": 1},
+)  # fmt: skip
+SPLICES = (b"0", b"9", b"-1", b".", b"e1", b" ", b",", b'"', b"\\u0061", b"]", b'"json":1', b"\n", b"\xff", b"\xc3")
+
+
+def told(up: list[Event]) -> list[tuple[Any, ...]]:
+    """Everything that is to be seen of what goes up."""
+    return [
+        (item.__class__, *[getattr(item, slot) for slot in item.__slots__])
+        for item in up
+        if isinstance(item, Delivery | Missed)
+    ]
+
+
+def body(luck: Random, numbers: dict[str, int]) -> bytes:
+    """A lone message, mostly the next one of its topic; its parts are a real bundle's."""
+    topic = luck.choice(TOPICS)
+    jump = luck.choice((1,) * 30 + (0, 2, -5))
+    numbers[topic] = sequence = max(1, numbers.get(topic, 0) + jump)
+    payload = luck.choice((b"", b"1", b"{}", b"not JSON", luck.randbytes(20)))
+    at = luck.choice((1_700_000_000_000_000,) * 9 + (0, -5, 2**53 - 1, 2**53))
+    options = luck.choice(KINDS)
+    group = Group(topic, sequence, at, [payload], len(payload), **options)
+    return encode([group])
+
+
+def changed(luck: Random, data: bytes) -> bytes:
+    at = luck.randrange(len(data))
+    return data[:at] + luck.choice(SPLICES) + data[at + luck.choice((0, 1, 1, 2)) :]
+
+
+def inbound(peer: str, data: bytes, incarnation: int, is_reliable: bool) -> Inbound:
+    return Inbound(endpoint_id(peer), incarnation, ("127.0.0.1", 1), {}, [data], 0.5, is_reliable)
+
+
+def otherwise(data: bytes) -> bytes:
+    """The same in the hand of another writer, for whom there is no express way."""
+    return data.replace(b"{", b"{ ", 1) if data.startswith(b"{") else data
+
+
+def change(luck: Random, layers: tuple[Topics, Topics], now: float) -> None:
+    """Now and then something changes about the subscriptions or the peers."""
+    choice = luck.randrange(40)
+    pattern = luck.choice((*TOPICS, "room/+", "#"))
+    news: list[Upward] = []
+    if choice == 0:
+        news = [removed("ann"), added("ann", luck.randrange(1, 3))]
+    elif choice == 1:
+        news = [PeerAdded(endpoint_id("bob"), 1, luck.choice(("bob", "rob")), ("127.0.0.1", 1))]
+    for layer in layers:
+        if choice == 2:
+            layer.send(now, [Subscribe("late", pattern)])
+        elif choice == 3:
+            layer.send(now, [Unsubscribe("late")])
+        layer.receive(now, news)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lone_message_is_taken_as_one_written_otherwise(seed: int) -> None:
+    luck = Random(seed)
+    layers = express, long_way = topics(), topics()
+    pattern = luck.choice(("#", "room/+"))
+    for layer in layers:
+        layer.receive(0.0, [added("ann"), added("bob")])
+        layer.send(0.0, [Subscribe("first", pattern)])
+    numbers: dict[str, dict[str, int]] = {"ann": {}, "bob": {}}
+    for step in range(400):
+        now = step / 100
+        change(luck, layers, now)
+        peer = luck.choice(("ann", "ann", "bob"))
+        data = body(luck, numbers[peer])
+        if luck.random() < 0.2:
+            data = changed(luck, data)
+        item = peer, luck.choice((1,) * 20 + (2,)), luck.random() < 0.95
+        up, _ = express.receive(now, [inbound(item[0], data, *item[1:])])
+        as_well, _ = long_way.receive(now, [inbound(item[0], otherwise(data), *item[1:])])
+        assert told(up) == told(as_well), data
+    assert express.statistics == long_way.statistics
+    assert express.statistics["messages received"] > 20
+
+
+def test_bytes_that_are_no_utf_8_are_no_topic_however_well_the_rest_fits() -> None:
+    layer = topics()
+    layer.receive(0.0, [added("ann")])
+    layer.send(0.0, [Subscribe("all", "#")])
+    good = b'{"groups":[{"topic":"caf\xc3\xa9","sequence":%d,"at":1,"length":1}]}\nx'
+    (first,), _ = layer.receive(0.0, [inbound("ann", good % 1, 1, True)])
+    assert isinstance(first, Delivery)
+    assert layer.receive(0.0, [inbound("ann", (good % 2).replace(b"\xa9", b""), 1, True)]) == ([], [])
+    assert layer.statistics["malformed bundle: index is not JSON"] == 1
