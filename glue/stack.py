@@ -104,7 +104,7 @@ class Stack:
         """`layers` by name, in their order from serialization to model."""
         self.layers = layers
         self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
-        self._downwards = tuple(reversed(list(enumerate(self._upwards))))
+        self._downwards = self._upwards[::-1]
 
     @classmethod
     def build(cls, who: Identity, replaced: dict[str, Factory]) -> Stack:
@@ -145,27 +145,27 @@ class Stack:
 
         What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
-        returned: dict[int, list[Any]] = {}
+        returned: list[tuple[Layer[Any, Any, Any, Any], list[Any]]] = []
         items: Any = trains
-        for index, layer in enumerate(self._upwards):
+        for layer in self._upwards:
             if items or layer.deadline <= now:
                 items, down = layer.receive(now, items)
                 if down:
-                    returned[index] = down
-        if not requests and not returned:
-            return items, []
+                    returned.append((layer, down))
+        if not returned:
+            return items, self.send(now, requests) if requests else []
         going: list[Any] = requests
-        for index, layer in self._downwards:
+        for layer in self._downwards:
             if going:
                 going = layer.send(now, going)
-            if index in returned:
-                going = returned[index] + going if going else returned[index]
+            if returned and returned[-1][0] is layer:
+                going = returned.pop()[1] + going
         return items, going
 
     def send(self, now: float, requests: list[Any]) -> list[Train]:
         """The sweep down alone, of what cannot wait for a turn; return datagrams."""
         going: list[Any] = requests
-        for _, layer in self._downwards:
+        for layer in self._downwards:
             if not going:
                 break
             going = layer.send(now, going)

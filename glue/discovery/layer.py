@@ -18,7 +18,7 @@ from random import Random
 
 import orjson
 
-from glue.contract import Address, Downward, Inbound, Interest, Leave, NameClash, Outbound, PeerInterest, Upward
+from glue.contract import Address, Downward, Inbound, Interest, Leave, Outbound, PeerInterest, Upward
 from glue.counts import Counts
 from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
@@ -43,7 +43,6 @@ from glue.discovery.wire import (
 )
 from glue.errors import ConfigurationError
 
-CLASHES = 64  # other lives under this endpoint's id that are told of
 MAX_NAME = 512  # bytes that the name may take as JSON, so that it fits in the smallest announcement
 KEPT_BODY = 2048  # bytes of a peer's last announcement, kept to recognize it when it is repeated
 ROUNDING = 1e-6  # seconds by which a timer may be early, so that no call is in vain for a rounding error
@@ -83,10 +82,10 @@ class Discovery:
         self._members = Membership(self.statistics, random)
         self._letters = Correspondence(self._announcer, self.statistics, random)
         self._rendezvous = Rendezvous(self.statistics)
-        self._clashes: set[int] = set()
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self._paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
+        self._calm_until = -math.inf  # on the driver's clock: before that no timer is due, and data just passes
         self._up: list[Upward] = []
         self._handlers: dict[str, Callable[[float, Inbound, Envelope, bytes], None]] = {
             ANNOUNCE: self._on_announcement,
@@ -118,11 +117,13 @@ class Discovery:
 
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
         """Data of known peers passes up, between the news; announcements and replies go down."""
-        now = self._listen(now)
+        is_calm = now < self._calm_until
+        now = now - self._paused if is_calm else self._listen(now)
         up = self._up = []
         table = self._members.table
         for item in items:
             if KEY in item.header:
+                is_calm = False
                 self._control(now, item)
                 continue
             peer = table.get(item.peer)
@@ -131,29 +132,38 @@ class Discovery:
                 up.append(item)
             else:
                 self._members.refuse(item)
+        if is_calm:
+            return up, []
         if now >= self._announcer.due:
             self._announce(now)
         elif now >= self._rendezvous.call_at:
             self._call(now, self._announcer.calm_body, is_between=True)
         if now >= self._check_at:
             self._attend(now)
-        return up, self._letters.take() if self._letters.outbox else []
+        self._calm_until = self.deadline - ROUNDING
+        return up, self._letters.take()
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
         """Data goes to addresses; interests are announced at once, and so is leaving."""
-        now = self._listen(now)
+        now = now - self._paused if now < self._calm_until else self._listen(now)
         for item in items:
             if item.__class__ is Outbound:
                 self._route(item)
-            elif isinstance(item, Interest):
-                self._change(now, item)
-            elif isinstance(item, Leave):
-                self._leave()
             else:
-                self.statistics["order not understood"] += 1
+                self._order(now, item)
         if now >= self._announcer.rides_from:
             self._announce(now)
+            self._calm_until = -math.inf
         return self._letters.take()
+
+    def _order(self, now: float, item: Downward) -> None:
+        self._calm_until = -math.inf
+        if isinstance(item, Interest):
+            self._change(now, item)
+        elif isinstance(item, Leave):
+            self._leave()
+        else:
+            self.statistics["order not understood"] += 1
 
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
@@ -200,10 +210,7 @@ class Discovery:
                 self._letters.outbox.append(item)
 
     def _change(self, now: float, item: Interest) -> None:
-        if self._state == LEFT:
-            return
-        unknown = self._announcer.change(now, item)
-        if unknown:
+        if self._state != LEFT and (unknown := self._announcer.change(now, item)):
             self.statistics["unknown interest withdrawn"] += unknown
 
     def _leave(self) -> None:
@@ -253,24 +260,11 @@ class Discovery:
         elif envelope.kind not in self._handlers:
             self.statistics["unknown kind"] += len(item.bodies)
         elif item.peer == self._id:
-            self._clash(item, envelope)
+            self._members.clash(item, self._incarnation, self._up)
         elif self._state != LEFT:
             handler = self._handlers[envelope.kind]
             for body in item.bodies:
                 handler(now, item, envelope, body)
-
-    def _clash(self, item: Inbound, envelope: Envelope) -> None:
-        """Something under this endpoint's own id."""
-        if item.incarnation == self._incarnation:
-            self.statistics["own datagram"] += len(item.bodies)
-            return
-        self.statistics["name clash"] += len(item.bodies)
-        announcement = Announcement.parse(item.bodies[0]) if item.bodies else None
-        if announcement is None or item.incarnation in self._clashes or len(self._clashes) >= CLASHES:
-            return
-        assert item.address is not None
-        self._clashes.add(item.incarnation)
-        self._up.append(NameClash(announcement.name, item.incarnation, item.address))
 
     def _on_announcement(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         address = item.address

@@ -15,15 +15,17 @@ import math
 from collections import Counter
 from random import Random
 
-from glue.contract import Address, Inbound, PeerAdded, PeerRemoved, Upward
+from glue.contract import Address, Inbound, NameClash, PeerAdded, PeerRemoved, Upward
 from glue.discovery.follower import Budget, Follower
 from glue.discovery.peers import PastLives, Peer
-from glue.discovery.wire import MAX_INTEGER, TOKEN_BITS
+from glue.discovery.wire import MAX_INTEGER, TOKEN_BITS, Announcement
 
 PEER_LIMIT = 1024
 """Peers known at once. With few interests a record takes some 3 kB: 3 MB."""
 
 HOST_LIMIT = 256  # of them on one machine: more than ever run there, and a quarter of the table for one that forges
+
+CLASHES = 64  # other lives under this endpoint's id that are told of
 
 EVICTION_SILENCE = 3.0
 """Seconds of silence after which a peer that has not proved its address makes room in a full table. So whoever forges
@@ -47,6 +49,7 @@ class Membership:
         self.remote: dict[str, Peer] = {}
         self._statistics = statistics
         self._random = random
+        self._clashes: set[int] = set()
         self._hosts: Counter[str] = Counter()  # peers by the host that they were first heard from
         self._evicted_at = -math.inf
         self._past = PastLives()
@@ -56,6 +59,19 @@ class Membership:
         """The peer from whose current life this comes; None if it is from no current life."""
         peer = self.table.get(item.peer)
         return peer if peer is not None and peer.incarnation == item.incarnation else None
+
+    def clash(self, item: Inbound, own: int, news: list[Upward]) -> None:
+        """Something came under this endpoint's own id, in its `own` life or in another."""
+        if item.incarnation == own:
+            self._statistics["own datagram"] += len(item.bodies)
+            return
+        self._statistics["name clash"] += len(item.bodies)
+        announcement = Announcement.parse(item.bodies[0]) if item.bodies else None
+        if announcement is None or item.incarnation in self._clashes or len(self._clashes) >= CLASHES:
+            return
+        assert item.address is not None
+        self._clashes.add(item.incarnation)
+        news.append(NameClash(announcement.name, item.incarnation, item.address))
 
     def refuse(self, item: Inbound) -> None:
         """Count what comes from no current life."""

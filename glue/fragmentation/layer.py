@@ -87,14 +87,12 @@ class Fragmentation:
         """Messages that are complete go up."""
         up: list[Upward] = []
         for item in items:
-            if item.__class__ is not Inbound:
-                if item.__class__ is PeerRemoved:
-                    self._on_removed(item)
-                up.append(item)
-            elif KEY in item.header:
+            if item.__class__ is Inbound and KEY in item.header:
                 self._on_fragments(now, item, up)
-            else:
-                up.append(item)
+                continue
+            if item.__class__ is PeerRemoved:
+                self._on_removed(item)
+            up.append(item)
         if now >= self._check_at:
             self._expire(now)
         return up, []

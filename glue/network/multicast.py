@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -112,6 +112,9 @@ class MulticastNetwork:
 
     def wait(self, timeout: float | None) -> None:
         """Block until something can be received, `wake` was called, or `timeout` seconds passed (at most an hour)."""
+        gathers = self._gathers()
+        if gathers is not None:
+            self._waiter.patient = gathers
         ready = self._waiter.wait(timeout)
         self._fresh = self._waiter.waited > FRESH
         self._unicast_ready = self._unicast_fileno in ready
@@ -121,7 +124,7 @@ class MulticastNetwork:
         """Make a `wait` in another thread return; safe from any thread, also after `close`."""
         self._waiter.wake()
 
-    def receive(self) -> Iterator[Train]:
+    def receive(self) -> Iterable[Train]:
         """At most 32 trains, unicast first, each read when it is asked for.
 
         Directly after `wait` only the sockets that it found readable are read.
@@ -129,18 +132,30 @@ class MulticastNetwork:
         unicast, multicast, fresh = self._unicast_ready, self._multicast_ready, self._fresh
         self._unicast_ready = self._multicast_ready = True
         self._fresh = False
-        trains = 0
-        # A stream is best received in bulk, which gathers while one sleeps; a lone datagram may want an answer.
-        if unicast:
-            for train in self._unicast_receiver.receive(UNICAST_TRAINS, fresh):
-                trains += 1
-                self._waiter.patient = trains < ENOUGH and (trains > 1 or len(train.data) > train.segment)
-                yield train
-        if multicast:
-            for train in self._multicast_receiver.receive(TRAINS - trains, fresh):
-                trains += 1
-                self._waiter.patient = trains > 1 or len(train.data) > train.segment
-                yield train
+        if not multicast:
+            return self._unicast_receiver.receive(UNICAST_TRAINS, fresh) if unicast else ()
+        if not unicast:
+            return self._multicast_receiver.receive(TRAINS, fresh)
+        return self._receive_both(fresh)
+
+    def _receive_both(self, fresh: bool) -> Iterator[Train]:
+        yield from self._unicast_receiver.receive(UNICAST_TRAINS, fresh)
+        yield from self._multicast_receiver.receive(TRAINS - self._unicast_receiver.read, fresh)
+
+    def _gathers(self) -> bool | None:
+        """Whether what came last was of a stream, which is best received in bulk, and gathers while one sleeps.
+
+        A lone datagram may want an answer. None if nothing came.
+        """
+        unicast, multicast = self._unicast_receiver, self._multicast_receiver
+        if multicast.read:
+            stream = unicast.read + multicast.read > 1 or multicast.coalesced
+        elif unicast.read:
+            stream = unicast.read < ENOUGH and (unicast.read > 1 or unicast.coalesced)
+        else:
+            return None
+        unicast.read = multicast.read = 0
+        return stream
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; what cannot be sent is counted. Each `segment` must be 1 byte or more, and at most 65,507."""

@@ -1,4 +1,7 @@
-"""Receiving trains from one socket, each into the buffer of the one before, which so stays in the cache."""
+"""Receiving trains from one socket, each into the buffer of the one before, which so stays in the cache.
+
+A lone datagram is read without the generator that a stream is worth.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import socket
 import sys
 import termios
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from glue.contract import Train
 from glue.network.offload import CONTROL_SIZE
@@ -17,13 +21,24 @@ from glue.network.offload import CONTROL_SIZE
 DONT_WAIT = int(socket.MSG_DONTWAIT)
 TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
+ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
 BUFFER_SIZE = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 
 
 class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
-    __slots__ = ("_buffer", "_control_size", "_fileno", "_queued", "_socket", "statistics")
+    __slots__ = (
+        "_buffer",
+        "_buffers",
+        "_control_size",
+        "_fileno",
+        "_queued",
+        "_socket",
+        "coalesced",
+        "read",
+        "statistics",
+    )
 
     def __init__(self, receiving: socket.socket, coalescing: bool, statistics: Counter[str]) -> None:
         self.statistics = statistics
@@ -32,19 +47,37 @@ class Receiver:
         self._control_size = CONTROL_SIZE if coalescing else 0
         self._queued = bytearray(NOTHING)
         self._buffer = memoryview(bytearray(BUFFER_SIZE))
+        self._buffers = (self._buffer,)
+        self.read = 0  # trains in the latest call of `receive`
+        self.coalesced = False  # whether the last of them was of several datagrams
 
-    def receive(self, limit: int, fresh: bool = False) -> Iterator[Train]:
+    def receive(self, limit: int, fresh: bool = False) -> Iterable[Train]:
         """What has arrived, at most `limit` trains, each valid until the next is asked for. Errors are counted.
 
         After a lone datagram that is `fresh`, the first after a pause, nothing more is looked for: it would be in vain.
         """
-        read, buffer, control_size = self._socket.recvmsg_into, self._buffer, self._control_size
-        trains = datagrams = octets = 0
-        for _ in range(limit):
+        self.read = 0
+        if not fresh:
+            return self._receive(limit)
+        first = self._next()
+        if first is None:
+            return ()
+        return (first,) if not self.coalesced else chain((first,), self._receive(limit - 1))
+
+    def _receive(self, limit: int) -> Iterator[Train]:
+        while limit > 0 and (train := self._next()) is not None:
+            yield train
+            if self.read == 1 and not self.coalesced and not self._more():
+                return
+            limit -= 1
+
+    def _next(self) -> Train | None:
+        """The next train; None if none is there, or nothing but errors."""
+        for _ in range(ATTEMPTS):
             try:
-                size, control, flags, source = read((buffer,), control_size, DONT_WAIT)
+                size, control, flags, source = self._socket.recvmsg_into(self._buffers, self._control_size, DONT_WAIT)
             except BlockingIOError:
-                break
+                return None
             except OSError as error:  # an ICMP answer to something sent earlier, or the interface went down
                 self.statistics[f"not received: {errno.errorcode.get(error.errno or 0, 'unknown error')}"] += 1
                 continue
@@ -52,16 +85,13 @@ class Receiver:
                 self.statistics["not received: truncated" if size else "not received: empty"] += 1
                 continue
             segment = int.from_bytes(control[0][2], sys.byteorder) if control else size
-            trains += 1
-            datagrams += -(-size // segment)
-            octets += size
-            yield Train(source, buffer[:size], segment)
-            if trains == 1 and not control and (fresh or not self._more()):
-                break
-        if trains:
-            self.statistics["trains received"] += trains
-            self.statistics["datagrams received"] += datagrams
-            self.statistics["bytes received"] += octets
+            self.read += 1
+            self.coalesced = segment < size
+            self.statistics["trains received"] += 1
+            self.statistics["datagrams received"] += -(-size // segment)
+            self.statistics["bytes received"] += size
+            return Train(source, self._buffer[:size], segment)
+        return None
 
     def _more(self) -> bool:
         """Whether more is queued. A third of the cost of a read in vain, as after most lone datagrams it would be."""

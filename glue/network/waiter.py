@@ -41,7 +41,8 @@ class Waiter:
         self._closed = False
         self._spin = spin
         self._sober_until = 0.0
-        self._brisk = False  # whether the latest wait ended within `spin`
+        self._latest = 0.0, 0.0, 0.0, False  # of the latest wait: its limit, when it began and ended, if with something
+        self._brisk = False  # whether one before it ended within `spin`
         self._found_at = 0.0
         self._warmth = 0  # waits that ended with something since the latest rest
         self.waited = 0.0  # seconds that the latest wait took, but for a sleep in which a stream was to gather
@@ -49,6 +50,7 @@ class Waiter:
 
     def wait(self, timeout: float | None) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
+        self._learn()
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
         begun = looked = time.monotonic()
         found: list[tuple[int, int]] = []
@@ -63,16 +65,23 @@ class Waiter:
             found = self._poll.poll(left * 1000)
         now = time.monotonic()
         self.waited = now - looked
-        if found or longest > self._spin:  # else it tells nothing
-            self._brisk = now - begun < self._spin
-        if found:
-            self._warmth = self._warmth + 1 if now - self._found_at < REST else 0
-            self._found_at = now
-        ready = [fileno for fileno, _ in found]
-        if self._wake_reader in ready:
-            ready.remove(self._wake_reader)
-            os.read(self._wake_reader, WAKES_READ)
+        self._latest = longest, begun, now, bool(found)
+        ready = []
+        for fileno, _ in found:
+            if fileno == self._wake_reader:
+                os.read(fileno, WAKES_READ)
+            else:
+                ready.append(fileno)
         return ready
+
+    def _learn(self) -> None:
+        """What the latest wait tells of the next; only now, as what ended it could not wait."""
+        longest, begun, ended, found = self._latest
+        if found or longest > self._spin:  # else it tells nothing
+            self._brisk = ended - begun < self._spin
+        if found:
+            self._warmth = self._warmth + 1 if ended - self._found_at < REST else 0
+            self._found_at = ended
 
     def _look(self, now: float, longest: float) -> list[tuple[int, int]]:
         """Look again and again; not for a while if another process turns out to need the core."""

@@ -92,25 +92,22 @@ class Serialization:
         first = next(trains, None)
         if first is None:
             return [], []
-        if len(first.data) > first.segment:
-            return self._read_all(chain((first,), trains)), []
-        first = Train(first.address, bytes(first.data), first.segment)
+        frames: list[Inbound] = []
+        segment = first.segment
+        if len(first.data) > segment:
+            self._read_all(chain((first,), trains), frames)
+            return frames, []
+        address, data = first.address, bytes(first.data)
         second = next(trains, None)
-        if second is None:  # a lone datagram, as most are but in streams
-            return self._read_alone(first), []
-        return self._read_all(chain((first, second), trains)), []
-
-    def _read_alone(self, train: Train) -> list[Inbound]:
-        data = bytes(train.data)
-        if data.startswith(self._own):
+        if second is not None:
+            self._read_all(chain((Train(address, data, segment), second), trains), frames)
+        elif data.startswith(self._own):
             self.statistics["own datagrams heard"] += 1
-            return []
-        frames: list[Inbound] = []
-        self._read_lone(train.address, data, data.find(b"\n", 0, MAX_HEADER) + 1, frames)
-        return frames
+        else:  # a lone datagram, as most are but in streams
+            self._read_lone(address, data, data.find(b"\n", 0, MAX_HEADER) + 1, frames)
+        return frames, []
 
-    def _read_all(self, trains: Iterable[Train]) -> list[Inbound]:
-        frames: list[Inbound] = []
+    def _read_all(self, trains: Iterable[Train], frames: list[Inbound]) -> None:
         rows: Rows | None = None
         lone: Lone | None = None  # a single datagram that nothing has followed yet: most often nothing will
         for train in trains:
@@ -141,7 +138,6 @@ class Serialization:
             self._read_lone(*lone, frames)
         elif rows is not None:
             self._read(rows, frames)
-        return frames
 
     def _rows(self, lone: Lone) -> Rows:
         """A single datagram as the first of several."""
