@@ -69,18 +69,19 @@ class Serialization:
             bodies = item.bodies
             count = len(bodies)
             others = b"," + orjson.dumps(item.header)[1:] if item.header else b"}"
-            head = b"%b%d]%b\n" % (self._own, self._counter, others)
+            first = b"%b%d]%b\n%b" % (self._own, self._counter, others, bodies[0])
             self._counter += count
-            if count == 1:
-                size = len(head)
-                data: bytes | bytearray = head + bodies[0]
-            else:
-                pattern = Pattern.of(head, count)
+            segment = len(first)
+            size = segment - len(bodies[0])
+            data: bytes | bytearray = first
+            if count > 1:
+                pattern = Pattern.of(first[:size], count)
                 size = pattern.size
+                segment = size + len(bodies[0])
                 data = pattern.train(bodies)
             if size > MAX_HEADER:
-                raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
-            trains.append(Train(item.address, data, size + len(bodies[0])))
+                raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {first!r:.250}")
+            trains.append(Train(item.address, data, segment))
             self.statistics["datagrams sent"] += count
         return trains
 

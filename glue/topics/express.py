@@ -55,7 +55,7 @@ class Departures:
 
     def take(self, item: Request) -> Outbound | None:
         """What goes down for a lone message; None, and nothing is done, if this is none or has to go the long way."""
-        if item.__class__ is not Publication or not _is_plain(item):
+        if not isinstance(item, Publication) or not _is_plain(item):
             return None
         topic = self._published.known(item.topic)
         if topic is None:
@@ -65,7 +65,7 @@ class Departures:
             way = topic.way = self._way(topic, item.topic)
         if not way.peers or way.priority != item.priority:
             return None
-        sequence, _ = topic.number(1, True)
+        sequence = topic.sequence = topic.counts[True] = topic.sequence + 1
         self._statistics["messages published"] += 1
         self._statistics["messages owed"] += len(way.peers)
         body = encode_lone(way.topic, sequence, int(item.published_at * 1e6), item.payloads[0], item.json)

@@ -147,7 +147,7 @@ class Acknowledger:
                 return  # after years; the acknowledgement goes on its own
         incoming.gap_told = False
         incoming.window(True)
-        entry[3:6] = incoming.channel, incoming.next, self._held(now, incoming)
+        entry[3], entry[4], entry[5] = incoming.channel, incoming.next, self._held(now, incoming)
         self._statistics["acknowledgements carried by data"] += 1
 
 

@@ -104,14 +104,15 @@ class Channel:
         """Send a message to a single peer at once, if nothing stands before it; else it has to be queued."""
         if self._queue or self.kind == "group" or self.protection.active:
             return None
-        member = self.attached[0]
-        room = min(self._limit, member.next + member.window.frames) - self.next
-        if member.lost or room < len(item.bodies):
+        member, bodies = self.attached[0], item.bodies
+        stop = self.next + len(bodies)
+        if member.lost or stop > self._limit or stop > member.next + member.window.frames:
             return None
-        (frames,) = self._launch(now, item, total(item.bodies), now, True)
+        size = len(bodies[0]) if len(bodies) == 1 else total(bodies)
+        flight = self._launch(now, item, size, now, True)
         if self.deadline == math.inf:
             self.arm()
-        return frames
+        return self.frames(now, flight, 0, len(bodies), 0, self.peers)
 
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""
@@ -144,7 +145,8 @@ class Channel:
             part = pending.take(min(left, room))
             size = total(part.bodies)
             self._queued -= size
-            out += self._launch(now, part, size, pending.since, begins)
+            flight = self._launch(now, part, size, pending.since, begins)
+            out += [self.frames(now, flight, 0, len(part.bodies), 0, peers) for peers in self.destinations]
             if room >= left:
                 self._end(queue.popleft())
         if self.protection.active:
@@ -209,12 +211,12 @@ class Channel:
         window = min([member.window.frames for member in self.attached])
         return SMALL if window >= 4 * SMALL else int(window / 4) or 1
 
-    def _launch(self, now: float, item: Outbound, size: int, since: float, begins: bool) -> list[Outbound]:
-        """Send frames for the first time: a message that came at `since`, or a part that `begins` it or not."""
-        count = len(item.bodies)
-        flight = Flight(self.next, item, self.transmissions, now, since, size, begins)
+    def _launch(self, now: float, item: Outbound, size: int, since: float, begins: bool) -> Flight:
+        """Frames leave for the first time: a message that came at `since`, or a part that `begins` it or not."""
+        first, count = self.next, len(item.bodies)
+        flight = Flight(first, item, self.transmissions, now, since, size, begins)
         for member in self.members.values():
-            if member.next == self.next:
+            if member.next == first:
                 member.waiting_since = member.heard_at = now
             if member.apart:
                 apart.keep_step(self, member, count)
@@ -222,22 +224,19 @@ class Channel:
             self.protection.launched(self, now, count)
         self.flights.append(flight)
         self.transmissions += count
-        self.next += count
+        self.next = first + count
         if item.receipts:
             self.awaited.append(Awaited(self.next, item.receipts, self.members))
-        if len(self.destinations) == 1:
-            return [self.frames(now, flight, 0, count, 0, self.destinations[0])]
-        return [self.frames(now, flight, 0, count, 0, destination) for destination in self.destinations]
+        return flight
 
     def frames(
         self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
     ) -> Outbound:
         """Some frames of a flight, ready to go to one peer, or (none given) to all by multicast."""
-        bodies = flight.item.bodies
-        header = advanced(flight.item.header, skip) if skip else dict(flight.item.header)
-        age = int((now - flight.since) * 1000) if now > flight.since else 0
-        if age > MAX_AGE_MS:
-            age = MAX_AGE_MS
+        item = flight.item
+        bodies = item.bodies
+        header = advanced(item.header, skip) if skip else dict(item.header)
+        age = 0 if now <= flight.since else min(int((now - flight.since) * 1000), MAX_AGE_MS)
         if attempt > MAX_ATTEMPT:
             attempt = MAX_ATTEMPT
         header[KEY] = [self.kind, attempt, age, 0, 0, 0, self.number, flight.first + skip]
