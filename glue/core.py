@@ -55,7 +55,6 @@ CHUNK = 460 << 10  # bytes that are taken of a stream at once, at most: they fit
 CHUNK_COUNT = 1024  # payloads, likewise
 
 PRIORITIES = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
-RELIABILITIES = {"reliable": True, "best-effort": False}
 
 
 class Outbox:
@@ -76,17 +75,18 @@ class Outbox:
         """Make the lock."""
         self._lock = RLock()
 
-    def add(self, publication: Publication) -> None:
-        """Queue a publication; it joins the one before it if only the payloads differ."""
-        weight = sum(map(len, publication.payloads)) + MESSAGE_COST * len(publication.payloads)
-        with self._lock:
-            self.size += weight
-            last = self._last
-            if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
-                last.payloads += publication.payloads
-            else:
-                self._last = publication
-                self.requests.append(publication)
+    def add(self, *publications: Publication) -> None:
+        """Queue publications; one joins the one before it if only the payloads differ."""
+        for publication in publications:
+            weight = sum(map(len, publication.payloads)) + MESSAGE_COST * len(publication.payloads)
+            with self._lock:
+                self.size += weight
+                last = self._last
+                if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
+                    last.payloads += publication.payloads
+                else:
+                    self._last = publication
+                    self.requests.append(publication)
 
     def order(self, request: Wish) -> None:
         """Queue another request behind what was published so far."""
@@ -141,6 +141,8 @@ class Core:
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self._accepting = True
+        self._enough = settings.receive_limit  # bytes that may wait until this changes
+        self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
         self.renew_locks()
 
@@ -176,9 +178,9 @@ class Core:
             raise MessageTooLargeError(
                 f"message of {len(body)} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
             )
-        reliable = RELIABILITIES.get(reliability) if isinstance(reliability, str) else None
-        if reliable is None:
-            raise ConfigurationError(f"reliability={reliability!r}: expected one of {', '.join(RELIABILITIES)}")
+        reliable = reliability == "reliable"
+        if not reliable and reliability != "best-effort":
+            raise ConfigurationError(f"reliability={reliability!r}: expected one of reliable, best-effort")
         if lifespan is not None and not _is_duration(lifespan):
             raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
         if type is not None:
@@ -252,22 +254,31 @@ class Core:
             events.append(event)
         return events, out
 
-    def send(self, now: float) -> list[Train]:
-        """Only the sweep down, with all that was published and asked since the last turn; events come with the next."""
-        return self.stack.send(now, self.outbox.take())
+    def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
+        """Only the sweep down, with all that was published and asked since the last turn; events come with the next.
+
+        These `publications` go last; they were not in the outbox.
+        """
+        requests = self.outbox.take() if self.outbox.requests else []
+        requests += publications
+        return self.stack.send(now, requests)
 
     def _wait(self, delivery: Delivery, change: int) -> None:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done."""
-        limit = self.settings.receive_limit
         with self._counting:
             self.waiting += change
-            if delivery.publisher_id == self.identity.endpoint_id:
+            if delivery.publisher_id == self._id:
                 self._own_waiting += change
-            accepting = self.waiting <= (limit if self._accepting else limit // 2)
-            if accepting != self._accepting:
-                self._accepting = accepting
-                self.statistics["senders released" if accepting else "senders stopped"] += 1
-                self.outbox.order(Accept(accepting))
+            if (self.waiting <= self._enough) is not self._accepting:
+                self._turn_around()
+
+    def _turn_around(self) -> None:
+        """Begin or end to stop the senders."""
+        limit = self.settings.receive_limit
+        self._accepting = accepting = not self._accepting
+        self._enough = limit if accepting else limit // 2
+        self.statistics["senders released" if accepting else "senders stopped"] += 1
+        self.outbox.order(Accept(accepting))
 
     def keep(self, delivery: Delivery) -> None:
         """A subscription holds on to a delivery, to be read later. May be called from any thread."""
@@ -336,5 +347,7 @@ def weight(delivery: Delivery) -> int:
     """Bytes that a delivery is taken to weigh while it waits for one subscription."""
     payloads = delivery.payloads
     if payloads and payloads[0].__class__ is bytes:
+        if len(payloads) == 1:
+            return len(payloads[0]) + MESSAGE_COST
         return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
     return JSON_COST * len(payloads)

@@ -18,10 +18,10 @@ BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by send
 class Pace:
     """What was sent and came lately."""
 
-    __slots__ = ("_answering", "_bundle", "_sent_at")
+    __slots__ = ("_answering", "_sent_at", "bundle")
 
     def __init__(self, queue_limit: int) -> None:
-        self._bundle = min(BUNDLE, queue_limit // STREAM_SHARE)
+        self.bundle = min(BUNDLE, queue_limit // STREAM_SHARE)
         self._sent_at = 0.0
         self._answering = False  # whether messages came since then
 
@@ -36,6 +36,6 @@ class Pace:
 
     def is_due(self, gathered: int, backlog: int) -> bool:
         """Whether to send so many bytes now, while `backlog` bytes are unacknowledged."""
-        if gathered >= self._bundle:
+        if gathered >= self.bundle:
             return True
         return backlog < BUSY and (self._answering or time.monotonic() - self._sent_at >= COALESCE)

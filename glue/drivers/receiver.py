@@ -24,8 +24,9 @@ def addressed(events: Sequence[Event], news: Receiver) -> list[tuple[Receiver, E
     found: list[tuple[Receiver, Event]] = []
     for event in events:
         if event.__class__ is Delivery or event.__class__ is Missed:
-            tokens: Sequence[Any] = event.tokens  # which are receivers
-            found += [(token, event) for token in tokens]
+            token: Any
+            for token in event.tokens:  # which are receivers
+                found.append((token, event))  # noqa: PERF401
         else:
             found.append((news, event))
     return found

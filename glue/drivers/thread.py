@@ -65,8 +65,7 @@ class ThreadDriver(Life):
         self._watching = False
         self._watch = threading.Event()
         self._sleeps_until = 0.0  # 0: the leader is awake
-        self._woken = False
-        self._aside = False  # whether the leader leaves the turns to a publisher
+        self._woken = self._aside = False  # aside: whether the leader leaves the turns to a publisher
         self._called = threading.Event()  # ends that early
         self._flushed_at = 0.0  # when a publisher's thread last ended a turn; infinite while it is in one
         self._maintain_at = 0.0
@@ -116,7 +115,7 @@ class ThreadDriver(Life):
         with self._turn_lock:
             if self.closed:
                 return
-            self._send(time.monotonic())
+            self._leave(self._core.send(time.monotonic()))
             self._closed = True
             self._changed.notify_all()
             self._room.notify_all()
@@ -131,7 +130,7 @@ class ThreadDriver(Life):
     # ---------------------------------------------------------------------------------------- publishing
 
     def publish(self, publications: Sequence[Publication], block: bool) -> None:
-        """Queue publications of one class, and send now if the network was idle or enough has gathered.
+        """Send publications of one class now, if the network was idle, or as soon as enough has gathered.
 
         While the queue is full for their class, waits; or raises WouldBlockError if `block` is false.
         """
@@ -141,10 +140,12 @@ class ThreadDriver(Life):
         if priority >= self._admission.closed_from or self._core.overfed:
             self._wait_for_room(priority, block)
         outbox = self._core.outbox
-        for publication in publications:
-            outbox.add(publication)
-        if self._pace.is_due(outbox.size, self._backlog) or priority <= HIGH:
-            self._flush(wait=outbox.size >= OUTBOX)
+        if self._backlog < BUSY and (priority <= HIGH or self._pace.is_due(outbox.size, self._backlog)):
+            self._flush(outbox.size >= OUTBOX, publications)
+            return
+        outbox.add(*publications)
+        if priority <= HIGH or outbox.size >= self._pace.bundle:
+            self._flush(outbox.size >= OUTBOX)
         elif self._sleeps_until:
             self._wake()
 
@@ -160,9 +161,10 @@ class ThreadDriver(Life):
         self._step_down()
         return event.wait(timeout)
 
-    def _flush(self, wait: bool) -> None:
-        """Run a turn from a publisher's thread; if the leader is in one and `wait` is false, leave it to it."""
+    def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
+        """Run a turn from a publisher's thread, these last; if the leader is in one, and not `wait`, leave it to it."""
         if not wait and self._turn_lock.locked():
+            self._core.outbox.add(*publications)
             self._wake()
             return
         with self._uninterrupted:  # longer than the lock is held, as whatever Ctrl-C calls may want that
@@ -170,11 +172,14 @@ class ThreadDriver(Life):
                 if self._closed:
                     return
                 if threading.current_thread() is self._leader:  # in a handler
-                    self._send(time.monotonic())
+                    self._leave(self._core.send(time.monotonic(), publications))
                 else:
                     self._flushed_at = math.inf
                     try:
-                        (self._turn if self._backlog >= BUSY else self._send)(time.monotonic())
+                        if self._backlog < BUSY or publications:
+                            self._leave(self._core.send(time.monotonic(), publications))
+                        else:
+                            self._turn(time.monotonic())
                     finally:
                         self._flushed_at = time.monotonic()
                 self._settle()
@@ -257,15 +262,12 @@ class ThreadDriver(Life):
     def _turn(self, now: float) -> None:
         """One turn; the caller holds the turn lock."""
         events, out = self._core.turn(now, self._network.receive())
-        self._leave(out)
+        if out:
+            self._leave(out)
         if events:
             self._pace.arrived()
             self._events += addressed(events, self._news)
         self._settled = False
-
-    def _send(self, now: float) -> None:
-        """Only what was published, at once; the caller holds the turn lock. What else is due comes with a turn."""
-        self._leave(self._core.send(now))
 
     def _leave(self, out: Sequence[Train]) -> None:
         if out:
