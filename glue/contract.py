@@ -24,8 +24,10 @@ from typing import Any, Protocol, TypeVar
 
 from glue.events import Addressed as Addressed
 from glue.events import Delivery as Delivery
+from glue.events import Gap as Gap
 from glue.events import Missed as Missed
 from glue.events import Receipted as Receipted
+from glue.events import Undelivered as Undelivered
 
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
@@ -151,28 +153,6 @@ class NameClash:
         self.name = name
         self.incarnation = incarnation
         self.address = address
-
-
-class Undelivered:
-    """Transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
-
-    __slots__ = ("cause", "count", "peer")
-
-    def __init__(self, peer: str, count: int, cause: str) -> None:
-        self.peer = peer
-        self.count = count
-        self.cause = cause
-
-
-class Gap:
-    """Transport: `count` frames that a peer sent to this endpoint will not come, for this cause."""
-
-    __slots__ = ("cause", "count", "peer")
-
-    def __init__(self, peer: str, count: int, cause: str) -> None:
-        self.peer = peer
-        self.count = count
-        self.cause = cause
 
 
 News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered | Gap | Addressed | Receipted
@@ -353,6 +333,21 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
         """Take items from above; return what goes down now. Deliveries to oneself wait for `receive`."""
 
 
+class Express(Protocol):
+    """What a layer may offer beside `Layer`: a short way for an item that comes alone and is not out of the ordinary.
+
+    Somebody waits for it, so nothing is done on this way that can wait: what is to be said to those below comes with
+    the next turn (see `Layer.deadline`). Both methods return the one item that goes on; or None, and then nothing was
+    done, and `receive` or `send` is called. What becomes of the item, and of all that follow, is the same either way.
+    """
+
+    def lift(self, now: float, item: Any) -> Any | None:
+        """The item that goes up for this one from below, which is the only one of a turn before `deadline`."""
+
+    def lower(self, now: float, item: Any) -> Any | None:
+        """The item that goes down for this one from above, which is the only one."""
+
+
 class Topics(Protocol):
     """What the topics layer offers beside `Layer`, to those who ask about routes."""
 
@@ -385,7 +380,7 @@ class Network(Protocol):
         """Make a `wait` in another thread return; safe from any thread."""
 
     def receive(self) -> Iterable[Train]:
-        """What has arrived, bounded per call; never blocks. Each train is read when it is asked for."""
+        """What has arrived, bounded per call; never blocks. Each train is read when it is asked for; a tuple is all."""
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; a failure (no route, interface down) is counted and healed, never raised."""

@@ -63,6 +63,28 @@ class Missed:
         self.tokens = tokens
 
 
+class Undelivered:
+    """Transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
+
+    __slots__ = ("cause", "count", "peer")
+
+    def __init__(self, peer: str, count: int, cause: str) -> None:
+        self.peer = peer
+        self.count = count
+        self.cause = cause
+
+
+class Gap:
+    """Transport: `count` frames that a peer sent to this endpoint will not come, for this cause."""
+
+    __slots__ = ("cause", "count", "peer")
+
+    def __init__(self, peer: str, count: int, cause: str) -> None:
+        self.peer = peer
+        self.count = count
+        self.cause = cause
+
+
 class Addressed:
     """Topics: a publication with a receipt went to these peers, each of which will be heard of."""
 

@@ -3,6 +3,9 @@
 A *turn* is one sweep up and one down: datagrams enter at the bottom, events leave at the top; requests enter
 at the top, datagrams leave at the bottom. Whoever drives a stack (a thread, asyncio, the simulator) does
 nothing but feed turns and obey `deadline`. What is published may also go down by itself, at once, between two turns.
+
+What comes alone while nothing is due takes the express way (`glue.contract.Express`) as far as the layers let it; from
+the first that does not on, the ordinary one.
 """
 
 from __future__ import annotations
@@ -105,6 +108,9 @@ class Stack:
         self.layers = layers
         self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
         self._downwards = self._upwards[::-1]
+        self._lifts = [getattr(layer, "lift", _not_alone) for layer in self._upwards]
+        self._lowers = [getattr(layer, "lower", _not_alone) for layer in self._downwards]
+        self._calm_until = -inf  # as far as is known: when something is due
 
     @classmethod
     def build(cls, who: Identity, replaced: dict[str, Factory]) -> Stack:
@@ -125,6 +131,7 @@ class Stack:
             at = layer.deadline
             if at < earliest:
                 earliest = at
+        self._calm_until = earliest
         return earliest
 
     @property
@@ -145,9 +152,21 @@ class Stack:
 
         What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
+        is_calm, self._calm_until = now < self._calm_until, -inf
+        if not is_calm or requests or trains.__class__ is not tuple or len(trains) != 1:
+            return self._turn(now, 0, trains, requests)
+        item: Any = trains[0]
+        for level, lift in enumerate(self._lifts):
+            lifted = lift(now, item)
+            if lifted is None:
+                return self._turn(now, level, [item], [])
+            item = lifted
+        return [item], []
+
+    def _turn(self, now: float, level: int, items: Any, requests: list[Any]) -> tuple[list[Event], list[Train]]:
+        """An ordinary turn, of the layers from `level` on."""
         returned: list[tuple[Layer[Any, Any, Any, Any], list[Any]]] = []
-        items: Any = trains
-        for layer in self._upwards:
+        for layer in self._upwards[level:]:
             if items or layer.deadline <= now:
                 items, down = layer.receive(now, items)
                 if down:
@@ -164,9 +183,25 @@ class Stack:
 
     def send(self, now: float, requests: list[Any]) -> list[Train]:
         """The sweep down alone, of what cannot wait for a turn; return datagrams."""
-        going: list[Any] = requests
-        for layer in self._downwards:
+        self._calm_until = -inf
+        if len(requests) != 1:
+            return self._send(now, 0, requests)
+        (item,) = requests
+        for level, lower in enumerate(self._lowers):
+            lowered = lower(now, item)
+            if lowered is None:
+                return self._send(now, level, [item])
+            item = lowered
+        return [item]
+
+    def _send(self, now: float, level: int, going: list[Any]) -> list[Train]:
+        """An ordinary sweep down, from the layer at `level` on."""
+        for layer in self._downwards[level:]:
             if not going:
                 break
             going = layer.send(now, going)
         return going
+
+
+def _not_alone(now: float, item: Any) -> None:
+    """The express way past a layer that offers none."""

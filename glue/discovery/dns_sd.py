@@ -95,6 +95,14 @@ class ServiceDiscovery:
             self._registry = None
         return down
 
+    def lift(self, now: float, item: Inbound) -> Inbound | None:
+        """As for `Discovery`."""
+        return self._discovery.lift(now, item)
+
+    def lower(self, now: float, item: Downward) -> Outbound | None:
+        """As for `Discovery`."""
+        return self._discovery.lower(now, item)
+
     def _poll(self, now: float) -> list[Outbound]:
         if self._registry is None or now < self._poll_at:
             return []

@@ -85,7 +85,7 @@ class Discovery:
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self._paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
-        self._calm_until = -math.inf  # on the driver's clock: before that no timer is due, and data just passes
+        self._calm_until = -math.inf  # on the driver's clock: before that nothing is due, and data just passes
         self._up: list[Upward] = []
         self._handlers: dict[str, Callable[[float, Inbound, Envelope, bytes], None]] = {
             ANNOUNCE: self._on_announcement,
@@ -103,7 +103,9 @@ class Discovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        return min(self._announcer.due, self._check_at, self._rendezvous.call_at) + self._paused
+        at = min(self._announcer.due, self._check_at, self._rendezvous.call_at)
+        self._calm_until = min(at, self._announcer.rides_from) + self._paused - ROUNDING
+        return at + self._paused
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:
@@ -117,13 +119,11 @@ class Discovery:
 
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
         """Data of known peers passes up, between the news; announcements and replies go down."""
-        is_calm = now < self._calm_until
-        now = now - self._paused if is_calm else self._listen(now)
+        now = self._listen(now)
         up = self._up = []
         table = self._members.table
         for item in items:
             if KEY in item.header:
-                is_calm = False
                 self._control(now, item)
                 continue
             peer = table.get(item.peer)
@@ -132,38 +132,45 @@ class Discovery:
                 up.append(item)
             else:
                 self._members.refuse(item)
-        if is_calm:
-            return up, []
         if now >= self._announcer.due:
             self._announce(now)
         elif now >= self._rendezvous.call_at:
             self._call(now, self._announcer.calm_body, is_between=True)
         if now >= self._check_at:
             self._attend(now)
-        self._calm_until = self.deadline - ROUNDING
-        return up, self._letters.take()
+        return up, self._letters.take() if self._letters.outbox else []
+
+    def lift(self, now: float, item: Inbound) -> Inbound | None:
+        """Data of a known peer passes."""
+        peer = self._members.table.get(item.peer)
+        if now >= self._calm_until or KEY in item.header or peer is None or peer.incarnation != item.incarnation:
+            return None
+        peer.heard = now - self._paused
+        return item
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
         """Data goes to addresses; interests are announced at once, and so is leaving."""
-        now = now - self._paused if now < self._calm_until else self._listen(now)
+        now = self._listen(now)
         for item in items:
             if item.__class__ is Outbound:
                 self._route(item)
+            elif isinstance(item, Interest):
+                self._change(now, item)
+            elif isinstance(item, Leave):
+                self._leave()
             else:
-                self._order(now, item)
+                self.statistics["order not understood"] += 1
         if now >= self._announcer.rides_from:
             self._announce(now)
-            self._calm_until = -math.inf
         return self._letters.take()
 
-    def _order(self, now: float, item: Downward) -> None:
-        self._calm_until = -math.inf
-        if isinstance(item, Interest):
-            self._change(now, item)
-        elif isinstance(item, Leave):
-            self._leave()
-        else:
-            self.statistics["order not understood"] += 1
+    def lower(self, now: float, item: Downward) -> Outbound | None:
+        """Data for a known peer goes to its address."""
+        if now >= self._calm_until or item.__class__ is not Outbound or not item.peers:
+            return None
+        peer = self._members.table.get(item.peers[0])
+        item.address = None if peer is None else peer.address
+        return item if item.address else None
 
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
@@ -177,6 +184,7 @@ class Discovery:
 
     def _listen(self, now: float) -> float:
         """The time on the layer's clock: never later than the next timer, however late the call is."""
+        self._calm_until = -math.inf  # until `deadline` is asked for
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
@@ -192,9 +200,8 @@ class Discovery:
     # ----------------------------------------------------------------------------------------- going down
 
     def _route(self, item: Outbound) -> None:
-        table = self._members.table
         if item.peers:
-            peer = table.get(item.peers[0])
+            peer = self._members.table.get(item.peers[0])
             if peer is None:
                 self.statistics["unknown destination"] += len(item.bodies)
             else:

@@ -70,6 +70,10 @@ class Fragmentation:
                 self._cut(item)
         return items
 
+    def lower(self, now: float, item: Downward) -> Downward | None:
+        """What fits in a frame passes."""
+        return item if item.__class__ is Outbound and len(item.bodies[0]) <= self._frame else None
+
     def _cut(self, item: Outbound) -> None:
         (body,) = item.bodies
         size, total = self._frame, len(body)
@@ -96,6 +100,10 @@ class Fragmentation:
         if now >= self._check_at:
             self._expire(now)
         return up, []
+
+    def lift(self, now: float, item: Upward) -> Upward | None:
+        """A whole message passes."""
+        return item if item.__class__ is Inbound and KEY not in item.header else None
 
     def _on_fragments(self, now: float, run: Inbound, up: list[Upward]) -> None:
         entry = run.header[KEY]

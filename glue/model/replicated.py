@@ -90,6 +90,10 @@ class Replicated:
             self._turn(now, group, [], down)
         return down
 
+    def lower(self, now: float, item: Wish) -> Request | None:
+        """Publications pass."""
+        return item if isinstance(item, Publication) else None
+
     def _ask(self, now: float, item: Ask, asked: dict[str, Group]) -> None:
         group = self.groups.get(item.name)
         if group is None:
@@ -150,6 +154,10 @@ class Replicated:
         up += self._up
         self._up = []
         return up, down
+
+    def lift(self, now: float, item: Event) -> Happening | None:
+        """Where there never was a model, everything passes."""
+        return None if self._was_used else item
 
     def _meet(self, now: float) -> None:
         for group in self.groups.values():

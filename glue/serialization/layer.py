@@ -3,15 +3,14 @@
 A datagram is one JSON object on one line, a newline, and the body as raw bytes. The object has one key a
 layer; this layer's is "glue": [version, network id, sender's endpoint id, sender's incarnation, counter],
 where the counter numbers every datagram of the sender. Datagrams of a train are written, and read, as a run
-(see `runs`); one whose header is not the expected next is parsed on its own. A datagram that comes alone is
-recognized by its header's form (see `forms`).
+(see `runs`); one whose header is not the expected next is parsed on its own. One that comes alone is recognized by
+the form of its header (see `forms`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import chain
 
 import orjson
 
@@ -69,49 +68,42 @@ class Serialization:
             bodies = item.bodies
             count = len(bodies)
             others = b"," + orjson.dumps(item.header)[1:] if item.header else b"}"
-            first = b"%b%d]%b\n%b" % (self._own, self._counter, others, bodies[0])
+            head = b"%b%d]%b\n" % (self._own, self._counter, others)
             self._counter += count
-            segment = len(first)
-            size = segment - len(bodies[0])
-            data: bytes | bytearray = first
-            if count > 1:
-                pattern = Pattern.of(first[:size], count)
+            if count == 1:
+                size = len(head)
+                data: bytes | bytearray = head + bodies[0]
+            else:
+                pattern = Pattern.of(head, count)
                 size = pattern.size
-                segment = size + len(bodies[0])
                 data = pattern.train(bodies)
             if size > MAX_HEADER:
-                raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {first!r:.250}")
-            trains.append(Train(item.address, data, segment))
+                raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
+            trains.append(Train(item.address, data, size + len(bodies[0])))
             self.statistics["datagrams sent"] += count
         return trains
+
+    def lower(self, now: float, item: Outbound) -> Train | None:
+        """The datagram of a lone frame."""
+        if len(item.bodies) != 1 or not item.header:
+            return None
+        body = item.bodies[0]
+        data = b"%b%d],%b\n%b" % (self._own, self._counter, orjson.dumps(item.header)[1:], body)
+        segment = len(data)
+        if segment - len(body) > MAX_HEADER:
+            return None
+        self._counter += 1
+        self.statistics["datagrams sent"] += 1
+        return Train(item.address, data, segment)
 
     # ---------------------------------------------------------------------------------------------- up
 
     def receive(self, now: float, items: Iterable[Train]) -> tuple[list[Inbound], list[Train]]:
         """The frames of the trains, in their order, as few runs as they allow."""
-        trains = iter(items)
-        first = next(trains, None)
-        if first is None:
-            return [], []
         frames: list[Inbound] = []
-        segment = first.segment
-        if len(first.data) > segment:
-            self._read_all(chain((first,), trains), frames)
-            return frames, []
-        address, data = first.address, bytes(first.data)
-        second = next(trains, None)
-        if second is not None:
-            self._read_all(chain((Train(address, data, segment), second), trains), frames)
-        elif data.startswith(self._own):
-            self.statistics["own datagrams heard"] += 1
-        else:  # a lone datagram, as most are but in streams
-            self._read_lone(address, data, data.find(b"\n", 0, MAX_HEADER) + 1, frames)
-        return frames, []
-
-    def _read_all(self, trains: Iterable[Train], frames: list[Inbound]) -> None:
         rows: Rows | None = None
         lone: Lone | None = None  # a single datagram that nothing has followed yet: most often nothing will
-        for train in trains:
+        for train in items:
             data, segment = train.data, train.segment
             if rows is not None and len(data) > segment and rows.continues(train):
                 rows.add(data, self._cutters)
@@ -139,6 +131,25 @@ class Serialization:
             self._read_lone(*lone, frames)
         elif rows is not None:
             self._read(rows, frames)
+        return frames, []
+
+    def lift(self, now: float, item: Train) -> Inbound | None:
+        """The frame of a lone datagram, if others with a header of this form were read before."""
+        data = bytes(item.data)
+        size = data.find(b"\n", 0, MAX_HEADER) + 1
+        head = data[:size]
+        form = self._forms.of(head)
+        if form is None or len(data) > item.segment or data.startswith(self._own):
+            return None
+        try:
+            header = orjson.loads(head)
+        except orjson.JSONDecodeError:  # a leading zero
+            return None
+        _, _, peer, incarnation, _ = header["glue"]
+        if incarnation >= _LIMIT:
+            return None
+        self.statistics["datagrams received"] += 1
+        return Inbound(peer, incarnation, item.address, header, [data[size:]], 0.0, True, form)
 
     def _rows(self, lone: Lone) -> Rows:
         """A single datagram as the first of several."""
@@ -163,15 +174,12 @@ class Serialization:
     def _read_lone(self, address: Address | None, data: bytes, size: int, frames: list[Inbound]) -> None:
         """The frame of one datagram, whose header has this size."""
         head = data[:size]
-        form = self._forms.of(head)
-        header = self._parse(head, form is not None)
-        if header is None:
-            return
-        if form is None:
-            form = self._forms.learn(head, header, "glue")
-        _, _, peer, incarnation, _ = header["glue"]
-        frames.append(Inbound(peer, incarnation, address, header, [data[size:]], 0.0, True, form))
-        self.statistics["datagrams received"] += 1
+        header = self._parse(head)
+        if header is not None:
+            _, _, peer, incarnation, _ = header["glue"]
+            form = self._forms.of(head) or self._forms.learn(head, header, "glue")
+            frames.append(Inbound(peer, incarnation, address, header, [data[size:]], 0.0, True, form))
+            self.statistics["datagrams received"] += 1
 
     def _read_run(
         self, address: Address | None, heads: list[bytes], bodies: list[bytes], at: int, frames: list[Inbound]
@@ -194,12 +202,10 @@ class Serialization:
         self.statistics["datagrams received"] += count
         return count
 
-    def _parse(self, head: bytes, is_known: bool = False) -> Header | None:
-        """The checked header, or None, the cause being counted; `is_known`: its form is."""
+    def _parse(self, head: bytes) -> Header | None:
+        """The checked header, or None, the cause being counted."""
         try:
             header = orjson.loads(head)
-            if is_known and header["glue"][3] < _LIMIT:  # which has 16 digits
-                return header  # type: ignore[no-any-return]
             version, network, peer, incarnation, counter = header["glue"]
             if version.__class__ is not int or network.__class__ is not int:
                 raise ValueError

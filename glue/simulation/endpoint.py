@@ -218,7 +218,7 @@ class SimulatedEndpoint(BaseEndpoint):
         """For the host: one turn, with what was published since the last one, behind `requests` of the host's."""
         for request in requests:
             self._core.outbox.order(request)
-        events, out = self._core.turn(now, trains)
+        events, out = self._core.turn(now, tuple(trains))  # which are all that came
         if self._state == LEAVING:
             core = self._core
             self.world.after(0.0, lambda: self._end(core))

@@ -129,13 +129,21 @@ class Topics:
                 self._miss(topic, peer, jump, up)
         return up, down
 
+    def lift(self, now: float, item: Upward) -> Event | None:
+        """The delivery of a lone plain message that is the next of its stream."""
+        if self._local or self._news or not isinstance(item, Inbound):
+            return None
+        return self._arrivals.take(now, item)
+
+    def lower(self, now: float, item: Request) -> Downward | None:
+        """What a lone plain message becomes on a topic that others went on before."""
+        return self._departures.take(item)
+
     def send(self, now: float, items: list[Request]) -> list[Downward]:
         """Publications become bundles, subscriptions interests; other orders are passed on in their place.
 
         Raises TopicError or ConfigurationError before any item has an effect if one of them is wrong.
         """
-        if len(items) == 1 and (lone := self._departures.take(items[0])) is not None:
-            return [lone]
         for item in items:
             self._check(item)
         down: list[Downward] = []
@@ -318,13 +326,7 @@ class Topics:
         return True
 
     def _deliveries(
-        self,
-        group: Group,
-        name: str,
-        endpoint_id: str,
-        incarnation: int,
-        tokens: tuple[Hashable, ...],
-        expires: float,
+        self, group: Group, name: str, endpoint_id: str, incarnation: int, tokens: tuple[Hashable, ...], expires: float
     ) -> list[Delivery]:
         """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
         replayed = group.retain == KEPT

@@ -60,7 +60,7 @@ class Transport:
         self._reception = Reception(endpoint_id, self.statistics, self._acknowledger, self._best_effort)
         self._fates = Fates(self.statistics)
         self._stirred = False  # whether anything happened that may let channels send
-        self._known: dict[bytes | None, Handler] = {}  # by form of header
+        self._kinds: dict[bytes | None, str] = {}  # of well-formed entries, by form of header
         self._handlers: dict[str, Handler] = {
             **self._reception.handlers,
             "ack": self._on_ack,
@@ -124,23 +124,31 @@ class Transport:
         return up, down
 
     def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
-        handler = self._known.get(run.form) or self._handler(run)
+        entry = run.header[KEY]
+        kind = self._kinds.get(run.form) or self._check(run.form, entry)
         source = self._sources.get(run.peer)
-        if handler is None or source is None or source.incarnation != run.incarnation:
-            self.statistics["malformed entries" if handler is None else "frames of unknown peers"] += 1
+        if kind is None or source is None or source.incarnation != run.incarnation:
+            self.statistics["malformed entries" if kind is None else "frames of unknown peers"] += 1
             return
-        handler(now, run, run.header[KEY], source, up)
+        self._handlers[kind](now, run, entry, source, up)
 
-    def _handler(self, run: Inbound) -> Handler | None:
-        """Who takes these frames; None if their entry is malformed. From now on known for all of this form."""
-        kind = checked(run.header[KEY])
-        if kind is None:
+    def _check(self, form: bytes | None, entry: Any) -> str | None:
+        """The kind of an entry, from now on known for all of this form; None if it is malformed."""
+        kind = checked(entry)
+        if kind is not None and form is not None:
+            if len(self._kinds) >= FORMS:
+                self._kinds.clear()
+            self._kinds[form] = kind
+        return kind
+
+    def lift(self, now: float, item: Upward) -> Upward | None:
+        """A frame of a known kind that is the next of its channel goes up."""
+        if item.__class__ is not Inbound or self._kinds.get(item.form) != "data":
             return None
-        if run.form is not None:
-            if len(self._known) >= FORMS:
-                self._known.clear()
-            self._known[run.form] = self._handlers[kind]
-        return self._handlers[kind]
+        source = self._sources.get(item.peer)
+        if source is None or source.incarnation != item.incarnation:
+            return None
+        return self._reception.lift(now, item, source)
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         held_us, window, channel, upto = entry[-4:]
@@ -239,8 +247,6 @@ class Transport:
 
     def send(self, now: float, items: list[Downward]) -> list[Downward]:
         """Queue messages on their channels and send what the windows let go."""
-        if len(items) == 1 and (frames := self._express(now, items[0])) is not None:
-            return [frames]
         down: list[Downward] = []
         for item in items:
             if item.__class__ is Outbound:
@@ -258,8 +264,8 @@ class Transport:
             down += self._pump(now)
         return down
 
-    def _express(self, now: float, item: Downward) -> Outbound | None:
-        """The frames of a message that comes by itself and that nothing stands before; else nothing is done."""
+    def lower(self, now: float, item: Downward) -> Outbound | None:
+        """The frames of a message that nothing stands before."""
         if item.__class__ is not Outbound or not item.reliable or item.after or item.expires < now:
             return None
         channel = self._channels.get((item.peers, item.priority))

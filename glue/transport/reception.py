@@ -15,7 +15,7 @@ from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
 from glue.transport.mending import Mending, Store
-from glue.transport.wire import decode_members
+from glue.transport.wire import KEY, decode_members
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
 FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
@@ -129,6 +129,20 @@ class Reception:
         self._statistics["channels forgotten"] += 1
 
     # ---------------------------------------------------------------------------------------------- frames
+
+    def lift(self, now: float, run: Inbound, source: Source) -> Inbound | None:
+        """A lone frame of data, sent for the first time, goes up if it is the next; what it acknowledges can wait."""
+        _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = run.header[KEY]
+        incoming = source.channels.get(channel)
+        if incoming is None or attempt or incoming.mending is not None or not incoming.advance(now, sequence, 1):
+            return None
+        source.channels.move_to_end(channel)
+        if ack_channel:
+            self.carried.append((now, run.peer, ack_channel, ack_next, held_us))
+        run.age = age_ms / 1000
+        self._statistics["frames received"] += 1
+        self._acknowledger.taken(now, incoming, 1, False)
+        return run
 
     def _take(
         self, now: float, run: Inbound, incoming: Incoming, attempt: int, age_ms: int, sequence: int, up: list[Upward]

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from glue.contract import Downward, Interest, Outbound
+from glue.transport import Transport
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
 
 COMPANY = Interest([], [])  # passes through; but who goes beside it does not go alone
+
+
+def express(transport: Transport, now: float, item: Outbound) -> list[Downward]:
+    """What goes down for an item that is the only one."""
+    lone = transport.lower(now, item)
+    return transport.send(now, [item]) if lone is None else [lone]
 
 
 def told(down: list[Downward]) -> list[tuple[Any, ...]]:
@@ -19,9 +26,9 @@ def test_a_lone_message_leaves_as_one_in_company_does_until_the_window_is_full()
     alone, in_company = Wire(2), Wire(2)
     sent: list[list[tuple[Any, ...]]] = [[], []]
     for number in range(400):
-        for wire, into, company in ((alone, sent[0], []), (in_company, sent[1], [COMPANY])):
-            message = Outbound((wire.ids[1],), [b"%d" % number])
-            into += told(wire.transports[wire.ids[0]].send(wire.now, [message, *company]))
+        one, other = [Outbound((wire.ids[1],), [b"%d" % number]) for wire in (alone, in_company)]
+        sent[0] += told(express(alone.transports[alone.ids[0]], alone.now, one))
+        sent[1] += told(in_company.transports[in_company.ids[0]].send(in_company.now, [other, COMPANY]))
     assert sent[0] == sent[1]
     assert 100 < len(sent[0]) < 400
     assert alone.backlog == in_company.backlog
@@ -42,5 +49,5 @@ def test_a_lone_message_that_is_too_old_is_not_sent() -> None:
     wire.publish(0, [1], b"first")
     wire.run(0.1)
     transport = wire.transports[wire.ids[0]]
-    assert not told(transport.send(wire.now, [Outbound((wire.ids[1],), [b"late"], expires=wire.now - 1)]))
+    assert not told(express(transport, wire.now, Outbound((wire.ids[1],), [b"late"], expires=wire.now - 1)))
     assert transport.statistics["frames expired unsent"] == 1
