@@ -40,7 +40,6 @@ LARGEST_MTU = 1500
 TRAINS = 32
 UNICAST_TRAINS = 24
 
-FRESH = 20e-6  # seconds of waiting, after which what ends it has come just now, and most likely nothing came with it
 ENOUGH = 4  # trains of unicast in one turn; by the time it is over as many have come, and no sleep need gather them
 
 
@@ -116,7 +115,7 @@ class MulticastNetwork:
         if gathers is not None:
             self._waiter.patient = gathers
         ready = self._waiter.wait(timeout)
-        self._fresh = self._waiter.waited > FRESH
+        self._fresh = self._waiter.fresh
         self._unicast_ready = self._unicast_fileno in ready
         self._multicast_ready = self._multicast_fileno in ready
 

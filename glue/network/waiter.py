@@ -19,6 +19,7 @@ from collections.abc import Sequence
 LONGEST_WAIT = 3600.0  # poll counts in 32 bits of milliseconds; a caller that waits longer just waits again
 WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over cost one idle turn
 
+FRESH = 20e-6  # seconds asleep, after which what ends that has come just now
 GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it need not wake us for each train
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER = 0.02  # seconds without a spin after that
@@ -45,26 +46,28 @@ class Waiter:
         self._brisk = False  # whether one before it ended within `spin`
         self._found_at = 0.0
         self._warmth = 0  # waits that ended with something since the latest rest
-        self.waited = 0.0  # seconds that the latest wait took, but for a sleep in which a stream was to gather
+        self.fresh = (
+            False  # whether nothing was there before what ended the latest wait: most likely it is all there is
+        )
         self.patient = False  # whether a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
         self._learn()
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
-        begun = looked = time.monotonic()
+        begun = time.monotonic()
         found: list[tuple[int, int]] = []
+        self.fresh = False
         if self.patient and longest > GATHER:
             self.patient = False
             time.sleep(GATHER)
-            looked = time.monotonic()
         elif self._brisk and self._warmth >= WARM and begun > self._sober_until:
             found = self._look(begun, longest)
         if not found:
-            left = max(0.0, begun + longest - time.monotonic())
-            found = self._poll.poll(left * 1000)
+            looked = time.monotonic()
+            found = self._poll.poll(max(0.0, begun + longest - looked) * 1000)
+            self.fresh = self.fresh or time.monotonic() - looked > FRESH
         now = time.monotonic()
-        self.waited = now - looked
         self._latest = longest, begun, now, bool(found)
         ready = []
         for fileno, _ in found:
@@ -85,13 +88,15 @@ class Waiter:
 
     def _look(self, now: float, longest: float) -> list[tuple[int, int]]:
         """Look again and again; not for a while if another process turns out to need the core."""
-        found: list[tuple[int, int]] = []
+        found = self._poll.poll(0)
+        self.fresh = not found
         until = now + min(self._spin, longest)
         while not found and now < until:
             found = self._poll.poll(0)
             before, now = now, time.monotonic()
             if now - before > PREEMPTED:
                 self._sober_until = now + SOBER
+                self.fresh = False
                 break
         return found
 

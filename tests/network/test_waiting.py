@@ -39,6 +39,17 @@ def test_it_ends_when_something_comes(waiter: tuple[Waiter, int]) -> None:
     assert len(waits.wait(10.0)) == 1
 
 
+def test_only_what_was_not_there_at_first_has_come_just_now(waiter: tuple[Waiter, int]) -> None:
+    waits, writer = waiter
+    os.write(writer, b"x")
+    assert len(waits.wait(10.0)) == 1
+    assert not waits.fresh
+    os.read(waits.wait(10.0)[0], 1)
+    threading.Timer(0.01, os.write, (writer, b"x")).start()
+    assert len(waits.wait(10.0)) == 1
+    assert waits.fresh
+
+
 def test_it_ends_when_woken_and_when_time_is_up(waiter: tuple[Waiter, int]) -> None:
     waits, _ = waiter
     threading.Timer(0.01, waits.wake).start()
@@ -91,7 +102,7 @@ def test_what_gathered_in_a_sleep_has_not_come_just_now(monkeypatch: pytest.Monk
     waits.patient = True
     assert waits.wait(1.0) == [reader]
     assert clock[0] > 100.0
-    assert waits.waited == 0.0
+    assert not waits.fresh
     waits.close()
     os.close(reader)
     os.close(writer)
