@@ -4,8 +4,7 @@ A *turn* is one sweep up and one down: datagrams enter at the bottom, events lea
 at the top, datagrams leave at the bottom. Whoever drives a stack (a thread, asyncio, the simulator) does
 nothing but feed turns and obey `deadline`. What is published may also go down by itself, at once, between two turns.
 
-What comes alone while nothing is due takes the express way (`glue.contract.Express`) as far as the layers let it; from
-the first that does not on, the ordinary one.
+What comes alone, up while nothing is due, takes the express way (`glue.contract.Express`) where the layers let it.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class Stack:
         self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
         self._downwards = self._upwards[::-1]
         self._lifts = [getattr(layer, "lift", _not_alone) for layer in self._upwards]
-        self._lowers = [getattr(layer, "lower", _not_alone) for layer in self._downwards]
+        self._lowers = [(getattr(layer, "lower", _not_alone), layer) for layer in self._downwards]
         self._calm_until = -inf  # as far as is known: when something is due
 
     @classmethod
@@ -184,23 +183,20 @@ class Stack:
     def send(self, now: float, requests: list[Any]) -> list[Train]:
         """The sweep down alone, of what cannot wait for a turn; return datagrams."""
         self._calm_until = -inf
-        if len(requests) != 1:
-            return self._send(now, 0, requests)
-        (item,) = requests
-        for level, lower in enumerate(self._lowers):
-            lowered = lower(now, item)
-            if lowered is None:
-                return self._send(now, level, [item])
-            item = lowered
-        return [item]
-
-    def _send(self, now: float, level: int, going: list[Any]) -> list[Train]:
-        """An ordinary sweep down, from the layer at `level` on."""
-        for layer in self._downwards[level:]:
-            if not going:
-                break
+        going: list[Any] = requests
+        lone = requests[0] if len(requests) == 1 else None
+        for lower, layer in self._lowers:
+            if lone is not None:
+                lowered = lower(now, lone)
+                if lowered is not None:
+                    lone = lowered
+                    continue
+                going = [lone]
+            elif not going:
+                return []
             going = layer.send(now, going)
-        return going
+            lone = going[0] if len(going) == 1 else None
+        return going if lone is None else [lone]
 
 
 def _not_alone(now: float, item: Any) -> None:
