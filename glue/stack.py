@@ -155,10 +155,10 @@ class Stack:
         if not is_calm or requests or trains.__class__ is not tuple or len(trains) != 1:
             return self._turn(now, 0, trains, requests)
         item: Any = trains[0]
-        for level, lift in enumerate(self._lifts):
+        for lift in self._lifts:
             lifted = lift(now, item)
             if lifted is None:
-                return self._turn(now, level, [item], [])
+                return self._turn(now, self._lifts.index(lift), [item], [])
             item = lifted
         return [item], []
 
@@ -187,8 +187,7 @@ class Stack:
         lone = requests[0] if len(requests) == 1 else None
         for lower, layer in self._lowers:
             if lone is not None:
-                lowered = lower(now, lone)
-                if lowered is not None:
+                if (lowered := lower(now, lone)) is not None:
                     lone = lowered
                     continue
                 going = [lone]

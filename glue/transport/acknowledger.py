@@ -140,14 +140,14 @@ class Acknowledger:
         entry = item.header[KEY]
         if entry[0] != "data":
             return  # parity
-        is_short = incoming.next < SHORT > entry[7] and incoming.channel < FEW_DIGITS > entry[6]
-        if not is_short:
-            carried = [*entry[:3], incoming.channel, incoming.next, MAX_HELD_US, *entry[6:]]
+        channel, upto = incoming.channel, incoming.next
+        if not (upto < SHORT > entry[7] and channel < FEW_DIGITS > entry[6]):
+            carried = [*entry[:3], channel, upto, MAX_HELD_US, *entry[6:]]
             if len(orjson.dumps(carried)) > MAX_ENTRY:
                 return  # after years; the acknowledgement goes on its own
         incoming.gap_told = False
         incoming.window(True)
-        entry[3], entry[4], entry[5] = incoming.channel, incoming.next, self._held(now, incoming)
+        entry[3], entry[4], entry[5] = channel, upto, self._held(now, incoming)
         self._statistics["acknowledgements carried by data"] += 1
 
 
