@@ -17,17 +17,15 @@ _PLAIN = {int, str, type(None)}
 class Forms:
     """The forms of headers that were found to be well-formed; cleared when full."""
 
-    __slots__ = ("_known", "_start")
+    __slots__ = ("_known",)
     LIMIT = 4096  # of some 300 bytes: 1.2 MB. A peer is heard in a dozen at a time, as its numbers grow
 
-    def __init__(self, start: bytes) -> None:
-        """Only headers that start with this text are looked at."""
-        self._start = start
+    def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
 
     def of(self, head: bytes) -> bytes | None:
-        """The form of this header, always the same object, if it is known; then it is as good as the one learned."""
-        return self._known.get(head.translate(_ZEROED)) if head.startswith(self._start) else None
+        """The form of this header, always the same object, if it is known."""
+        return self._known.get(head.translate(_ZEROED))
 
     def learn(self, head: bytes, header: Header, key: str) -> bytes | None:
         """The form of a header that is well-formed, from now on known; None for one that tells too little.
@@ -35,7 +33,7 @@ class Forms:
         That is one with signs or escapes, in which digits are not just digits, with lists within lists, or with longer
         integers; but the entry `key` may hold any.
         """
-        if not head.startswith(self._start) or b"\\" in head or b"-" in head:
+        if b"\\" in head or b"-" in head:
             return None
         for name, entry in header.items():
             for value in entry:

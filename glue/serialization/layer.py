@@ -53,7 +53,7 @@ class Serialization:
         self._own = orjson.dumps({"glue": [VERSION, network_id, endpoint_id, incarnation]})[:-2] + b","
         self._counter = counter
         self._cutters = Cutters()
-        self._forms = Forms(b'{"glue":[%d,%d,' % (VERSION, network_id))
+        self._forms = Forms()
 
     def fit(self, size: int) -> int:
         """A datagram of `size` bytes leaves this much for the body, whatever the headers hold."""
@@ -145,8 +145,8 @@ class Serialization:
             header = orjson.loads(head)
         except orjson.JSONDecodeError:  # a leading zero
             return None
-        _, _, peer, incarnation, _ = header["glue"]
-        if incarnation >= _LIMIT:
+        version, network, peer, incarnation, counter = header["glue"]  # integers, but for a peer's id
+        if version != VERSION or network != self._network_id or not incarnation < _LIMIT > counter:
             return None
         self.statistics["datagrams received"] += 1
         return Inbound(peer, incarnation, item.address, header, [data[size:]], 0.0, True, form)

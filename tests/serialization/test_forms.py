@@ -104,10 +104,14 @@ def test_of_headers_whose_digits_may_be_more_than_digits_the_form_is_not_told(en
 def test_a_known_form_does_not_let_another_version_network_or_life_in() -> None:
     layer = reader()
     good = b'{"glue":[1,1,"aaaaaaaaaaaaaaaa",1740800000000000,5]}\n'
-    assert layer.lift(0.0, Train(ADDRESS, good, len(good))) is None
-    assert seen(layer, good)[0]
-    assert layer.lift(0.0, Train(ADDRESS, good, len(good))) is not None
+    twice = good.replace(b"]}", b'],"glue":[1,1,"aaaaaaaaaaaaaaaa",1740800000000000,1234567890123456]}')
+    for head in (good, twice):
+        assert layer.lift(0.0, Train(ADDRESS, head, len(head))) is None
+        assert seen(layer, head)[0]
+        assert layer.lift(0.0, Train(ADDRESS, head, len(head))) is not None
     for head, cause in (
+        (twice.replace(b',"glue":[1,1', b',"glue":[1,2'), "other network"),
+        (twice.replace(b"1234567890123456", b"9876543210123456"), "malformed header"),
         (good.replace(b"[1,1", b"[2,1"), "other version"),
         (good.replace(b"[1,1", b"[1,2"), "other network"),
         (good.replace(b"1740800000000000", b"9740800000000000"), "malformed header"),
@@ -117,7 +121,7 @@ def test_a_known_form_does_not_let_another_version_network_or_life_in() -> None:
 
 
 def test_forms_take_no_more_than_their_room() -> None:
-    forms = Forms(b"{")
+    forms = Forms()
     for number in range(3 * Forms.LIMIT):
         forms.learn(b"{" + b" " * number, {}, "glue")
     assert len(forms._known) <= Forms.LIMIT
