@@ -57,19 +57,19 @@ class Receiver:
         After a lone datagram that is `fresh`, the first after a pause, nothing more is looked for: it would be in vain.
         """
         self.read = 0
-        if not fresh:
-            return self._receive(limit)
         first = self._next()
         if first is None:
             return ()
-        return (first,) if not self.coalesced else chain((first,), self._receive(limit - 1))
+        if not self.coalesced and (fresh or not self._more()):
+            return (first,)
+        return chain((first,), self._receive(limit - 1))
 
     def _receive(self, limit: int) -> Iterator[Train]:
-        while limit > 0 and (train := self._next()) is not None:
-            yield train
-            if self.read == 1 and not self.coalesced and not self._more():
+        for _ in range(limit):
+            train = self._next()
+            if train is None:
                 return
-            limit -= 1
+            yield train
 
     def _next(self) -> Train | None:
         """The next train; None if none is there, or nothing but errors."""
