@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from glue.cutting import split
 from glue.events import Addressed as Addressed
 from glue.events import Delivery as Delivery
 from glue.events import Gap as Gap
@@ -67,6 +68,10 @@ class Train:
         self.address = address
         self.data = data
         self.segment = segment
+
+    def split(self, at: int) -> tuple[bytes, bytes]:
+        """The first `at` bytes of all datagrams, one after the other, and likewise the rest of all."""
+        return split(self.data, self.segment, at)
 
 
 class Inbound:

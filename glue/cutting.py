@@ -1,16 +1,17 @@
-"""Equal pieces of bytes: cut apart in C, and measured without a look at each.
+"""Equal pieces of bytes: cut apart and put together in C, or left together as long as nobody asks for one.
 
 Frames of a run, headers of a train and payloads of a bundle are many pieces of one size, so a layer that
-takes them apart pays for a few calls of `struct` rather than for each piece. This and `glue.contract` are
-all that the layers share.
+takes them apart pays for a few calls rather than for each piece. Where the same buffer is cut again and again, views
+of its pieces are made once: `bytes.join` then collects them without an object for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from struct import Struct
+from typing import overload
 
 BLOCK = 64  # pieces cut by one call: enough to forget its cost, few enough for its plan to be remembered
 
@@ -37,6 +38,98 @@ def cut(data: bytes | bytearray | memoryview, size: int) -> list[bytes]:
     return pieces
 
 
+class Pieces(Sequence[bytes]):
+    """Pieces of `size` bytes, the last of which may be shorter, that stand in `parts` one after the other.
+
+    They are cut, or put together, when they are asked for. A slice shares memory with the parts that are views, but
+    copies those that are bytes, so that a few of many pieces that came from the network never keep the others.
+    """
+
+    __slots__ = ("_count", "length", "parts", "size")
+
+    def __init__(self, parts: Sequence[bytes | memoryview], size: int, count: int) -> None:
+        """`count` is what `parts` and `size` make, unless pieces are empty."""
+        self.parts = parts
+        self.size = size
+        self.length = sum(map(len, parts))  # bytes in all
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Pieces: ...
+
+    def __getitem__(self, place: int | slice) -> bytes | Pieces:
+        """A piece; or some, but not with a step."""
+        if isinstance(place, slice):
+            start, stop, _ = place.indices(self._count)
+            return Pieces(self._between(start * self.size, stop * self.size), self.size, max(0, stop - start))
+        start = range(self._count)[place] * self.size
+        return b"".join(self._between(start, start + self.size))
+
+    def __iter__(self) -> Iterator[bytes]:
+        pieces = cut(b"".join(self.parts), self.size) if self.size else []
+        return iter(pieces + [b""] * (self._count - len(pieces)))
+
+    def copy_to(self, memory: memoryview) -> None:
+        """Copy all bytes to the beginning of `memory`."""
+        at = 0
+        for part in self.parts:
+            end = at + len(part)
+            memory[at:end] = part
+            at = end
+
+    def _between(self, start: int, stop: int) -> list[bytes | memoryview]:
+        """The parts, as far as they lie between these two."""
+        found = []
+        for part in self.parts:
+            size = len(part)
+            if start < size and stop > 0:
+                found.append(part[max(start, 0) : stop])
+            start -= size
+            stop -= size
+        return found
+
+
+class Views:
+    """Views of the same part of each piece of a buffer, made when they are first needed, and kept."""
+
+    __slots__ = ("_buffer", "_start", "_stop", "_views", "piece")
+
+    def __init__(self, buffer: memoryview, piece: int, start: int, stop: int) -> None:
+        """Of each `piece` bytes of `buffer`, those from `start` to `stop`."""
+        self.piece = piece
+        self._buffer = buffer
+        self._start = start
+        self._stop = stop
+        self._views: list[memoryview] = []
+
+    def of(self, size: int) -> list[memoryview]:
+        """Those of the pieces in the first `size` bytes, of which the last piece may be shorter."""
+        piece, start, stop = self.piece, self._start, self._stop
+        buffer, views = self._buffer, self._views
+        count, rest = divmod(size, piece)
+        if len(views) < count:
+            views += [buffer[at + start : at + stop] for at in range(len(views) * piece, count * piece, piece)]
+        found = views[:count]
+        if rest:
+            at = count * piece
+            found.append(buffer[min(at + start, size) : min(at + stop, size)])
+        return found
+
+
+def split(data: bytes | bytearray | memoryview, piece: int, at: int) -> tuple[bytes, bytes]:
+    """The first `at` bytes of each piece, one after the other, and likewise the rest of each."""
+    buffer, size = memoryview(data), len(data)
+    return b"".join(Views(buffer, piece, 0, at).of(size)), b"".join(Views(buffer, piece, at, piece).of(size))
+
+
 def total(pieces: Sequence[bytes]) -> int:
     """Bytes in pieces of one size, of which only the last may be shorter; at least one piece."""
+    if isinstance(pieces, Pieces):
+        return pieces.length
     return (len(pieces) - 1) * len(pieces[0]) + len(pieces[-1])

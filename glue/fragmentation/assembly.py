@@ -10,6 +10,8 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from glue.cutting import Pieces
+
 FRAGMENT_COST = 150  # bytes of bookkeeping a fragment: a bytes object and its place in a dict
 MESSAGE_COST = 1000  # bytes of bookkeeping a message; so a million tiny first fragments meet the budget too
 FINISHED = 1024  # message numbers remembered per peer, so that late fragments do not start a message again
@@ -18,7 +20,7 @@ FINISHED = 1024  # message numbers remembered per peer, so that late fragments d
 class Assembly:
     """One message under assembly."""
 
-    __slots__ = ("_ahead", "_in_order", "_since", "count", "held", "size", "total", "touched")
+    __slots__ = ("_ahead", "_begun", "_in_order", "_since", "count", "held", "size", "total", "touched")
 
     def __init__(self, size: int, total: int) -> None:
         self.size = size
@@ -27,36 +29,39 @@ class Assembly:
         self.held = MESSAGE_COST  # bytes, bookkeeping included
         self.touched = 0.0  # when the newest fragment came
         self._since = math.inf  # when, as far as is known, the oldest fragment was handed to its sender
-        self._in_order: list[bytes] = []  # the fragments from place 0 on, without a gap
+        self._begun: list[bytes | memoryview] = []  # the fragments from place 0 on without a gap, in larger pieces
+        self._in_order = 0  # how many they are
         self._ahead: dict[int, bytes] = {}  # those beyond the first gap, by place
 
     @property
     def complete(self) -> bool:
         """Whether every fragment is there."""
-        return len(self._in_order) == self.count
+        return self._in_order == self.count
 
     def put(self, now: float, index: int, bodies: Sequence[bytes], age: float) -> int:
         """Add fragments from place `index` on; return how many were new. The first for a place wins."""
         self.touched = now
         self._since = min(self._since, now - age)
-        in_order, ahead = self._in_order, self._ahead
-        if index == len(in_order) and not ahead:
-            in_order += bodies
+        ahead = self._ahead
+        if index == self._in_order and not ahead:
+            self._begun += bodies.parts if isinstance(bodies, Pieces) else bodies
             new = len(bodies)
+            self._in_order += new
         else:
-            before = len(in_order) + len(ahead)
+            before = self._in_order + len(ahead)
             for place, body in enumerate(bodies, index):
-                if place >= len(in_order) and place not in ahead:
+                if place >= self._in_order and place not in ahead:
                     ahead[place] = body
-            while ahead and (following := ahead.pop(len(in_order), None)) is not None:
-                in_order.append(following)
-            new = len(in_order) + len(ahead) - before
+            while ahead and (following := ahead.pop(self._in_order, None)) is not None:
+                self._begun.append(following)
+                self._in_order += 1
+            new = self._in_order + len(ahead) - before
         self.held += new * (self.size + FRAGMENT_COST)
         return new
 
     def message(self, now: float) -> tuple[bytes, float]:
         """The whole message and its age in seconds."""
-        return b"".join(self._in_order), now - self._since
+        return b"".join(self._begun), now - self._since
 
 
 class Shelf:

@@ -18,7 +18,7 @@ from typing import Any
 
 from glue.contract import Downward, Inbound, Outbound, PeerRemoved, Upward
 from glue.counts import Counts
-from glue.cutting import cut
+from glue.cutting import Pieces, total
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
 
@@ -66,21 +66,22 @@ class Fragmentation:
     def send(self, now: float, items: list[Downward]) -> list[Downward]:
         """Cut what is too large. Raises MessageTooLargeError for a message over the limit."""
         for item in items:
-            if item.__class__ is Outbound and len(item.bodies[0]) > self._frame:
+            if item.__class__ is Outbound and total(item.bodies) > self._frame:
                 self._cut(item)
         return items
 
     def lower(self, now: float, item: Downward) -> Downward | None:
         """What fits in a frame passes."""
-        return item if item.__class__ is Outbound and len(item.bodies[0]) <= self._frame else None
+        return item if item.__class__ is Outbound and total(item.bodies) <= self._frame else None
 
     def _cut(self, item: Outbound) -> None:
-        (body,) = item.bodies
-        size, total = self._frame, len(body)
-        if total > self._limit:
-            raise MessageTooLargeError(f"message of {total} bytes; message_limit is {self._limit}")
-        item.bodies = cut(body, size)
-        item.header[KEY] = [self._messages + (not item.reliable), size, total, 0]
+        bodies = item.bodies
+        parts = bodies.parts if isinstance(bodies, Pieces) else bodies
+        size, length = self._frame, total(bodies)
+        if length > self._limit:
+            raise MessageTooLargeError(f"message of {length} bytes; message_limit is {self._limit}")
+        item.bodies = Pieces([memoryview(part) for part in parts], size, -(-length // size))
+        item.header[KEY] = [self._messages + (not item.reliable), size, length, 0]
         self._messages = (self._messages + 2) % MESSAGE_NUMBERS
         self.statistics["messages fragmented"] += 1
         self.statistics["fragments sent"] += len(item.bodies)

@@ -37,8 +37,8 @@ LARGEST_MTU = 1500
 
 # One call of `receive` hands over at most 2 MiB: 24 trains of unicast, then whatever is left, at least 8, of
 # multicast, so that neither starves the other.
-TRAINS = 32
-UNICAST_TRAINS = 24
+READS = 32
+UNICAST_READS = 24
 
 ENOUGH = 4  # trains of unicast in one turn; by the time it is over as many have come, and no sleep need gather them
 
@@ -124,7 +124,7 @@ class MulticastNetwork:
         self._waiter.wake()
 
     def receive(self) -> Iterable[Train]:
-        """At most 32 trains, unicast first, each read when it is asked for.
+        """What some 32 system calls give, unicast first, each train read when it is asked for.
 
         Directly after `wait` only the sockets that it found readable are read.
         """
@@ -132,14 +132,14 @@ class MulticastNetwork:
         self._unicast_ready = self._multicast_ready = True
         self._fresh = False
         if not multicast:
-            return self._unicast_receiver.receive(UNICAST_TRAINS, fresh) if unicast else ()
+            return self._unicast_receiver.receive(UNICAST_READS, fresh) if unicast else ()
         if not unicast:
-            return self._multicast_receiver.receive(TRAINS, fresh)
+            return self._multicast_receiver.receive(READS, fresh)
         return self._receive_both(fresh)
 
     def _receive_both(self, fresh: bool) -> Iterator[Train]:
-        yield from self._unicast_receiver.receive(UNICAST_TRAINS, fresh)
-        yield from self._multicast_receiver.receive(TRAINS - self._unicast_receiver.read, fresh)
+        yield from self._unicast_receiver.receive(UNICAST_READS, fresh)
+        yield from self._multicast_receiver.receive(READS - self._unicast_receiver.reads, fresh)
 
     def _gathers(self) -> bool | None:
         """Whether what came last was of a stream, which is best received in bulk, and gathers while one sleeps.
@@ -147,13 +147,13 @@ class MulticastNetwork:
         A lone datagram may want an answer. None if nothing came.
         """
         unicast, multicast = self._unicast_receiver, self._multicast_receiver
-        if multicast.read:
-            stream = unicast.read + multicast.read > 1 or multicast.coalesced
-        elif unicast.read:
-            stream = unicast.read < ENOUGH and (unicast.read > 1 or unicast.coalesced)
+        if multicast.reads:
+            stream = unicast.reads + multicast.reads > 1 or multicast.coalesced
+        elif unicast.reads:
+            stream = unicast.reads < ENOUGH and (unicast.reads > 1 or unicast.coalesced)
         else:
             return None
-        unicast.read = multicast.read = 0
+        unicast.reads = multicast.reads = 0
         return stream
 
     def send(self, trains: Sequence[Train]) -> None:

@@ -1,6 +1,8 @@
-"""Receiving trains from one socket, each into the buffer of the one before, which so stays in the cache.
+"""Receiving trains from one socket, one behind the other into the same buffer, which so stays in the cache.
 
-A lone datagram is read without the generator that a stream is worth.
+What one system call gives is a train of up to 64 kB. Those that go on as the one before did are handed up as one, so
+that the layers above pay for a stream once, not for each call. A lone datagram is read without the generator that a
+stream is worth.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import sys
 import termios
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
-from glue.contract import Train
+from glue.contract import Address, Train
+from glue.cutting import Views
 from glue.network.offload import CONTROL_SIZE
 
 # Plain integers, because arithmetic on Python's flags costs as much as a system call.
@@ -22,23 +24,55 @@ DONT_WAIT = int(socket.MSG_DONTWAIT)
 TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
-BUFFER_SIZE = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
+LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
+JOINED = 1200 << 10
+"""Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
+and more than any bundle. The memory is the system's until something is received there."""
+LONGEST = 1024  # datagrams, likewise; there are at most this many views of each part
+LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
+
+
+class Buffer:
+    """Where trains arrive, and views of the two parts of their datagrams there."""
+
+    __slots__ = ("_views", "memory")
+
+    def __init__(self) -> None:
+        self.memory = memoryview(bytearray(JOINED + LARGEST))
+        self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
+
+    def split(self, size: int, segment: int, at: int) -> tuple[bytes, bytes]:
+        """The two parts, each joined, of all datagrams of the train in the first `size` bytes."""
+        views = self._views.get((segment, at))
+        if views is None:
+            if len(self._views) >= LAYOUTS:
+                self._views.clear()
+            views = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment)
+            self._views[segment, at] = views
+        first, second = views
+        return b"".join(first.of(size)), b"".join(second.of(size))
+
+
+class Arrived(Train):
+    """A train that stands at the beginning of a buffer."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, address: Address, buffer: Buffer, size: int, segment: int) -> None:
+        super().__init__(address, buffer.memory[:size], segment)
+        self._buffer = buffer
+
+    def split(self, at: int) -> tuple[bytes, bytes]:
+        """As that of any train, with views that are kept."""
+        return self._buffer.split(len(self.data), self.segment, at)
 
 
 class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
     __slots__ = (
-        "_buffer",
-        "_buffers",
-        "_control_size",
-        "_fileno",
-        "_queued",
-        "_socket",
-        "coalesced",
-        "read",
-        "statistics",
-    )
+        "_beginning", "_buffer", "_control_size", "_fileno", "_queued", "_socket", "coalesced", "reads", "statistics",
+    )  # fmt: skip
 
     def __init__(self, receiving: socket.socket, coalescing: bool, statistics: Counter[str]) -> None:
         self.statistics = statistics
@@ -46,36 +80,60 @@ class Receiver:
         self._fileno = receiving.fileno()
         self._control_size = CONTROL_SIZE if coalescing else 0
         self._queued = bytearray(NOTHING)
-        self._buffer = memoryview(bytearray(BUFFER_SIZE))
-        self._buffers = (self._buffer,)
-        self.read = 0  # trains in the latest call of `receive`
-        self.coalesced = False  # whether the last of them was of several datagrams
+        self._buffer = Buffer()
+        self._beginning = (self._buffer.memory,)
+        self.reads = 0  # system calls that gave something in the latest call of `receive`
+        self.coalesced = False  # whether the last of them gave several datagrams
 
     def receive(self, limit: int, fresh: bool = False) -> Iterable[Train]:
-        """What has arrived, at most `limit` trains, each valid until the next is asked for. Errors are counted.
+        """What `limit` system calls give, and as many more as the last train goes on; errors are counted.
 
-        After a lone datagram that is `fresh`, the first after a pause, nothing more is looked for: it would be in vain.
+        Each train is valid until the next is asked for. After a lone datagram that is `fresh`, the first after a pause,
+        nothing more is looked for: it would be in vain.
         """
-        self.read = 0
-        first = self._next()
+        self.reads = 0
+        first = self._read(0)
         if first is None:
             return ()
+        size, segment, address = first
         if not self.coalesced and (fresh or not self._more()):
-            return (first,)
-        return chain((first,), self._receive(limit - 1))
+            self._count(1, size)
+            return (Train(address, self._buffer.memory[:size], segment),)
+        return self._trains(limit, *first)
 
-    def _receive(self, limit: int) -> Iterator[Train]:
-        for _ in range(limit):
-            train = self._next()
-            if train is None:
-                return
-            yield train
+    def _trains(self, limit: int, end: int, segment: int, address: Address) -> Iterator[Train]:
+        """The train that has begun with these bytes in the buffer, and those that follow."""
+        buffer, memory = self._buffer, self._buffer.memory
+        datagrams, octets = -(-end // segment), end
+        while True:
+            if end % segment or end >= JOINED or end >= LONGEST * segment:
+                yield Arrived(address, buffer, end, segment)
+                end = 0
+            if self.reads >= limit + LONGEST or (self.reads >= limit and not end):
+                break
+            found = self._read(end)
+            if found is None:
+                break
+            size, length, source = found
+            datagrams += -(-size // length)
+            octets += size
+            if end and source == address and (length == segment or size == length < segment):
+                end += size
+                continue
+            if end:
+                yield Arrived(address, buffer, end, segment)
+                memory[:size] = memory[end : end + size]
+            address, segment, end = source, length, size
+        if end:
+            yield Arrived(address, buffer, end, segment)
+        self._count(datagrams, octets)
 
-    def _next(self) -> Train | None:
-        """The next train; None if none is there, or nothing but errors."""
+    def _read(self, start: int) -> tuple[int, int, Address] | None:
+        """Read into the buffer from `start` on: the bytes, those of each datagram, and the source; None: nothing."""
+        where = (self._buffer.memory[start:],) if start else self._beginning
         for _ in range(ATTEMPTS):
             try:
-                size, control, flags, source = self._socket.recvmsg_into(self._buffers, self._control_size, DONT_WAIT)
+                size, control, flags, source = self._socket.recvmsg_into(where, self._control_size, DONT_WAIT)
             except BlockingIOError:
                 return None
             except OSError as error:  # an ICMP answer to something sent earlier, or the interface went down
@@ -85,13 +143,15 @@ class Receiver:
                 self.statistics["not received: truncated" if size else "not received: empty"] += 1
                 continue
             segment = int.from_bytes(control[0][2], sys.byteorder) if control else size
-            self.read += 1
+            self.reads += 1
             self.coalesced = segment < size
-            self.statistics["trains received"] += 1
-            self.statistics["datagrams received"] += -(-size // segment)
-            self.statistics["bytes received"] += size
-            return Train(source, self._buffer[:size], segment)
+            return size, segment, source
         return None
+
+    def _count(self, datagrams: int, octets: int) -> None:
+        self.statistics["trains received"] += self.reads
+        self.statistics["datagrams received"] += datagrams
+        self.statistics["bytes received"] += octets
 
     def _more(self) -> bool:
         """Whether more is queued. A third of the cost of a read in vain, as after most lone datagrams it would be."""

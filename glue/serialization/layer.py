@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import cast
 
 import orjson
 
 from glue.contract import Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
+from glue.cutting import Pieces
 from glue.serialization.forms import Forms
-from glue.serialization.runs import Cutters, Pattern, Rows
+from glue.serialization.runs import Pattern, Rows, Stage
 
 VERSION = 1
 MAX_HEADER = 192
@@ -52,7 +54,7 @@ class Serialization:
         self._network_id = network_id
         self._own = orjson.dumps({"glue": [VERSION, network_id, endpoint_id, incarnation]})[:-2] + b","
         self._counter = counter
-        self._cutters = Cutters()
+        self._stage = Stage()
         self._forms = Forms()
 
     def fit(self, size: int) -> int:
@@ -72,14 +74,16 @@ class Serialization:
             self._counter += count
             if count == 1:
                 size = len(head)
-                data: bytes | bytearray = head + bodies[0]
+                parts: Iterable[bytes | bytearray] = (head + bodies[0],)
             else:
                 pattern = Pattern.of(head, count)
                 size = pattern.size
-                data = pattern.train(bodies)
+                staged = bodies.__class__ is Pieces
+                parts = self._stage.trains(pattern, cast(Pieces, bodies)) if staged else (pattern.train(bodies),)
             if size > MAX_HEADER:
                 raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
-            trains.append(Train(item.address, data, size + len(bodies[0])))
+            segment = size + len(bodies[0])
+            trains += [Train(item.address, data, segment) for data in parts]
             self.statistics["datagrams sent"] += count
         return trains
 
@@ -106,7 +110,7 @@ class Serialization:
         for train in items:
             data, segment = train.data, train.segment
             if rows is not None and len(data) > segment and rows.continues(train):
-                rows.add(data, self._cutters)
+                rows.add(train)
                 continue
             is_lone = len(data) <= segment
             start = bytes(data if is_lone else data[:MAX_HEADER])
@@ -126,7 +130,7 @@ class Serialization:
                 if rows is not None:
                     self._read(rows, frames)
                 rows = Rows(train.address, size, min(segment, len(data)))
-            rows.add(data, self._cutters)
+            rows.add(train)
         if lone is not None:
             self._read_lone(*lone, frames)
         elif rows is not None:
@@ -155,21 +159,22 @@ class Serialization:
         """A single datagram as the first of several."""
         address, data, size = lone
         rows = Rows(address, size, len(data))
-        rows.add(data, self._cutters)
+        rows.add(Train(address, data, len(data)))
         return rows
 
     def _read(self, rows: Rows, frames: list[Inbound]) -> None:
         """The runs of datagrams that were cut alike; one with another header is cut and read on its own."""
-        heads, bodies, end = rows.heads, rows.bodies, rows.size - 1
-        at = 0
-        while at < len(heads):
-            head = heads[at]
-            if head.find(b"\n") == end >= 0:
-                at += self._read_run(rows.address, heads, bodies if not at else bodies[at:], at, frames)
+        heads, bodies = rows.lifted()
+        size = rows.size
+        start = 0
+        while start < rows.count:
+            head = heads[start * size : (start + 1) * size]
+            if head.find(b"\n") == size - 1 >= 0:
+                start += self._read_run(rows, heads, bodies, start, frames)
             else:
-                data = head + bodies[at]
+                data = head + bodies[start]
                 self._read_lone(rows.address, data, data.find(b"\n", 0, MAX_HEADER) + 1, frames)
-                at += 1
+                start += 1
 
     def _read_lone(self, address: Address | None, data: bytes, size: int, frames: list[Inbound]) -> None:
         """The frame of one datagram, whose header has this size."""
@@ -181,24 +186,21 @@ class Serialization:
             frames.append(Inbound(peer, incarnation, address, header, [data[size:]], 0.0, True, form))
             self.statistics["datagrams received"] += 1
 
-    def _read_run(
-        self, address: Address | None, heads: list[bytes], bodies: list[bytes], at: int, frames: list[Inbound]
-    ) -> int:
-        """Read the run that begins with the header `at` and the first of these bodies, and goes on as far as it does.
+    def _read_run(self, rows: Rows, heads: bytes, bodies: Pieces, start: int, frames: list[Inbound]) -> int:
+        """Read the run that begins with the header at `start`, and goes on as far as it does.
 
         Returns how many datagrams were read: one, if the header cannot be.
         """
-        head = heads[at]
+        head = heads[start * rows.size : (start + 1) * rows.size]
         header = self._parse(head)
         if header is None:
             return 1
         count = 1
-        if len(bodies) > 1 and (pattern := pattern_of(header, head)):
-            count = pattern.length(heads, at)
-        if count < len(bodies):
-            bodies = bodies[:count]
+        if rows.count > start + 1 and (pattern := pattern_of(header, head)):
+            count = pattern.length(heads, start)
         _, _, peer, incarnation, _ = header["glue"]
-        frames.append(Inbound(peer, incarnation, address, header, bodies))
+        run = bodies if count == rows.count else bodies[start : start + count]
+        frames.append(Inbound(peer, incarnation, rows.address, header, run))
         self.statistics["datagrams received"] += count
         return count
 

@@ -8,21 +8,26 @@ which the digits that change are laid as columns, by one strided assignment each
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 from operator import eq
-from struct import Struct
 
 from glue.contract import Address, Train
-from glue.cutting import cut
+from glue.cutting import Pieces, Views, cut
 
 PLACES = 4  # decimal places of a counter that are laid as columns; what stands before them changes rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which the columns start again; 80 kB of tables
+
+STAGE = 1040 << 10  # bytes of bodies that are made into a train at once: a message of 1 MiB, or any bundle
 
 FIRST_BLOCK = 16  # headers compared at once while it is unknown where a run ends; twice as many in each next block
 
 Counter = tuple[int, int]
 """A counter in a header: its value and the width of its field in bytes, padding included."""
+
+
+_COUNTER = re.compile(rb"(?<=[\[,])( *[0-9]+)(?=\])")
 
 
 def _digits(place: int) -> bytes:
@@ -40,12 +45,12 @@ _PADDED = [_DIGITS[0], *(b" " * 10**place + _DIGITS[place][10**place :] for plac
 class Pattern:
     """A header cut into what stays and what counts."""
 
-    __slots__ = ("_fields", "_template", "counters", "size")
+    __slots__ = ("_fields", "_pieces", "counters", "size")
 
     def __init__(self, pieces: list[bytes], counters: list[Counter]) -> None:
         """`pieces` are one more than `counters`, which stand between them."""
         self.counters = counters
-        self._template = b"%*d".join([piece.replace(b"%", b"%%") for piece in pieces])
+        self._pieces = pieces
         self._fields: list[tuple[int, int, int]] = []  # value, numbers after which others digits change too, end
         end = 0
         for piece, (value, width) in zip(pieces, counters, strict=False):
@@ -56,26 +61,14 @@ class Pattern:
     @classmethod
     def of(cls, head: bytes, count: int = 1) -> Pattern:
         """Cut a header at each integer that ends a list; the fields are made wide enough for `count` headers."""
-        pieces: list[bytes] = []
-        counters: list[Counter] = []
-        constant = b""
-        *lists, tail = head.split(b"]")
-        for text in lists:
-            begin = max(text.rfind(b","), text.rfind(b"[")) + 1
-            number = text[begin:]
-            if number.strip(b" ").isdigit():
-                value = int(number)
-                pieces.append(constant + text[:begin])
-                counters.append((value, max(len(number), len(str(value + count - 1)))))
-                constant = b"]"
-            else:  # a list that ends in something that does not count
-                constant += text + b"]"
-        pieces.append(constant + tail)
-        return cls(pieces, counters)
+        parts = _COUNTER.split(head)
+        counters = [(int(text), max(len(text), len(str(int(text) + count - 1)))) for text in parts[1::2]]
+        return cls(parts[::2], counters)
 
     def head(self, index: int) -> bytes:
         """The header of the frame `index` frames after this."""
-        return self._template % tuple([part for value, width in self.counters for part in (width, value + index)])
+        numbers = [b"%*d" % (width, value + index) for value, width in self.counters]
+        return b"".join(chain.from_iterable(zip(self._pieces, [*numbers, b""], strict=True)))
 
     def heads(self, count: int, first: int = 0) -> bytearray:
         """The headers of `count` frames, from the `first` after this on, one after the other.
@@ -90,15 +83,18 @@ class Pattern:
                 self._count(block, self.size, start, part)
             else:
                 block = bytearray().join([self.head(start + i) for i in range(part)])
-            heads += block
+            heads = heads + block if heads else block
         return heads
 
-    def train(self, bodies: Sequence[bytes]) -> bytearray:
-        """These bodies, of one size but the last, each behind its header; the fields must be wide enough for all."""
+    def train(self, bodies: Sequence[bytes | memoryview], first: int = 0) -> bytearray:
+        """These bodies, of one size but the last, each behind its header, from that of the `first` frame on.
+
+        The fields must be wide enough for all.
+        """
         stride = self.size + len(bodies[0])
         train = bytearray()
-        for start, count in self._blocks(0, len(bodies)):
-            block = bytearray(self.head(start)).join([b"", *bodies[start : start + count]])
+        for start, count in self._blocks(first, len(bodies)):
+            block = bytearray(self.head(start)).join([b"", *bodies[start - first : start - first + count]])
             self._count(block, stride, start, count)
             train = train + block if train else block
         return train
@@ -130,21 +126,26 @@ class Pattern:
                 value //= 10
                 last //= 10
 
-    def length(self, heads: list[bytes], start: int) -> int:
-        """How many of `heads` from `start` on are of the run; the first of them is, however its writer padded it."""
-        rest = len(heads) - start
-        if rest > 1 and self.head(rest - 1) == heads[-1] and self.heads(rest - 1, 1) == b"".join(heads[start + 1 :]):
-            return rest
+    def length(self, heads: bytes, start: int) -> int:
+        """How many of `heads`, all of one size, from the one at `start` on are of the run.
+
+        The first of them is, however its writer padded it.
+        """
+        size = self.size
+        rest = len(heads) // size - start
+        if rest > 1 and heads.endswith(self.head(rest - 1)):
+            expected = self.heads(rest - 1, 1)
+            if len(expected) == (rest - 1) * size and heads.endswith(expected):
+                return rest
         at, block = 1, FIRST_BLOCK
         while at < rest:
             block = min(block, rest - at)
-            found = heads[start + at : start + at + block]
+            found = heads[(start + at) * size : (start + at + block) * size]
             expected = self.heads(block, at)
-            together = b"".join(found)
-            if expected != together:
-                grown = len(expected) != len(together)
-                single = [self.head(at + place) for place in range(block)] if grown else cut(expected, self.size)
-                return at + sum(1 for _ in takewhile(bool, map(eq, found, single)))
+            if expected != found:
+                grown = len(expected) != len(found)
+                single = [self.head(at + place) for place in range(block)] if grown else cut(expected, size)
+                return at + sum(1 for _ in takewhile(bool, map(eq, cut(found, size), single)))
             at += block
             block *= 2
         return rest
@@ -156,15 +157,16 @@ class Rows:
     Cut the same, the trains that one message arrives in are looked at as one.
     """
 
-    __slots__ = ("address", "bodies", "full", "heads", "segment", "size")
+    __slots__ = ("_bodies", "_heads", "address", "count", "full", "segment", "size")
 
     def __init__(self, address: Address | None, size: int, segment: int) -> None:
         self.address = address
         self.size = size  # of a header
         self.segment = segment
-        self.heads: list[bytes] = []
-        self.bodies: list[bytes] = []
+        self.count = 0
         self.full = True  # whether the last one is as long as the others, so that more can follow
+        self._heads: list[bytes] = []
+        self._bodies: list[bytes] = []
 
     def continues(self, train: Train) -> bool:
         """Whether a train seems to go on with these; what does not is found when the headers are read."""
@@ -175,54 +177,42 @@ class Rows:
         alike = train.segment == self.segment or len(train.data) <= min(train.segment, self.segment)
         return alike and self.full and size == self.size and train.address == self.address
 
-    def add(self, data: bytes | bytearray | memoryview, cutters: Cutters) -> None:
-        """Add a train's datagrams; a last one too short to hold the same header counts as header as a whole."""
-        size, segment = self.size, self.segment
-        count, rest = divmod(len(data), segment)
+    def add(self, train: Train) -> None:
+        """Add a train's datagrams; of a last one too short to hold the same header all counts as header."""
+        heads, bodies = train.split(self.size)
+        self._heads.append(heads)
+        self._bodies.append(bodies)
+        count, rest = divmod(len(train.data), self.segment)
+        self.count += count + (rest > 0)
         self.full = not rest
-        if size <= len(data) <= segment:
-            self.heads.append(bytes(data[:size]))
-            self.bodies.append(bytes(data[size:]))
-            return
-        short = 0 < rest < size
-        last = segment
-        if rest and not short:
-            count, last = count + 1, rest
-        if count:
-            cutter = cutters.get(size, segment, count, last)
-            self.heads += cutter.heads.unpack_from(data)
-            self.bodies += cutter.bodies.unpack_from(data)
-        if short:
-            self.heads.append(bytes(data[count * segment :]))
-            self.bodies.append(b"")
+
+    def lifted(self) -> tuple[bytes, Pieces]:
+        """All headers, one after the other, and all bodies."""
+        heads = self._heads[0] if len(self._heads) == 1 else b"".join(self._heads)
+        return heads, Pieces(self._bodies, self.segment - self.size, self.count)
 
 
-class Cutter:
-    """Lifts all headers, or all bodies, out of a train in one call each."""
+class Stage:
+    """Where bodies are laid out to be joined with their headers, with views that are made once.
 
-    __slots__ = ("bodies", "heads")
+    Copying them here in one piece and joining the views costs less than cutting them apart.
+    """
 
-    def __init__(self, head: int, segment: int, count: int, last: int) -> None:
-        body, tail = segment - head, last - head
-        self.heads = Struct(f"{head}s{body}x" * (count - 1) + f"{head}s{tail}x")
-        self.bodies = Struct(f"{head}x{body}s" * (count - 1) + f"{head}x{tail}s")
-
-
-class Cutters:
-    """Remembers the cutters in use; cleared when full, so that odd sizes from a peer cost no memory."""
-
-    __slots__ = ("_known",)
-    LIMIT = 256  # each holds 2 Structs of at most 64 + 64 codes, some 10 kB: 2.5 MB in all
+    __slots__ = ("_memory", "_views")
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int, int, int], Cutter] = {}
+        self._memory = memoryview(b"")
+        self._views = Views(self._memory, 1, 0, 1)
 
-    def get(self, head: int, segment: int, count: int, last: int) -> Cutter:
-        """For `count` datagrams of `segment` bytes, the last of `last` bytes, each with a header of `head`."""
-        key = (head, segment, count, last)
-        cutter = self._known.get(key)
-        if cutter is None:
-            if len(self._known) >= self.LIMIT:
-                self._known.clear()
-            cutter = self._known[key] = Cutter(*key)
-        return cutter
+    def trains(self, pattern: Pattern, bodies: Pieces) -> Iterator[bytearray]:
+        """The datagrams of a run in portions of STAGE bytes."""
+        size = bodies.size
+        if self._views.piece != size:
+            if not self._memory:
+                self._memory = memoryview(bytearray(STAGE))
+            self._views = Views(self._memory, size, 0, size)
+        count = STAGE // size
+        for first in range(0, len(bodies), count):
+            part = bodies if count >= len(bodies) else bodies[first : first + count]
+            part.copy_to(self._memory)
+            yield pattern.train(self._views.of(part.length), first)

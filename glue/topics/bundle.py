@@ -31,6 +31,10 @@ BUNDLE_SIZE = 520 * 1024
 """Bytes of payload and index at which a bundle closes: eight payloads of 64 KiB, with 8 KiB for their index. Only a
 single message may be larger, as a bundle alone."""
 
+APART = 8000
+"""Bytes of a payload, on average of a bundle, from which on it stays where it is until the bundle is cut. Smaller ones
+are copied into one piece, which costs less than to look after each."""
+
 # A best-effort bundle of more than a frame would be lost as a whole with any of its fragments. The frame of an
 # Ethernet is 1,500 - 28 (IP, UDP) - 192 (header) = 1,280 bytes, over IPv6 1,260.
 BEST_EFFORT_BUNDLE = 1200
@@ -173,10 +177,13 @@ def common_length(payloads: list[bytes]) -> int | None:
 
 def encode(groups: Sequence[Group]) -> bytes:
     """One bundle of these groups."""
+    return b"".join(parts(groups))
+
+
+def parts(groups: Sequence[Group]) -> list[bytes]:
+    """What the bundle of these groups is joined of."""
     index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
-    if len(groups) == 1:
-        return b"".join([index, *groups[0].payloads])
-    return b"".join(chain([index], *[group.payloads for group in groups]))
+    return [index, *chain.from_iterable([group.payloads for group in groups])]
 
 
 def encode_lone(topic: bytes, sequence: int, at: int, payload: bytes, json: bool) -> bytes:

@@ -17,7 +17,7 @@ from math import inf
 import orjson
 
 from glue.contract import NORMAL, Delivery, Inbound, Outbound, Publication, Request
-from glue.topics.bundle import INTEGER_LIMIT, encode_lone
+from glue.topics.bundle import APART, INTEGER_LIMIT, encode_lone
 from glue.topics.index import Changes, Index
 from glue.topics.peers import Peers
 from glue.topics.published import PublishedTopic, PublishedTopics, Way
@@ -78,9 +78,10 @@ class Departures:
 
 
 def _is_plain(item: Publication) -> bool:
-    """Whether it is one message, and no option is set but that it may be JSON."""
+    """Whether it is one message, not a large one, and no option is set but that it may be JSON."""
     return (
         len(item.payloads) == 1
+        and len(item.payloads[0]) < APART
         and item.reliable
         and item.ordered
         and not item.retain

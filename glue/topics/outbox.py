@@ -14,7 +14,8 @@ from itertools import accumulate
 import orjson
 
 from glue.contract import Lane, Outbound
-from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, encode
+from glue.cutting import Pieces
+from glue.topics.bundle import APART, BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, parts
 
 
 class Bundle:
@@ -58,9 +59,11 @@ class Bundle:
     def outbound(self) -> Outbound:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
         peers, priority = self.lane
-        body = encode(self.groups)
+        found = parts(self.groups)
+        whole = Pieces(found, self.size, 1)
+        body = whole if whole.length >= APART * len(found) else [whole[0]]
         return Outbound(
-            peers, [body], None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
+            peers, body, None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
         )
 
 

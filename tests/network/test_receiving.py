@@ -33,3 +33,59 @@ def test_what_comes_along_with_something_fresh_is_left_for_the_next_call(
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == [b"one"]
     assert [bytes(train.data) for train in receiver.receive(8)] == [b"two", b"three"]
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == []
+
+
+def received(receiver: Receiver, limit: int = 8) -> list[tuple[bytes, int]]:
+    """The trains, as data and size of a datagram."""
+    return [(bytes(train.data), train.segment) for train in receiver.receive(limit)]
+
+
+def test_datagrams_of_one_size_come_as_one_train_which_a_shorter_one_ends(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    sender, hearing = ends
+    receiver = Receiver(hearing, False, Counter())
+    for payload in (b"one", b"two", b"3", b"4", b"five", b"six", b"seven"):
+        sender.send(payload)
+    assert received(receiver) == [(b"onetwo3", 3), (b"4", 1), (b"five" + b"six", 4), (b"seven", 5)]
+
+
+def test_what_comes_from_another_is_another_train(ends: tuple[socket.socket, socket.socket]) -> None:
+    sender, hearing = ends
+    receiver = Receiver(hearing, False, Counter())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.connect(hearing.getsockname())
+        for source, payload in ((sender, b"one"), (sender, b"two"), (other, b"six"), (sender, b"ten")):
+            source.send(payload)
+        trains = [(train.address, bytes(train.data)) for train in receiver.receive(8)]
+        assert trains == [
+            (sender.getsockname(), b"onetwo"),
+            (other.getsockname(), b"six"),
+            (sender.getsockname(), b"ten"),
+        ]
+
+
+def test_a_train_is_handed_up_before_its_buffer_is_full(ends: tuple[socket.socket, socket.socket]) -> None:
+    sender, hearing = ends
+    hearing.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    receiver = Receiver(hearing, False, Counter())
+    sent = [b"%d" % (number % 10) * 50_000 for number in range(30)]
+    for payload in sent:
+        sender.send(payload)
+    trains = received(receiver, 40)
+    assert len(trains) > 1
+    assert b"".join(data for data, _ in trains) == b"".join(sent)
+
+
+def test_a_train_is_split_as_its_datagrams_would_be(ends: tuple[socket.socket, socket.socket]) -> None:
+    sender, hearing = ends
+    receiver = Receiver(hearing, False, Counter())
+    for size in (7, 7, 4, 9, 1, 7):
+        for at in (2, 5, 7):
+            payloads = [bytes([65 + number]) * size for number in range(3)] + [b"z" * (size - 1)] * (size > 1)
+            for payload in payloads:
+                sender.send(payload)
+            (train,) = receiver.receive(8)
+            expected = b"".join(one[:at] for one in payloads), b"".join(one[at:] for one in payloads)
+            if at <= size:
+                assert train.split(at) == expected

@@ -23,9 +23,10 @@ from glue.contract import (
     Unsubscribe,
     Upward,
 )
+from glue.cutting import Pieces
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import Topics
-from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE
+from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, decode
 from glue.topics.published import PUBLISHED_TOPICS
 from tests.topics.parties import (
     WALL_CLOCK,
@@ -166,6 +167,19 @@ def test_bundles_close_when_they_are_full() -> None:
         (1, BUNDLE_MESSAGES),
         (BUNDLE_MESSAGES + 1, 1),
     ]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_large_payloads_stay_where_they_are_until_their_bundle_is_cut(count: int) -> None:
+    layer = publisher(ann="#")
+    payloads = [bytes([number]) * 40_000 for number in range(count)]
+    for _ in range(2):  # the second lone message might take the express way
+        (item,) = outbounds(layer.send(0.0, [message("a", *payloads)]))
+        assert isinstance(item.bodies, Pieces)
+        assert [part is payload for part, payload in zip(item.bodies.parts[1:], payloads, strict=True)] == [
+            True
+        ] * count
+        assert [group.payloads for group in decode(item.bodies[0])] == [payloads]
 
 
 def test_a_message_larger_than_a_bundle_is_one_alone() -> None:

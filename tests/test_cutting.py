@@ -1,0 +1,97 @@
+"""Equal pieces: cut apart, left together, and collected by views."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glue.cutting import Pieces, Views, cut, split, total
+
+DATA = bytes(range(250))
+
+
+def pieces_of(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def parts_of(data: bytes, ends: list[int], shared: bool) -> list[bytes | memoryview]:
+    """The same bytes in several parts."""
+    bounds = [0, *sorted(min(end, len(data)) for end in ends), len(data)]
+    parts = [data[start:stop] for start, stop in pairwise(bounds)]
+    return [memoryview(part) for part in parts] if shared else [*parts]
+
+
+@given(st.integers(1, 250), st.integers(1, 300), st.lists(st.integers(0, 250), max_size=4), st.booleans())
+def test_pieces_are_those_that_were_cut(length: int, size: int, ends: list[int], shared: bool) -> None:
+    data = DATA[:length]
+    expected = pieces_of(data, size)
+    pieces = Pieces(parts_of(data, ends, shared), size, len(expected))
+    assert list(pieces) == expected == cut(data, size)
+    assert [pieces[place] for place in range(len(pieces))] == expected
+    assert (len(pieces), pieces[-1], total(pieces)) == (len(expected), expected[-1], length)
+    memory = bytearray(length)
+    pieces.copy_to(memoryview(memory))
+    assert memory == data
+
+
+@given(
+    st.integers(1, 250),
+    st.integers(1, 60),
+    st.lists(st.integers(0, 250), max_size=4),
+    st.booleans(),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+def test_a_slice_of_pieces_holds_those_pieces(
+    length: int, size: int, ends: list[int], shared: bool, start: int, stop: int
+) -> None:
+    data = DATA[:length]
+    expected = pieces_of(data, size)
+    part = Pieces(parts_of(data, ends, shared), size, len(expected))[start:stop]
+    assert list(part) == expected[start:stop]
+    assert (len(part), part.length) == (len(expected[start:stop]), sum(map(len, expected[start:stop])))
+
+
+def test_pieces_may_be_empty() -> None:
+    assert list(Pieces([], 0, 3)) == [b""] * 3
+    assert list(Pieces([b"aa", b"bb"], 2, 3)) == [b"aa", b"bb", b""]
+    assert Pieces([b""], 0, 3)[1] == b""
+
+
+@pytest.mark.parametrize("place", [3, -4])
+def test_there_is_no_piece_beyond_the_last(place: int) -> None:
+    with pytest.raises(IndexError):
+        Pieces([b"aab", b"bc"], 2, 3)[place]
+
+
+def test_a_few_of_many_pieces_that_are_bytes_do_not_keep_the_others() -> None:
+    assert Pieces([bytes(1000)], 10, 100)[:2].parts == [bytes(20)]
+
+
+def test_a_slice_of_views_shares_their_memory() -> None:
+    memory = bytearray(b"aabbcc")
+    (part,) = Pieces([memoryview(memory)], 2, 3)[1:].parts
+    memory[2:] = b"ddee"
+    assert part == b"ddee"
+
+
+@given(st.integers(0, 250), st.integers(1, 60), st.integers(0, 60))
+def test_pieces_are_split_at_the_same_place(length: int, size: int, at: int) -> None:
+    data, at = DATA[:length], min(at, size)
+    expected = pieces_of(data, size)
+    first, second = b"".join(piece[:at] for piece in expected), b"".join(piece[at:] for piece in expected)
+    assert split(data, size, at) == (first, second)
+
+
+@given(st.lists(st.integers(0, 250), min_size=1, max_size=8), st.integers(1, 60), st.integers(0, 60))
+def test_views_that_are_kept_show_what_stands_there_now(sizes: list[int], piece: int, start: int) -> None:
+    buffer = bytearray(len(DATA))
+    start = min(start, piece)
+    views = Views(memoryview(buffer), piece, start, piece)
+    for number, size in enumerate(sizes):
+        buffer[:size] = bytes([number]) * size
+        found = views.of(size)
+        assert b"".join(found) == b"".join(one[start:] for one in pieces_of(bytes(buffer[:size]), piece))
