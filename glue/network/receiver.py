@@ -14,6 +14,7 @@ import sys
 import termios
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from mmap import MAP_ANON, MAP_PRIVATE, mmap
 
 from glue.contract import Address, Train
 from glue.cutting import Views
@@ -27,7 +28,7 @@ ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
-and more than any bundle. The memory is the system's until something is received there."""
+and more than any bundle."""
 LONGEST = 1024  # datagrams, likewise; there are at most this many views of each part
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
 
@@ -38,7 +39,8 @@ class Buffer:
     __slots__ = ("_views", "memory")
 
     def __init__(self) -> None:
-        self.memory = memoryview(bytearray(JOINED + LARGEST))
+        # Unlike that of a bytearray, this takes no memory before it is used.
+        self.memory = memoryview(mmap(-1, JOINED + LARGEST, MAP_PRIVATE | MAP_ANON))
         self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
 
     def split(self, size: int, segment: int, at: int) -> tuple[bytes, bytes]:

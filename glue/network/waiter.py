@@ -46,9 +46,7 @@ class Waiter:
         self._brisk = False  # whether one before it ended within `spin`
         self._found_at = 0.0
         self._warmth = 0  # waits that ended with something since the latest rest
-        self.fresh = (
-            False  # whether nothing was there before what ended the latest wait: most likely it is all there is
-        )
+        self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
         self.patient = False  # whether a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None) -> list[int]:
