@@ -12,4 +12,4 @@ def keep_freed_memory() -> None:
     (mallopt(3), "dynamic mmap threshold"). Otherwise each message of 64 kB and more pays for fresh pages: a
     fifth to a half of the throughput. The block itself is never touched, so it costs nothing.
     """
-    bytearray(RECYCLED)
+    bytes(RECYCLED)
