@@ -8,7 +8,7 @@ finds many of them in one turn.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import accumulate
 
 import orjson
@@ -60,8 +60,8 @@ class Bundle:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
         peers, priority = self.lane
         found = parts(self.groups)
-        whole = Pieces(found, self.size, 1)
-        body = whole if whole.length >= APART * len(found) else [whole[0]]
+        is_large = self.size >= APART * len(found)
+        body: Sequence[bytes] = Pieces(found, self.size, 1) if is_large else [b"".join(found)]
         return Outbound(
             peers, body, None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
         )
