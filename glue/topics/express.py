@@ -21,7 +21,7 @@ from glue.topics.bundle import APART, INTEGER_LIMIT, encode_lone
 from glue.topics.index import Changes, Index
 from glue.topics.peers import Peers
 from glue.topics.published import PublishedTopic, PublishedTopics, Way
-from glue.topics.streams import Streams
+from glue.topics.streams import Stream, Streams
 from glue.topics.subscriptions import Subscriptions
 
 NOWHERE = ((), NORMAL)
@@ -94,10 +94,9 @@ def _is_plain(item: Publication) -> bool:
 class Heard:
     """To whom the messages of one stream go, as long as nothing changes."""
 
-    __slots__ = ("changes", "mark", "publisher", "tokens")
+    __slots__ = ("mark", "publisher", "tokens")
 
-    def __init__(self, changes: int, publisher: str, tokens: tuple[Hashable, ...], mark: int) -> None:
-        self.changes = changes
+    def __init__(self, publisher: str, tokens: tuple[Hashable, ...], mark: int) -> None:
         self.publisher = publisher
         self.tokens = tokens
         self.mark = mark  # which subscriptions there are
@@ -106,7 +105,8 @@ class Heard:
 class Arrivals:
     """Lone messages from peers that go on where the one before them on their topic ended."""
 
-    __slots__ = ("_changes", "_peers", "_statistics", "_streams", "_subscriptions")
+    __slots__ = ("_heard", "_peers", "_statistics", "_streams", "_subscriptions")
+    LIMIT = 32_768  # ways known, of some 200 bytes: 7 MB; cleared when full
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Arrivals:
         self._streams = streams
         self._peers = peers
         self._subscriptions = subscriptions
-        self._changes = changes
+        self._heard: dict[Stream, Heard] = changes.found
         self._statistics = statistics
 
     def take(self, now: float, item: Inbound) -> Delivery | None:
@@ -138,9 +138,7 @@ class Arrivals:
         number, micros = int(sequence), int(at)
         if number != stream.expected[True] or not number <= INTEGER_LIMIT >= micros:
             return None
-        way = stream.way
-        if way is None or way.changes != self._changes.count:
-            way = stream.way = self._way(item.peer, name)
+        way = self._heard.get(stream) or self._way(stream, item.peer, name)
         if not way.tokens:
             return None
         if is_json:
@@ -154,6 +152,10 @@ class Arrivals:
             name, [payload], None, way.publisher, item.peer, item.incarnation, number, micros / 1e6, False, way.tokens
         )
 
-    def _way(self, peer: str, topic: str) -> Heard:
-        mark = self._subscriptions.mark
-        return Heard(self._changes.count, self._peers.name(peer), self._subscriptions.index.match(topic), mark)
+    def _way(self, stream: Stream, peer: str, topic: str) -> Heard:
+        if len(self._heard) >= self.LIMIT:
+            self._heard.clear()
+        subscriptions = self._subscriptions
+        way = Heard(self._peers.name(peer), subscriptions.index.match(topic), subscriptions.mark)
+        self._heard[stream] = way
+        return way

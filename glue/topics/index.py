@@ -40,12 +40,21 @@ class Node(Generic[Holder]):
 
 
 class Changes:
-    """How often anything changed that decides where messages go: patterns, and who the peers are."""
+    """How often anything changed that decides where messages go: patterns, and who the peers are.
 
-    __slots__ = ("count",)
+    What was found out since is kept in `found`, which each change empties: nothing there outlives a subscription.
+    """
+
+    __slots__ = ("count", "found")
 
     def __init__(self) -> None:
         self.count = 0
+        self.found: dict[Any, Any] = {}
+
+    def note(self) -> None:
+        """Something changed."""
+        self.count += 1
+        self.found.clear()
 
 
 class Index(Generic[Holder]):
@@ -90,7 +99,7 @@ class Index(Generic[Holder]):
             del path[-1].children[levels.pop()]
 
     def _changed(self) -> None:
-        self._changes.count += 1
+        self._changes.note()
         self._cache.clear()
 
     def match(self, topic: str) -> tuple[Holder, ...]:

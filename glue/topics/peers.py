@@ -54,7 +54,7 @@ class Peers:
     def add(self, news: PeerAdded) -> None:
         """Begin a life of a peer, without interests."""
         self._forget(news.peer)
-        self._changes.count += 1
+        self._changes.note()
         self.table[news.peer] = Peer(news.name, news.incarnation)
 
     def remove(self, news: PeerRemoved) -> None:
@@ -101,6 +101,6 @@ class Peers:
     def _forget(self, peer_id: str) -> None:
         peer = self.table.pop(peer_id, None)
         if peer is not None:
-            self._changes.count += 1
+            self._changes.note()
             for pattern in list(peer.interests):
                 self._withdraw(peer_id, peer, pattern)

@@ -13,13 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING
 
 from glue.topics.bundle import Group
 from glue.topics.recent import Recent
-
-if TYPE_CHECKING:
-    from glue.topics.express import Heard
 
 STREAMS = 32_768
 """Streams in each of two generations, as many as `PUBLISHED_TOPICS`; some 300 bytes each: 20 MB."""
@@ -40,7 +36,7 @@ LOST = "best effort"
 class Stream:
     """One topic of one life of a publisher. Pairs are for best effort, and for reliable messages."""
 
-    __slots__ = ("expected", "heard_at", "incarnation", "last", "marks", "overdue", "way")
+    __slots__ = ("expected", "heard_at", "incarnation", "last", "marks", "overdue")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
@@ -49,7 +45,6 @@ class Stream:
         self.heard_at = -inf
         self.last = 0  # the highest sequence number heard
         self.overdue: list[Overdue] = []
-        self.way: Heard | None = None
 
     def go_on(self, now: float, sequence: int, mark: int) -> None:
         """Note a lone reliable message, the next one, whose position is its sequence number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from glue.contract import Delivery, Event, Inbound, Missed, PeerAdded, Subscribe, Unsubscribe, Upward
 from glue.topics import Topics
 from glue.topics.bundle import Group, encode
+from glue.topics.express import Arrivals
 from tests.topics.parties import added, endpoint_id, removed, topics
 
 TOPICS = ("a", "room/1", "room/2", 'b/"quoted"', "c/\u00e9", "c/\ufffd")
@@ -104,3 +106,31 @@ def test_bytes_that_are_no_utf_8_are_no_topic_however_well_the_rest_fits() -> No
     assert isinstance(first, Delivery)
     assert layer.receive(0.0, [inbound("ann", (good % 2).replace(b"\xa9", b""), 1, True)]) == ([], [])
     assert layer.statistics["malformed bundle: index is not JSON"] == 1
+
+
+def test_a_subscription_that_has_ended_is_not_kept_by_what_it_heard() -> None:
+    class Handler:
+        """Of a subscription: with all that it holds on to."""
+
+    layer, handler = topics(), Handler()
+    last = weakref.ref(handler)
+    layer.receive(0.0, [added("ann")])
+    layer.send(0.0, [Subscribe(handler, "job/1")])
+    for number in range(1, 4):
+        data = encode([Group("job/1", number, 1, [b"x"], 1)])
+        assert layer.receive(0.0, [inbound("ann", data, 1, True)])[0]
+    layer.send(0.0, [Unsubscribe(handler)])
+    del handler
+    assert last() is None
+
+
+def test_the_ways_of_streams_take_no_more_than_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Arrivals, "LIMIT", 10)
+    layer = topics()
+    layer.receive(0.0, [added("ann")])
+    layer.send(0.0, [Subscribe("all", "#")])
+    for number in (1, 2):
+        for topic in range(100):
+            data = encode([Group(f"t/{topic}", number, 1, [b"x"], 1)])
+            assert layer.receive(0.0, [inbound("ann", data, 1, True)])[0]
+    assert 0 < len(layer._arrivals._heard) <= 10
