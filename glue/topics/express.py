@@ -73,7 +73,8 @@ class Departures:
 
     def _way(self, topic: PublishedTopic, name: str) -> Way:
         lane = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
-        is_open = lane[0] == self._peers.match(name) and not self._subscriptions.match(name)
+        is_same = lane[1] == topic.priority  # else it changed its class while nobody listened
+        is_open = is_same and lane[0] == self._peers.match(name) and not self._subscriptions.match(name)
         return Way(self._changes.count, orjson.dumps(name), lane if is_open else NOWHERE)
 
 

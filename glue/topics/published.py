@@ -66,6 +66,7 @@ class PublishedTopic:
         if wanted == NORMAL and self.priority == LARGE:
             return LARGE
         self.priority = wanted
+        self.way = None
         return wanted
 
 

@@ -73,3 +73,19 @@ def test_the_way_of_lone_messages_is_found_again_after_one_that_went_another() -
         (item,) = outbounds(express(layer, 0.0, message("a", b"1", **options)))
     assert item.priority == NORMAL
     assert not item.after
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_topic_of_large_messages_stays_one_whether_the_large_one_went_to_anybody_or_not(is_heard: bool) -> None:
+    layer = topics()
+    layer.receive(0.0, [added("x"), wants("x", "a")])
+    express(layer, 0.0, message("a", b"1"))
+    if is_heard:
+        express(layer, 0.0, message("a", b"2", priority=LARGE, ordered=False))
+    else:
+        layer.receive(0.0, [wants_no_more("x", "a")])
+        express(layer, 0.0, message("a", b"2", priority=LARGE))
+        layer.receive(0.0, [wants("x", "a")])
+    for number in (b"3", b"4"):
+        (item,) = outbounds(express(layer, 0.0, message("a", number)))
+        assert item.priority == LARGE
