@@ -56,8 +56,7 @@ class ThreadDriver(Life):
         self._network = network
         self._news = news
         self._uninterrupted = Uninterrupted(ThreadDriver._flush.__code__)
-        self._waiters = 0
-        self._blocked = 0  # publishers that wait for room
+        self._waiters = self._blocked = 0  # blocked: publishers that wait for room
         self._events: deque[tuple[Receiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
@@ -169,6 +168,8 @@ class ThreadDriver(Life):
             return
         with self._uninterrupted:  # longer than the lock is held, as whatever Ctrl-C calls may want that
             with self._turn_lock:
+                if self._closed and publications:  # nobody would send them, or ever tell what became of them
+                    raise ClosedError("the endpoint was closed while publish waited for its turn")
                 if self._closed:
                     return
                 if threading.current_thread() is self._leader:  # in a handler
@@ -307,10 +308,8 @@ class ThreadDriver(Life):
             with self._turn_lock:
                 self._settle()
         now = time.monotonic()
-        until = min(self._deadline, self._maintain_at, now + longest)
-        if now - self._flushed_at < ALERT:
-            until = min(until, now + ATTENTIVE)
-        self._sleeps_until = until
+        longest = min(longest, ATTENTIVE) if now - self._flushed_at < ALERT else longest
+        self._sleeps_until = until = min(self._deadline, self._maintain_at, now + longest)
         if not self._core.outbox.requests and not self._events:
             self._network.wait(max(until - now, 0.0))
         self._sleeps_until = 0.0

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 import glue
 from glue.contract import Address, Train
 
@@ -82,3 +84,26 @@ def test_who_waits_until_all_is_handled_is_told_before_the_leader_sleeps() -> No
         network.released.set()
     assert len(heard) == 2
     assert not network.overslept
+
+
+def test_what_is_published_while_another_thread_closes_is_refused_rather_than_lost_in_silence() -> None:
+    network = Silence([])
+    endpoint = glue.Endpoint("a", network=lambda settings: network).start()
+    network.begun.set()
+    driver = endpoint._driver
+    assert driver is not None
+
+    class Closing:
+        """In the place of what a publisher enters before it waits for its turn: until then another was quicker."""
+
+        def __enter__(self) -> None:
+            closer = threading.Thread(target=endpoint.close, args=(0,))
+            closer.start()
+            closer.join()
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    driver._uninterrupted = Closing()  # type: ignore[assignment]
+    with pytest.raises(glue.ClosedError):
+        endpoint.publish("t", 1, priority="high")
