@@ -11,7 +11,7 @@ import pytest
 from glue.contract import Delivery, Event, Inbound, Missed, PeerAdded, Subscribe, Unsubscribe, Upward
 from glue.topics import Topics
 from glue.topics.bundle import Group, encode
-from glue.topics.express import Arrivals
+from glue.topics.express import _LONE, Arrivals
 from tests.topics.parties import added, endpoint_id, removed, topics
 
 TOPICS = ("a", "room/1", "room/2", 'b/"quoted"', "c/\u00e9", "c/\ufffd")
@@ -134,3 +134,12 @@ def test_the_ways_of_streams_take_no_more_than_their_room(monkeypatch: pytest.Mo
             data = encode([Group(f"t/{topic}", number, 1, [b"x"], 1)])
             assert layer.receive(0.0, [inbound("ann", data, 1, True)])[0]
     assert 0 < len(layer._arrivals._heard) <= 10
+
+
+@pytest.mark.parametrize("part", ["topic", "sequence", "at", "length"])
+def test_a_huge_message_that_begins_like_a_lone_one_is_not_read_to_its_end(part: str) -> None:
+    longest = {"topic": 65_535, "sequence": 16, "at": 16, "length": 16}
+    for excess in (0, 1):
+        values = [b"1" * (size + excess if name == part else 1) for name, size in longest.items()]
+        index = b'{"groups":[{"topic":"%b","sequence":%b,"at":%b,"length":%b}]}\n' % tuple(values)
+        assert bool(_LONE.match(index)) is not bool(excess)
