@@ -88,7 +88,7 @@ class Receiver:
         self.coalesced = False  # whether the last of them gave several datagrams
 
     def receive(self, limit: int, fresh: bool = False) -> Iterable[Train]:
-        """What `limit` system calls give, and as many more as the last train goes on; errors are counted.
+        """What `limit` system calls give, and at most LONGEST more while the last train goes on; errors are counted.
 
         Each train is valid until the next is asked for. After a lone datagram that is `fresh`, the first after a pause,
         nothing more is looked for: it would be in vain.
@@ -111,7 +111,7 @@ class Receiver:
             if end % segment or end >= JOINED or end >= LONGEST * segment:
                 yield Arrived(address, buffer, end, segment)
                 end = 0
-            if self.reads >= limit + LONGEST or (self.reads >= limit and not end):
+            if self.reads >= limit and not end:
                 break
             found = self._read(end)
             if found is None:
@@ -126,6 +126,8 @@ class Receiver:
                 yield Arrived(address, buffer, end, segment)
                 memory[:size] = memory[end : end + size]
             address, segment, end = source, length, size
+            if self.reads > limit:  # the train that might go on beyond is over
+                break
         if end:
             yield Arrived(address, buffer, end, segment)
         self._count(datagrams, octets)

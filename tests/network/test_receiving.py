@@ -89,3 +89,21 @@ def test_a_train_is_split_as_its_datagrams_would_be(ends: tuple[socket.socket, s
             expected = b"".join(one[:at] for one in payloads), b"".join(one[at:] for one in payloads)
             if at <= size:
                 assert train.split(at) == expected
+
+
+def test_only_a_train_that_goes_on_is_read_beyond_the_limit(ends: tuple[socket.socket, socket.socket]) -> None:
+    sender, hearing = ends
+    receiver = Receiver(hearing, False, Counter())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.connect(hearing.getsockname())
+        for source in (sender, other) * 10:
+            source.send(b"one")
+        assert received(receiver, 4) == [(b"one", 3)] * 5
+        assert received(receiver, 100) == [(b"one", 3)] * 15
+    for size in range(1, 11):  # each too large to go on with the one before
+        sender.send(bytes(size))
+    assert received(receiver, 4) == [(bytes(size), size) for size in range(1, 6)]
+    received(receiver)
+    for _ in range(20):
+        sender.send(b"one")
+    assert received(receiver, 4) == [(b"one" * 20, 3)]

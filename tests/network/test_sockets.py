@@ -90,6 +90,15 @@ def test_a_flood_of_unicast_does_not_keep_multicast_out(pair: tuple[MulticastNet
     assert b"to all" in [payload for _, payload in datagrams_of(second.receive())]
 
 
+def test_a_long_train_of_unicast_leaves_multicast_its_share(pair: tuple[MulticastNetwork, MulticastNetwork]) -> None:
+    first, second = pair
+    first.send([Train(second.unicast_address, b"x", 1)] * 100)
+    to_all = [bytes(size) for size in range(1, 9)]  # none goes on with the one before
+    first.send([Train(None, payload, 8) for payload in to_all])
+    payloads = [payload for _, payload in datagrams_of(second.receive())]
+    assert payloads == [b"x"] * 100 + to_all
+
+
 def test_receive_needs_no_wait_before_it(pair: tuple[MulticastNetwork, MulticastNetwork]) -> None:
     first, second = pair
     first.send([Train(None, b"to all", 6), Train(second.unicast_address, b"to you", 6)])
