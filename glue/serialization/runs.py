@@ -133,9 +133,9 @@ class Pattern:
         """
         size = self.size
         rest = len(heads) // size - start
-        if rest > 1 and heads.endswith(self.head(rest - 1)):
+        if rest > 1 and heads.startswith(self.head(rest - 1), (start + rest - 1) * size):
             expected = self.heads(rest - 1, 1)
-            if len(expected) == (rest - 1) * size and heads.endswith(expected):
+            if len(expected) == (rest - 1) * size and heads.startswith(expected, (start + 1) * size):
                 return rest
         at, block = 1, FIRST_BLOCK
         while at < rest:
@@ -202,17 +202,17 @@ class Stage:
 
     def __init__(self) -> None:
         self._memory = memoryview(b"")
-        self._views = Views(self._memory, 1, 0, 1)
+        self._views: Views | None = None
 
     def trains(self, pattern: Pattern, bodies: Pieces) -> Iterator[bytearray]:
         """The datagrams of a run in portions of STAGE bytes."""
-        size = bodies.size
-        if self._views.piece != size:
+        size, views = bodies.size, self._views
+        if views is None or views.piece != size:
             if not self._memory:
                 self._memory = memoryview(bytearray(STAGE))
-            self._views = Views(self._memory, size, 0, size)
+            views = self._views = Views(self._memory, size, 0, size)
         count = STAGE // size
         for first in range(0, len(bodies), count):
             part = bodies if count >= len(bodies) else bodies[first : first + count]
             part.copy_to(self._memory)
-            yield pattern.train(self._views.of(part.length), first)
+            yield pattern.train(views.of(part.length), first)

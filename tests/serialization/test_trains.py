@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glue.contract import Header, Train
+from glue.contract import Header, Outbound, Train
+from glue.cutting import Pieces
 from tests.serialization.frames import (
     ADDRESS,
     SENDER,
@@ -277,3 +278,21 @@ def test_trains_are_read_from_memory_that_is_used_again() -> None:
     up, _ = reader().receive(0.0, [Train(ADDRESS, memoryview(buffer), len(buffer) // 3)])
     buffer[:] = bytes(len(buffer))
     assert [list(run.bodies) for run in up] == [numbered(3)]
+
+
+def test_a_run_is_not_looked_for_across_datagrams() -> None:
+    first, second = written([b"x" * 20] * 2, TRANSPORT)
+    size = first.index(b"\n") + 1
+    (short,) = written([b""], {"transport": ["none"]})
+    inside = short + second[: size - len(short)] + b"y" * 20  # what is between its header's end and the next datagram's
+    datagrams = [first, inside, second[size - len(short) : size]]  # is the header that is expected
+    assert frames(read(datagrams)) == read_alone(datagrams, reader())
+
+
+def test_bodies_of_a_single_byte_are_staged_as_others_are() -> None:
+    (sent,) = writer().send(0.0, [outbound_pieces(b"abc", 1)])
+    assert [frame[-1] for frame in frames(read(cut(sent)))] == [b"a", b"b", b"c"]
+
+
+def outbound_pieces(data: bytes, size: int) -> Outbound:
+    return Outbound((), Pieces([memoryview(data)], size, -(-len(data) // size)), address=ADDRESS)
