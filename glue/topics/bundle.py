@@ -43,8 +43,8 @@ BEST_EFFORT_BUNDLE = 1200
 BUNDLE_MESSAGES = 16_384
 """Messages in a bundle: 256 KiB of 16-byte payloads; it also bounds what empty payloads can claim."""
 
-GROUP_SIZE = 164
-"""Bytes in the index for one group, but for topic, type and lengths: 148 with all keys and the largest numbers, and
+GROUP_SIZE = 190
+"""Bytes in the index for one group, but for topic, type and lengths: 176 with all keys and the largest numbers, and
 14 around all groups."""
 
 LENGTH_SIZE = 7

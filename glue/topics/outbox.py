@@ -60,8 +60,8 @@ class Bundle:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
         peers, priority = self.lane
         found = parts(self.groups)
-        is_large = self.size >= APART * len(found)
-        body: Sequence[bytes] = Pieces(found, self.size, 1) if is_large else [b"".join(found)]
+        size = sum(map(len, found))
+        body: Sequence[bytes] = Pieces(found, size, 1) if size >= APART * len(found) else [b"".join(found)]
         return Outbound(
             peers, body, None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
         )

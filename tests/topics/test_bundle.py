@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from glue.contract import NORMAL
 from glue.topics.bundle import (
     BUNDLE_MESSAGES,
+    BUNDLE_SIZE,
     INDEX_LIMIT,
+    INTEGER_LIMIT,
     KEEP,
     KEPT,
     LIVE,
@@ -24,7 +26,7 @@ from glue.topics.bundle import (
     encode,
     encode_lone,
 )
-from glue.topics.outbox import Outbox
+from glue.topics.outbox import Outbox, cost
 
 AT = 1_700_000_000_000_000
 
@@ -233,3 +235,15 @@ def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
             arrived.setdefault(group.topic, []).extend(group.payloads)
     assert arrived == sent
     assert outbox.flush() == []
+
+
+@pytest.mark.parametrize("count", [5, BUNDLE_MESSAGES])
+def test_a_bundle_is_whole_and_no_larger_than_estimated_with_the_largest_numbers(count: int) -> None:
+    numbers = {"sequence": INTEGER_LIMIT - count, "position": 2**53 - 2 * BUNDLE_MESSAGES, "lifespan_ms": INTEGER_LIMIT}
+    payloads = [bytes(BUNDLE_SIZE // BUNDLE_MESSAGES)] * count
+    group = Group("t", numbers.pop("sequence"), -INTEGER_LIMIT, payloads, len(payloads[0]), "T", True, KEEP, **numbers)
+    assert len(encode([group])) <= cost(group, None)
+    outbox = Outbox()
+    outbox.add((("peer",), NORMAL), True, group, 1.0, ())
+    arrived = [payload for item in outbox.flush() for payload in decode(item.bodies[0])[0].payloads]
+    assert arrived == payloads
