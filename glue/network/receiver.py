@@ -65,8 +65,9 @@ class Arrived(Train):
         self._buffer = buffer
 
     def split(self, at: int) -> tuple[bytes, bytes]:
-        """As that of any train, with views that are kept."""
-        return self._buffer.split(len(self.data), self.segment, at)
+        """As that of any train, with views that are kept; not for one datagram, which would displace them."""
+        size = len(self.data)
+        return self._buffer.split(size, self.segment, at) if size > self.segment else super().split(at)
 
 
 class Receiver:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from glue.network.receiver import Receiver
+from glue.network.receiver import Arrived, Buffer, Receiver
 
 
 @pytest.fixture
@@ -107,3 +107,19 @@ def test_only_a_train_that_goes_on_is_read_beyond_the_limit(ends: tuple[socket.s
     for _ in range(20):
         sender.send(b"one")
     assert received(receiver, 4) == [(b"one" * 20, 3)]
+
+
+def test_single_datagrams_of_many_sizes_do_not_displace_the_views_of_trains() -> None:
+    asked: list[int] = []
+
+    class Noting(Buffer):
+        def split(self, size: int, segment: int, at: int) -> tuple[bytes, bytes]:
+            asked.append(segment)
+            return super().split(size, segment, at)
+
+    buffer = Noting()
+    for size in (3000, *range(200, 300)):
+        train = Arrived(("host", 1), buffer, size, min(size, 1000))
+        first, second = train.split(100)
+        assert len(first) + len(second) == size
+    assert asked == [1000]
