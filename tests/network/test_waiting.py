@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import threading
 import time
@@ -39,15 +40,45 @@ def test_it_ends_when_something_comes(waiter: tuple[Waiter, int]) -> None:
     assert len(waits.wait(10.0)) == 1
 
 
-def test_only_what_was_not_there_at_first_has_come_just_now(waiter: tuple[Waiter, int]) -> None:
-    waits, writer = waiter
-    os.write(writer, b"x")
-    assert len(waits.wait(10.0)) == 1
-    assert not waits.fresh
-    os.read(waits.wait(10.0)[0], 1)
-    threading.Timer(0.01, os.write, (writer, b"x")).start()
-    assert len(waits.wait(10.0)) == 1
-    assert waits.fresh
+class Polled:
+    """A `select.poll` that gives these answers, each after so many seconds on this clock."""
+
+    def __init__(self, clock: list[float], answers: list[tuple[float, bool]]) -> None:
+        self._clock = clock
+        self._answers = answers
+
+    def register(self, fileno: int, events: int) -> None:
+        self._fileno = fileno
+
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+        seconds, found = self._answers.pop(0)
+        self._clock[0] += seconds
+        return [(self._fileno, select.POLLIN)] if found else []
+
+
+@pytest.mark.parametrize(
+    ("spin", "answers", "fresh"),
+    [
+        (0.0, [(0.0, True)], False),
+        (0.0, [(0.01, True)], True),
+        (10.0, [(0.0, True)], False),
+        (10.0, [(1e-6, False), (1e-6, True)], True),
+        (10.0, [(1e-6, False), (0.01, False), (0.0, True)], False),  # it may have come while another had the core
+    ],
+)
+def test_only_what_was_not_there_at_first_has_come_just_now(
+    monkeypatch: pytest.MonkeyPatch, spin: float, answers: list[tuple[float, bool]], fresh: bool
+) -> None:
+    clock = [100.0]
+    polled = Polled(clock, [(0.0, True)] * (WARM + 2) + answers)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(select, "poll", lambda: polled)
+    waits = Waiter([-1], spin)
+    for _ in range(WARM + 2):  # so that the next wait may spin
+        waits.wait(10.0)
+    waits.wait(10.0)
+    assert waits.fresh == fresh
+    waits.close()
 
 
 def test_it_ends_when_woken_and_when_time_is_up(waiter: tuple[Waiter, int]) -> None:
