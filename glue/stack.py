@@ -107,8 +107,8 @@ class Stack:
         self.layers = layers
         self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
         self._downwards = self._upwards[::-1]
-        self._lifts = [getattr(layer, "lift", _not_alone) for layer in self._upwards]
-        self._lowers = [(getattr(layer, "lower", _not_alone), layer) for layer in self._downwards]
+        self._lifts = [_express(layer, "lift", "receive") for layer in self._upwards]
+        self._lowers = [(_express(layer, "lower", "send"), layer) for layer in self._downwards]
         self._calm_until = -inf  # as far as is known: when something is due
 
     @classmethod
@@ -196,6 +196,16 @@ class Stack:
             going = layer.send(now, going)
             lone = going[0] if len(going) == 1 else None
         return going if lone is None else [lone]
+
+
+def _express(layer: Layer[Any, Any, Any, Any], short: str, ordinary: str) -> Callable[[float, Any], Any]:
+    """The express way that a layer offers; not one that it has from a layer which it alters, by its `ordinary` way."""
+    for kind in layer.__class__.__mro__:
+        if short in vars(kind):
+            return getattr(layer, short)  # type: ignore[no-any-return]
+        if ordinary in vars(kind):
+            break
+    return _not_alone
 
 
 def _not_alone(now: float, item: Any) -> None:

@@ -169,3 +169,53 @@ def test_whatever_comes_it_becomes_the_same_with_the_express_way_as_without(
         step(luck, now, pairs)
         assert pairs[0].state() == pairs[1].state()
     assert all(map(any, passed))
+
+
+class Heeding(Topics):
+    """A layer derived from one with an express way, that looks at what passes."""
+
+    def __init__(self, who: Identity) -> None:
+        super().__init__(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
+        self.received = self.sent = 0
+
+    def receive(self, now: float, items: list[Any]) -> Any:
+        up, down = super().receive(now, items)
+        self.received += sum(isinstance(item, Delivery) for item in up)
+        return up, down
+
+    def send(self, now: float, items: list[Any]) -> Any:
+        self.sent += len(items)
+        return super().send(now, items)
+
+
+class Wrapped:
+    """A layer around one with an express way, that looks at what passes."""
+
+    def __init__(self, who: Identity) -> None:
+        self._layer = Heeding(who)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._layer, name)
+
+    def receive(self, now: float, items: list[Any]) -> Any:
+        return self._layer.receive(now, items)
+
+    def send(self, now: float, items: list[Any]) -> Any:
+        return self._layer.send(now, items)
+
+
+@pytest.mark.parametrize("made", [Heeding, Wrapped])
+def test_nothing_passes_by_a_layer_that_alters_one_with_an_express_way(made: Factory) -> None:
+    pair, now = Pair({"topics": made}), 100.0
+    pair.order(now, 1, Subscribe("all", "t"))
+    layers: list[Any] = [core.stack.layers["topics"] for core in pair.cores]
+    for turn in range(100):
+        now += 1e-4
+        if turn >= 50:
+            pair.publish(now, 0, "t", b"x", {})
+        for index in (0, 1):
+            pair.turn(now, index)
+        while pair.wire:
+            to, data, segment = pair.wire.popleft()
+            pair.turn(now, to, Train(("10.0.0.1", 2 - to), data, segment))
+    assert layers[1].received == layers[0].sent == 50
