@@ -344,7 +344,6 @@ class Express(Protocol):
     Somebody waits for it, so nothing is done on this way that can wait: what is to be said to those below comes with
     the next turn (see `Layer.deadline`). Both methods return the one item that goes on; or None, and then nothing was
     done, and `receive` or `send` is called. What becomes of the item, and of all that follow, is the same either way.
-    A layer that alters the `receive` or `send` of another from which it is derived offers no way of that one's.
     """
 
     def lift(self, now: float, item: Any) -> Any | None:
