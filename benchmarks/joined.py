@@ -1,22 +1,22 @@
 """Two stacks side by side in one process, joined by nothing but a function call: what the layers cost, and no kernel.
 
 Time is virtual: it stands still during an exchange and goes to the next deadline when nothing is on its way, so
-that delayed acknowledgements are part of the work. Datagrams arrive as from UDP_GRO, in trains of up to 64 kB.
+that delayed acknowledgements are part of the work. Datagrams arrive as the network hands them up: what was sent as a
+train in a buffer, a lone one by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from random import Random
 from time import perf_counter
 
-from glue.contract import Delivery, Publication, Request, Subscribe, Train
+from glue.contract import Address, Delivery, Publication, Request, Subscribe, Train
+from glue.network.receiver import Arrived, Buffer
 from glue.settings import Settings
 from glue.stack import Identity, Stack
 
 DATAGRAM = 1472  # bytes of UDP payload in an Ethernet frame
-ARRIVAL = 65_507  # bytes that arrive as one train at most: the largest UDP payload
-AT_ONCE = 12  # trains of unicast that the network layer hands over in a turn
 LONG = 1.0  # virtual seconds within which everything must be acknowledged
 
 
@@ -29,18 +29,27 @@ class Side:
         identity = Identity(name, f"{number:016x}", number, Settings(name=name), Random(number))
         self.stack = Stack.build(identity, {})
         self.stack.fit(DATAGRAM)
+        self.deadline = 0.0
         self.busy = 0.0
         self.heard = 0
+        self._buffers: list[Buffer] = []
 
-    def turn(self, now: float, trains: list[Train], requests: list[Request]) -> list[Train]:
-        """One turn, timed; counts the messages that come out at the top."""
+    def turn(self, now: float, trains: Sequence[Train], requests: list[Request]) -> list[Train]:
+        """One turn, timed; counts the messages that come out at the top. What is due next is asked afterwards."""
         began = perf_counter()
         events, outgoing = self.stack.turn(now, trains, requests)
         self.busy += perf_counter() - began
+        self.deadline = self.stack.deadline
         for event in events:
             if event.__class__ is Delivery:
                 self.heard += len(event.payloads)
         return outgoing
+
+    def arrivals(self, sent: list[Train], source: Address) -> Sequence[Train]:
+        """What another side sent, as the network here hands it up."""
+        while len(self._buffers) < len(sent):
+            self._buffers.append(Buffer())
+        return tuple(arrived(train, source, buffer) for train, buffer in zip(sent, self._buffers, strict=False))
 
 
 class Joined:
@@ -67,26 +76,23 @@ class Joined:
     def _wait(self) -> None:
         """To the next deadline of either side."""
         sides = (self.publisher, self.subscriber)
-        self._now = max(self._now, min(side.stack.deadline for side in sides))
+        self._now = max(self._now, min(side.deadline for side in sides))
         for side in sides:
-            if side.stack.deadline <= self._now:
+            if side.deadline <= self._now:
                 self._pass(side, side.turn(self._now, [], []))
 
     def _pass(self, source: Side, outgoing: list[Train]) -> None:
         """Carry datagrams over, and what comes back, until nothing more does."""
         while outgoing:
             destination = self.subscriber if source is self.publisher else self.publisher
-            arrivals = list(arriving(outgoing, source.address))
-            outgoing = []
-            for at in range(0, len(arrivals), AT_ONCE):
-                outgoing += destination.turn(self._now, arrivals[at : at + AT_ONCE], [])
+            outgoing = destination.turn(self._now, destination.arrivals(outgoing, source.address), [])
             source = destination
 
 
-def arriving(outgoing: list[Train], address: tuple[str, int]) -> Iterator[Train]:
-    """What one side sends as the other receives it."""
-    for train in outgoing:
-        data = memoryview(train.data)
-        size = ARRIVAL // train.segment * train.segment
-        for at in range(0, len(data), size):
-            yield Train(address, data[at : at + size], train.segment)
+def arrived(train: Train, source: Address, buffer: Buffer) -> Train:
+    """A train that was sent, as it stands in this buffer when it comes; a lone datagram needs none."""
+    size = len(train.data)
+    if size <= train.segment:
+        return Train(source, memoryview(train.data), train.segment)
+    buffer.memory[:size] = train.data
+    return Arrived(source, buffer, size, train.segment)

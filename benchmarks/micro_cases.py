@@ -5,14 +5,14 @@ A *scene* is a function that makes all of it ready and returns a timer, see `ben
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 from weakref import finalize
 
-from benchmarks.joined import ARRIVAL, DATAGRAM, Joined
+from benchmarks.joined import DATAGRAM, Joined, arrived
 from benchmarks.timers import Timer, batches, repeated
 from glue.contract import (
     Downward,
@@ -27,9 +27,11 @@ from glue.contract import (
     Train,
     Upward,
 )
+from glue.cutting import Pieces
 from glue.discovery import Discovery
 from glue.fragmentation import Fragmentation
 from glue.network import MulticastNetwork
+from glue.network.receiver import Buffer
 from glue.serialization import MAX_HEADER, Serialization
 from glue.topics import Topics
 from glue.topics.bundle import Group, decode, encode
@@ -42,7 +44,6 @@ ADDRESS = ("127.0.0.1", 37321)
 NOW = 100.0
 AT = 1_700_000_000.0  # wall clock
 BODY = DATAGRAM - MAX_HEADER
-TRAIN = ARRIVAL // DATAGRAM  # 44 of 1,472 bytes; network sends at most 42 of them at once
 
 Item = TypeVar("Item")
 
@@ -104,7 +105,7 @@ def serialization(count: int, receiving: bool) -> Timer:
     writer, reader = (Serialization(endpoint_id=id, incarnation=1, network_id=1) for id in (HERE, THERE))
     run = [Outbound((THERE,), [bytes(BODY)] * count, header(), address=ADDRESS)]
     (train,) = writer.send(NOW, run)
-    trains = [Train(ADDRESS, memoryview(train.data), train.segment)]
+    trains = [arrived(train, ADDRESS, Buffer())]
     return repeated((lambda: reader.receive(NOW, trains)) if receiving else (lambda: writer.send(NOW, run)))
 
 
@@ -201,13 +202,10 @@ def fragmentation(size: int, receiving: bool) -> Timer:
         for items in messages(calls):
             (item,) = cut(items)
             assert isinstance(item, Outbound)
-            *same, index = item.header.get("fragment", [0])
-            starts = range(0, len(item.bodies), TRAIN)
-            heads: list[Header] = [{"fragment": [*same, index + at]} if same else {} for at in starts]
-            made.append(
-                [Inbound(HERE, 1, ADDRESS, head, item.bodies[at : at + TRAIN])
-                 for head, at in zip(heads, starts, strict=True)]
-            )  # fmt: skip
+            bodies: Sequence[bytes] = item.bodies
+            if len(bodies) > 1:  # as serialization lifts them out of a train
+                bodies = Pieces([b"".join(bodies)], BODY, len(bodies))
+            made.append([Inbound(HERE, 1, ADDRESS, item.header, bodies)])
         return made
 
     if receiving:
