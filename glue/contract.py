@@ -58,8 +58,8 @@ def advanced(header: Header, count: int) -> Header:
 class Train:
     """Datagrams that travel together: each `segment` bytes long, but the last, which may be shorter.
 
-    Up: `address` is the source and `data` is valid until the next train is asked for. Down: `address` is the
-    destination, None for the multicast group, and `data` may hold more than one system call takes.
+    `data` may hold more than one system call takes, or gives. Up: `address` is the source and `data` is valid until the
+    next train is asked for. Down: `address` is the destination, None for the multicast group.
     """
 
     __slots__ = ("address", "data", "segment")

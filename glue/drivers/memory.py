@@ -10,6 +10,7 @@ def keep_freed_memory() -> None:
 
     Freeing a block this large raises its mmap threshold to that size and its trim threshold to twice that
     (mallopt(3), "dynamic mmap threshold"). Otherwise each message of 64 kB and more pays for fresh pages: a
-    fifth to a half of the throughput. The block itself is never touched, so it costs nothing.
+    fifth to a half of the throughput. The block itself is never touched, so it costs nothing;
+    that of a bytearray would be, to be zeroed: 14 ms, and as much memory at the peak.
     """
     bytes(RECYCLED)

@@ -40,7 +40,7 @@ LARGEST_MTU = 1500
 READS = 32
 UNICAST_READS = 24
 
-ENOUGH = 4  # trains of unicast in one turn; by the time it is over as many have come, and no sleep need gather them
+ENOUGH = 4  # reads of unicast in one turn; by the time it is over as much has come, and no sleep need gather it
 
 
 class MulticastNetwork:
