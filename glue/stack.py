@@ -109,7 +109,7 @@ class Stack:
         self._downwards = self._upwards[::-1]
         self._lifts = [_express(layer, "lift", "receive") for layer in self._upwards]
         self._lowers = [(_express(layer, "lower", "send"), layer) for layer in self._downwards]
-        self._calm_until = -inf  # as far as is known: when something is due
+        self._earliest: float | None = None  # when something is due, if that was asked since the latest turn
 
     @classmethod
     def build(cls, who: Identity, replaced: dict[str, Factory]) -> Stack:
@@ -125,12 +125,14 @@ class Stack:
     @property
     def deadline(self) -> float:
         """When the next turn is due even if nothing arrives (monotonic seconds)."""
-        earliest = inf
-        for layer in self._upwards:  # no generator: this is asked after every turn
-            at = layer.deadline
-            if at < earliest:
-                earliest = at
-        self._calm_until = earliest
+        earliest = self._earliest
+        if earliest is None:
+            earliest = inf
+            for layer in self._upwards:  # no generator: this is asked after every turn
+                at = layer.deadline
+                if at < earliest:
+                    earliest = at
+            self._earliest = earliest
         return earliest
 
     @property
@@ -151,16 +153,31 @@ class Stack:
 
         What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
-        is_calm, self._calm_until = now < self._calm_until, -inf
-        if not is_calm or requests or trains.__class__ is not tuple or len(trains) != 1:
+        due, self._earliest = self._earliest, None
+        if requests or due is None or now >= due:
             return self._turn(now, 0, trains, requests)
-        item: Any = trains[0]
-        for lift in self._lifts:
-            lifted = lift(now, item)
-            if lifted is None:
-                return self._turn(now, self._lifts.index(lift), [item], [])
-            item = lifted
-        return [item], []
+        events: list[Event] = []
+        out: list[Train] = []
+        item: Any
+        for item in trains:
+            for lift in self._lifts:
+                lifted = lift(now, item)
+                if lifted is None:
+                    up, down = self._turn(now, self._lifts.index(lift), [item], [])
+                    events += up
+                    out += down
+                    break
+                item = lifted
+            else:
+                events.append(item)
+        if trains.__class__ is tuple:  # all that there was, and somebody may wait for the answer
+            return events, out
+        if self.deadline <= now:
+            self._earliest = None
+            up, down = self._turn(now, 0, (), [])
+            events += up
+            out += down
+        return events, out
 
     def _turn(self, now: float, level: int, items: Any, requests: list[Any]) -> tuple[list[Event], list[Train]]:
         """An ordinary turn, of the layers from `level` on."""
@@ -182,7 +199,7 @@ class Stack:
 
     def send(self, now: float, requests: list[Any]) -> list[Train]:
         """The sweep down alone, of what cannot wait for a turn; return datagrams."""
-        self._calm_until = -inf
+        self._earliest = None
         going: list[Any] = requests
         lone = requests[0] if len(requests) == 1 else None
         for lower, layer in self._lowers:

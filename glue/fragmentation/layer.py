@@ -33,6 +33,7 @@ MESSAGE_NUMBERS = 10**6
 """Numbers after which they start again; half of them are more than there can be messages of at least two frames in
 EXPIRY (that would be 40 MB/s of the smallest), and they are few enough to stay short in each header."""
 EXPIRIES = RELIABLE_EXPIRY, EXPIRY  # by message number modulo 2
+FORMS = 4096  # of headers, that are recognized: as many as serialization knows
 _LIMIT = 1 << 53
 
 
@@ -50,6 +51,7 @@ class Fragmentation:
         self._shelves: dict[str, Shelf] = {}
         self._held = 0
         self._check_at = math.inf
+        self._known: set[bytes] = set()  # forms of headers with a well-formed entry
 
     def fit(self, size: int) -> int:
         """Whatever the frames below take, messages up to the limit go in."""
@@ -103,14 +105,40 @@ class Fragmentation:
         return up, []
 
     def lift(self, now: float, item: Upward) -> Upward | None:
-        """A whole message passes."""
-        return item if item.__class__ is Inbound and KEY not in item.header else None
+        """A whole message passes; one that comes with all its fragments at once is put together."""
+        if item.__class__ is not Inbound:
+            return None
+        entry = item.header.get(KEY)
+        if entry is None:
+            return item
+        shelf, bodies = self._shelves.get(item.peer), item.bodies
+        if item.form not in self._known or shelf is None or shelf.incarnation != item.incarnation:
+            return None
+        message, size, whole, index = entry
+        if index or not isinstance(bodies, Pieces) or (bodies.size, bodies.length) != (size, whole):
+            return None
+        if not size < whole <= self._limit or len(bodies) != -(-whole // size):
+            return None
+        if message in shelf.row(message) or shelf.finished(message):
+            return None
+        if self._held and self._check_at > now + EXPIRIES[message % 2]:
+            return None
+        shelf.remember(message)
+        shelf.absent = False
+        self.statistics["fragments received"] += len(bodies)
+        self.statistics["messages reassembled"] += 1
+        item.bodies = [b"".join(bodies.parts)]
+        return item
 
     def _on_fragments(self, now: float, run: Inbound, up: list[Upward]) -> None:
         entry = run.header[KEY]
         if not self._plausible(entry, run):
             self.statistics["malformed fragments"] += 1
             return
+        if run.form is not None and run.form not in self._known:
+            if len(self._known) >= FORMS:
+                self._known.clear()
+            self._known.add(run.form)
         message, size, total, index = entry
         shelf = self._shelves.get(run.peer)
         if shelf is None or shelf.incarnation != run.incarnation:

@@ -33,6 +33,13 @@ LONGEST = 1024  # datagrams, likewise; there are at most this many views of each
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
 
 
+Control = list[tuple[int, int, bytes]]
+"""The control messages of a system call; here there is none, or one that tells the size of the datagrams."""
+
+Found = tuple[int, int, Address, Control]
+"""What a system call gave: the bytes, those of each datagram, the source, and how that was told."""
+
+
 class Buffer:
     """Where trains arrive, and views of the two parts of their datagrams there."""
 
@@ -74,7 +81,8 @@ class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_fileno", "_queued", "_socket", "coalesced", "reads", "statistics",
+        "_beginning", "_buffer", "_control_size", "_drained", "_fileno", "_queued", "_socket", "coalesced", "reads",
+        "statistics",
     )  # fmt: skip
 
     def __init__(self, receiving: socket.socket, coalescing: bool, statistics: Counter[str]) -> None:
@@ -85,6 +93,7 @@ class Receiver:
         self._queued = bytearray(NOTHING)
         self._buffer = Buffer()
         self._beginning = (self._buffer.memory,)
+        self._drained = False  # whether nothing was left in the latest look
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
 
@@ -95,63 +104,89 @@ class Receiver:
         nothing more is looked for: it would be in vain.
         """
         self.reads = 0
-        first = self._read(0)
+        first = self._read()
         if first is None:
             return ()
-        size, segment, address = first
+        size, segment, address, _ = first
         if not self.coalesced and (fresh or not self._more()):
             self._count(1, size)
             return (Train(address, self._buffer.memory[:size], segment),)
-        return self._trains(limit, *first)
+        return self._trains(limit, first)
 
-    def _trains(self, limit: int, end: int, segment: int, address: Address) -> Iterator[Train]:
-        """The train that has begun with these bytes in the buffer, and those that follow."""
+    def _trains(self, limit: int, found: Found | None) -> Iterator[Train]:
+        """The train that begins with what was found at the beginning of the buffer, and those that follow."""
         buffer, memory = self._buffer, self._buffer.memory
-        datagrams, octets = -(-end // segment), end
-        while True:
-            if end % segment or end >= JOINED or end >= LONGEST * segment:
-                yield Arrived(address, buffer, end, segment)
-                end = 0
-            if self.reads >= limit and not end:
-                break
-            found = self._read(end)
-            if found is None:
-                break
-            size, length, source = found
-            datagrams += -(-size // length)
-            octets += size
-            if end and source == address and (length == segment or size == length < segment):
-                end += size
-                continue
-            if end:
-                yield Arrived(address, buffer, end, segment)
-                memory[:size] = memory[end : end + size]
-            address, segment, end = source, length, size
-            if self.reads > limit:  # the train that might go on beyond is over
-                break
-        if end:
+        datagrams = octets = 0
+        while found is not None:
+            end, segment, address, control = found
+            found = None
+            if self.reads <= limit:  # else the train that might go on beyond is over
+                end, found = self._follow(end, segment, address, control)
+            datagrams += -(-end // segment)
+            octets += end
             yield Arrived(address, buffer, end, segment)
+            if found is not None:
+                size = found[0]
+                memory[:size] = memory[end : end + size]
+            elif self.reads < limit and not self._drained:
+                found = self._read()
         self._count(datagrams, octets)
 
-    def _read(self, start: int) -> tuple[int, int, Address] | None:
-        """Read into the buffer from `start` on: the bytes, those of each datagram, and the source; None: nothing."""
-        where = (self._buffer.memory[start:],) if start else self._beginning
+    def _follow(self, end: int, segment: int, address: Address, control: Control) -> tuple[int, Found | None]:
+        """Read on behind the `end` of a train while that goes on; where it ends then, and what else was found."""
+        memory, receive, control_size = self._buffer.memory, self._socket.recvmsg_into, self._control_size
+        most = min(JOINED, LONGEST * segment)
+        for _ in range(LONGEST + ATTEMPTS):
+            if end >= most or end % segment:
+                break
+            try:
+                size, parts, flags, source = receive((memory[end:],), control_size, DONT_WAIT)
+            except OSError as error:
+                if self._is_over(error):
+                    break
+                continue
+            if parts == control and source == address and (parts or size == segment) and not flags & TRUNCATED:
+                self.reads += 1  # as ever in a stream
+                end += size
+                continue
+            found = self._checked(size, parts, flags, source)
+            if found is not None:
+                if source != address or (found[1] != segment and not size == found[1] < segment):
+                    return end, found
+                end += size
+        return end, None
+
+    def _read(self) -> Found | None:
+        """Read into the beginning of the buffer; None: nothing."""
+        self._drained = False
         for _ in range(ATTEMPTS):
             try:
-                size, control, flags, source = self._socket.recvmsg_into(where, self._control_size, DONT_WAIT)
-            except BlockingIOError:
-                return None
-            except OSError as error:  # an ICMP answer to something sent earlier, or the interface went down
-                self.statistics[f"not received: {errno.errorcode.get(error.errno or 0, 'unknown error')}"] += 1
+                read = self._socket.recvmsg_into(self._beginning, self._control_size, DONT_WAIT)
+            except OSError as error:
+                if self._is_over(error):
+                    return None
                 continue
-            if not size or flags & TRUNCATED:
-                self.statistics["not received: truncated" if size else "not received: empty"] += 1
-                continue
-            segment = int.from_bytes(control[0][2], sys.byteorder) if control else size
-            self.reads += 1
-            self.coalesced = segment < size
-            return size, segment, source
+            if (found := self._checked(*read)) is not None:
+                return found
         return None
+
+    def _checked(self, size: int, control: Control, flags: int, source: Address) -> Found | None:
+        """What a system call gave; None, and that is counted, if it is of no use."""
+        if not size or flags & TRUNCATED:
+            self.statistics["not received: truncated" if size else "not received: empty"] += 1
+            return None
+        segment = int.from_bytes(control[0][2], sys.byteorder) if control else size
+        self.reads += 1
+        self.coalesced = segment < size
+        return size, segment, source, control
+
+    def _is_over(self, error: OSError) -> bool:
+        """Whether there is nothing more to read; all else that reading may tell is counted."""
+        if isinstance(error, BlockingIOError):
+            self._drained = True
+        else:  # an ICMP answer to something sent earlier, or the interface went down
+            self.statistics[f"not received: {errno.errorcode.get(error.errno or 0, 'unknown error')}"] += 1
+        return self._drained
 
     def _count(self, datagrams: int, octets: int) -> None:
         self.statistics["trains received"] += self.reads

@@ -10,7 +10,7 @@ the form of its header (see `forms`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import orjson
@@ -19,7 +19,7 @@ from glue.contract import Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
 from glue.cutting import Pieces
 from glue.serialization.forms import Forms
-from glue.serialization.runs import Pattern, Rows, Stage
+from glue.serialization.runs import Pattern, Rows, Span, Stage, are_run, spans_of
 
 VERSION = 1
 MAX_HEADER = 192
@@ -32,14 +32,14 @@ Lone = tuple[Address | None, bytes, int]
 """A single datagram: where from, its data, and the bytes of its header."""
 
 
-def pattern_of(header: Header, head: bytes) -> Pattern | None:
-    """What the headers of a run that begins with this one look like; None if its text does not tell what counts."""
+def spans_in(header: Header, head: bytes) -> list[Span] | None:
+    """Where the headers of a run that begins with this one count; None if its text does not tell."""
     if head.count(b"[") != len(header) or head.count(b"]") != len(header):
         return None  # lists within lists, or brackets in a string
-    pattern = Pattern.of(head)
-    if len(pattern.counters) != sum(entry[-1].__class__ is int for entry in header.values() if entry):
+    spans = spans_of(head)
+    if len(spans) != sum(entry[-1].__class__ is int for entry in header.values() if entry):
         return None  # an integer written as nobody expects it, such as -0
-    return pattern
+    return spans
 
 
 class Serialization:
@@ -56,6 +56,7 @@ class Serialization:
         self._counter = counter
         self._stage = Stage()
         self._forms = Forms()
+        self._spans: dict[bytes, list[Span]] = {}  # by form
 
     def fit(self, size: int) -> int:
         """A datagram of `size` bytes leaves this much for the body, whatever the headers hold."""
@@ -76,7 +77,7 @@ class Serialization:
                 size = len(head)
                 parts: Iterable[bytes | bytearray] = (head + bodies[0],)
             else:
-                pattern = Pattern.of(head, count)
+                pattern = Pattern(head, spans_of(head), count)
                 size = pattern.size
                 staged = bodies.__class__ is Pieces
                 parts = self._stage.trains(pattern, cast(Pieces, bodies)) if staged else (pattern.train(bodies),)
@@ -138,12 +139,13 @@ class Serialization:
         return frames, []
 
     def lift(self, now: float, item: Train) -> Inbound | None:
-        """The frame of a lone datagram, if others with a header of this form were read before."""
-        data = bytes(item.data)
+        """The frames of a train that is one run, if others with a header of this form were read before."""
+        is_run = len(item.data) > item.segment
+        data = bytes(item.data[:MAX_HEADER] if is_run else item.data)
         size = data.find(b"\n", 0, MAX_HEADER) + 1
         head = data[:size]
         form = self._forms.of(head)
-        if form is None or len(data) > item.segment or data.startswith(self._own):
+        if form is None or data.startswith(self._own):
             return None
         try:
             header = orjson.loads(head)
@@ -152,8 +154,23 @@ class Serialization:
         version, network, peer, incarnation, counter = header["glue"]  # integers, but for a peer's id
         if version != VERSION or network != self._network_id or not incarnation < _LIMIT > counter:
             return None
-        self.statistics["datagrams received"] += 1
-        return Inbound(peer, incarnation, item.address, header, [data[size:]], 0.0, True, form)
+        bodies: Sequence[bytes] | None = self._whole_run(item, head, form) if is_run else [data[size:]]
+        if bodies is None:
+            return None
+        self.statistics["datagrams received"] += len(bodies)
+        return Inbound(peer, incarnation, item.address, header, bodies, 0.0, True, form)
+
+    def _whole_run(self, train: Train, head: bytes, form: bytes) -> Pieces | None:
+        """The bodies of a train whose datagrams are one run; None if they are not, as far as is known."""
+        spans = self._spans.get(form)
+        if spans is None:
+            return None
+        size, segment, length = len(head), train.segment, len(train.data)
+        count = -(-length // segment)
+        if size > segment or length - (count - 1) * segment < size:
+            return None
+        heads, bodies = train.split(size)
+        return Pieces([bodies], segment - size, count) if are_run(heads, head, spans) else None
 
     def _rows(self, lone: Lone) -> Rows:
         """A single datagram as the first of several."""
@@ -196,13 +213,25 @@ class Serialization:
         if header is None:
             return 1
         count = 1
-        if rows.count > start + 1 and (pattern := pattern_of(header, head)):
-            count = pattern.length(heads, start)
+        form = self._forms.of(head) or self._forms.learn(head, header, "glue")
+        if rows.count > start + 1 and (spans := self._known_spans(header, head, form)):
+            count = Pattern(head, spans).length(heads, start)
         _, _, peer, incarnation, _ = header["glue"]
         run = bodies if count == rows.count else bodies[start : start + count]
-        frames.append(Inbound(peer, incarnation, rows.address, header, run))
+        frames.append(Inbound(peer, incarnation, rows.address, header, run, 0.0, True, form))
         self.statistics["datagrams received"] += count
         return count
+
+    def _known_spans(self, header: Header, head: bytes, form: bytes | None) -> list[Span] | None:
+        """Where this header counts, which is the same for all of its form."""
+        spans = None if form is None else self._spans.get(form)
+        if spans is None:
+            spans = spans_in(header, head)
+            if spans and form is not None:
+                if len(self._spans) >= Forms.LIMIT:
+                    self._spans.clear()
+                self._spans[form] = spans
+        return spans
 
     def _parse(self, head: bytes) -> Header | None:
         """The checked header, or None, the cause being counted."""

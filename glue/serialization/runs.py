@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, takewhile
+from itertools import takewhile
 from operator import eq
 
 from glue.contract import Address, Train
@@ -18,6 +18,7 @@ from glue.cutting import Pieces, Views, cut
 
 PLACES = 4  # decimal places of a counter that are laid as columns; what stands before them changes rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which the columns start again; 80 kB of tables
+_TENS = [10**width for width in range(200)]  # the least number that does not fit in a field so wide
 
 STAGE = 1040 << 10  # bytes of bodies that are made into a train at once: a message of 1 MiB, or any bundle
 
@@ -42,40 +43,49 @@ _PADDED = [_DIGITS[0], *(b" " * 10**place + _DIGITS[place][10**place :] for plac
 """The same for numbers that nothing stands before: spaces where digits would be leading zeros."""
 
 
+Span = tuple[int, int]
+"""Where a counter stands in a header, padding included: from, and to before."""
+
+
+def spans_of(head: bytes) -> list[Span]:
+    """Where a header, and so any other of its form, has integers that end a list."""
+    return [found.span(1) for found in _COUNTER.finditer(head)]
+
+
 class Pattern:
     """A header cut into what stays and what counts."""
 
-    __slots__ = ("_fields", "_pieces", "counters", "size")
+    __slots__ = ("_fields", "_template", "counters", "size")
 
-    def __init__(self, pieces: list[bytes], counters: list[Counter]) -> None:
-        """`pieces` are one more than `counters`, which stand between them."""
-        self.counters = counters
-        self._pieces = pieces
+    def __init__(self, head: bytes, spans: Sequence[Span], count: int = 1) -> None:
+        """`spans` are those of `head`; the fields are made wide enough for `count` headers."""
+        self.counters: list[Counter] = []
         self._fields: list[tuple[int, int, int]] = []  # value, numbers after which others digits change too, end
-        end = 0
-        for piece, (value, width) in zip(pieces, counters, strict=False):
-            end += len(piece) + width
-            self._fields.append((value, 10**width if width < PLACES else PERIOD, end))
-        self.size = end + len(pieces[-1])  # of each header, as long as the counters stay in their fields
-
-    @classmethod
-    def of(cls, head: bytes, count: int = 1) -> Pattern:
-        """Cut a header at each integer that ends a list; the fields are made wide enough for `count` headers."""
-        parts = _COUNTER.split(head)
-        counters = [(int(text), max(len(text), len(str(int(text) + count - 1)))) for text in parts[1::2]]
-        return cls(parts[::2], counters)
+        pieces = []
+        after = size = 0
+        for start, stop in spans:
+            pieces.append(head[after:start])
+            value, width = int(head[start:stop]), stop - start
+            if count > 1 and value + count > _TENS[width]:
+                width = max(width, len(str(value + count - 1)))
+            size += start - after + width
+            after = stop
+            self.counters.append((value, width))
+            self._fields.append((value, _TENS[width] if width < PLACES else PERIOD, size))
+        pieces.append(head[after:])
+        self.size = size + len(head) - after  # of each header, as long as the counters stay in their fields
+        self._template = b"%*d".join([piece.replace(b"%", b"%%") for piece in pieces] if b"%" in head else pieces)
 
     def head(self, index: int) -> bytes:
         """The header of the frame `index` frames after this."""
-        numbers = [b"%*d" % (width, value + index) for value, width in self.counters]
-        return b"".join(chain.from_iterable(zip(self._pieces, [*numbers, b""], strict=True)))
+        return self._template % tuple([part for value, width in self.counters for part in (width, value + index)])
 
     def heads(self, count: int, first: int = 0) -> bytearray:
         """The headers of `count` frames, from the `first` after this on, one after the other.
 
         They have different lengths if a counter grows out of its field.
         """
-        heads = bytearray()
+        blocks = []
         for start, part in self._blocks(first, count):
             head = self.head(start)
             if len(head) == self.size:
@@ -83,8 +93,8 @@ class Pattern:
                 self._count(block, self.size, start, part)
             else:
                 block = bytearray().join([self.head(start + i) for i in range(part)])
-            heads = heads + block if heads else block
-        return heads
+            blocks.append(block)
+        return blocks[0] if len(blocks) == 1 else bytearray().join(blocks)
 
     def train(self, bodies: Sequence[bytes | memoryview], first: int = 0) -> bytearray:
         """These bodies, of one size but the last, each behind its header, from that of the `first` frame on.
@@ -92,39 +102,32 @@ class Pattern:
         The fields must be wide enough for all.
         """
         stride = self.size + len(bodies[0])
-        train = bytearray()
+        blocks = []
         for start, count in self._blocks(first, len(bodies)):
-            block = bytearray(self.head(start)).join([b"", *bodies[start - first : start - first + count]])
+            part = bodies if count == len(bodies) else bodies[start - first : start - first + count]
+            block = bytearray(self.head(start)).join([b"", *part])
             self._count(block, stride, start, count)
-            train = train + block if train else block
-        return train
+            blocks.append(block)
+        return blocks[0] if len(blocks) == 1 else bytearray().join(blocks)
 
-    def _blocks(self, first: int, count: int) -> Iterator[tuple[int, int]]:
+    def _blocks(self, first: int, count: int) -> list[tuple[int, int]]:
         """Parts of a run, as first frame and count, within which the counters change in the last PLACES digits only."""
-        stop = first + count
-        while first < stop:
-            count = stop - first
+        blocks = []
+        while count:
+            part = count
             for value, period, _ in self._fields:
                 left = period - (value + first) % period
-                if left < count:
-                    count = left
-            yield first, count
-            first += count
+                if left < part:
+                    part = left
+            blocks.append((first, part))
+            first += part
+            count -= part
+        return blocks
 
     def _count(self, data: bytearray, stride: int, first: int, count: int) -> None:
         """Lay the counters of such a part over `data`, in which the same header stands at every `stride` bytes."""
         for value, _, end in self._fields:
-            value += first
-            last = value + count - 1
-            low = value % PERIOD
-            part = slice(low, low + count)
-            for column in _PADDED if value < PERIOD else _DIGITS:
-                if value == last:
-                    break
-                end -= 1
-                data[end::stride] = column[part]
-                value //= 10
-                last //= 10
+            _lay(data, stride, end, value + first, count)
 
     def length(self, heads: bytes, start: int) -> int:
         """How many of `heads`, all of one size, from the one at `start` on are of the run.
@@ -149,6 +152,35 @@ class Pattern:
             at += block
             block *= 2
         return rest
+
+
+def _lay(data: bytearray, stride: int, end: int, value: int, count: int) -> None:
+    """Write `count` numbers from `value` on over `data`, the first ending at `end`, as far as they differ from it.
+
+    They differ in the last PLACES digits only.
+    """
+    last, low = value + count - 1, value % PERIOD
+    part = slice(low, low + count)
+    for column in _PADDED if value < PERIOD else _DIGITS:
+        if value == last:
+            break
+        end -= 1
+        data[end::stride] = column[part]
+        value //= 10
+        last //= 10
+
+
+def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
+    """Whether all of `heads`, of one size, are the run that begins with `head`, the first of them, of these spans."""
+    size = len(head)
+    count = len(heads) // size
+    expected = bytearray(head * count)
+    for start, stop in spans:
+        value, width = int(head[start:stop]), stop - start
+        if value % PERIOD + count > PERIOD or (width < PLACES and value + count > _TENS[width]):
+            return Pattern(head, spans).length(heads, 0) == count
+        _lay(expected, size, stop, value, count)
+    return expected == heads
 
 
 class Rows:

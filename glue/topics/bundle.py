@@ -244,10 +244,11 @@ def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[lis
     end = start + length * count
     if end > len(body):
         raise MalformedBundleError("lengths do not add up")
-    return [body[start:end]] if count == 1 else _equal_parts(body, start, length, count), length, end
+    return [body[start:end]] if count == 1 else equal_parts(body, start, length, count), length, end
 
 
-def _equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]:
+def equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]:
+    """So many payloads of one length, which begin at `start` and are all there."""
     if length == 0:
         return [b""] * count
     payloads: list[bytes] = []

@@ -46,13 +46,14 @@ class Stream:
         self.last = 0  # the highest sequence number heard
         self.overdue: list[Overdue] = []
 
-    def go_on(self, now: float, sequence: int, mark: int) -> None:
-        """Note a lone reliable message, the next one, whose position is its sequence number."""
-        self.expected[True] = sequence + 1
+    def go_on(self, now: float, sequence: int, count: int, mark: int) -> None:
+        """Note so many reliable messages, the next ones, whose positions are their sequence numbers."""
+        stop = sequence + count
+        self.expected[True] = stop
         self.marks[True] = mark
         self.heard_at = now
-        if sequence > self.last:
-            self.last = sequence
+        if stop > self.last:
+            self.last = stop - 1
 
 
 class Overdue:

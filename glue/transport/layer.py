@@ -142,11 +142,12 @@ class Transport:
         return kind
 
     def lift(self, now: float, item: Upward) -> Upward | None:
-        """A frame of a known kind that is the next of its channel goes up."""
-        if item.__class__ is not Inbound or self._kinds.get(item.form) != "data":
+        """Frames of a known kind that are the next of their channel go up."""
+        if item.__class__ is not Inbound:
             return None
+        kind = self._kinds.get(item.form)
         source = self._sources.get(item.peer)
-        if source is None or source.incarnation != item.incarnation:
+        if (kind != "data" and kind != "group") or source is None or source.incarnation != item.incarnation:
             return None
         return self._reception.lift(now, item, source)
 

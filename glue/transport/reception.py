@@ -131,17 +131,17 @@ class Reception:
     # ---------------------------------------------------------------------------------------------- frames
 
     def lift(self, now: float, run: Inbound, source: Source) -> Inbound | None:
-        """A lone frame of data, sent for the first time, goes up if it is the next; what it acknowledges can wait."""
-        _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = run.header[KEY]
-        incoming = source.channels.get(channel)
-        if incoming is None or attempt or incoming.mending is not None or not incoming.advance(now, sequence, 1):
+        """Frames of data, sent for the first time, go up if they are the next; what they acknowledge can wait."""
+        kind, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = run.header[KEY]
+        incoming, count = source.channels.get(channel), len(run.bodies)
+        if incoming is None or attempt or incoming.mending is not None or not incoming.advance(now, sequence, count):
             return None
         source.channels.move_to_end(channel)
-        if ack_channel:
+        if ack_channel and kind == "data":
             self.carried.append((now, run.peer, ack_channel, ack_next, held_us))
         run.age = age_ms / 1000
-        self._statistics["frames received"] += 1
-        self._acknowledger.taken(now, incoming, 1, False)
+        self._statistics["frames received"] += count
+        self._acknowledger.taken(now, incoming, count, False)
         return run
 
     def _take(
