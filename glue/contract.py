@@ -29,6 +29,8 @@ from glue.events import Gap as Gap
 from glue.events import Missed as Missed
 from glue.events import Receipted as Receipted
 from glue.events import Undelivered as Undelivered
+from glue.express import TAKEN as TAKEN
+from glue.express import Express as Express
 
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
@@ -336,21 +338,6 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
     def send(self, now: float, items: list[AboveDown]) -> list[BelowDown]:
         """Take items from above; return what goes down now. Deliveries to oneself wait for `receive`."""
-
-
-class Express(Protocol):
-    """What a layer may offer beside `Layer`: a short way for an item that comes alone and is not out of the ordinary.
-
-    Somebody waits for it, so nothing is done on this way that can wait: what is to be said to those below comes with
-    the next turn (see `Layer.deadline`). Both methods return the one item that goes on; or None, and then nothing was
-    done, and `receive` or `send` is called. What becomes of the item, and of all that follow, is the same either way.
-    """
-
-    def lift(self, now: float, item: Any) -> Any | None:
-        """The item that goes up for this one from below, which is the only one of a turn before `deadline`."""
-
-    def lower(self, now: float, item: Any) -> Any | None:
-        """The item that goes down for this one from above, which is the only one."""
 
 
 class Topics(Protocol):

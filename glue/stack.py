@@ -162,15 +162,16 @@ class Stack:
         for item in trains:
             for lift in self._lifts:
                 lifted = lift(now, item)
-                if lifted is None:
-                    up, down = self._turn(now, self._lifts.index(lift), [item], [])
-                    events += up
-                    out += down
+                if not lifted:
+                    if lifted is None:
+                        up, down = self._turn(now, self._lifts.index(lift), [item], [])
+                        events += up
+                        out += down
                     break
                 item = lifted
             else:
                 events.append(item)
-        if trains.__class__ is tuple:  # all that there was, and somebody may wait for the answer
+        if events and trains.__class__ is tuple:  # a lone message: somebody may wait for the answer
             return events, out
         if self.deadline <= now:
             self._earliest = None

@@ -230,6 +230,7 @@ class MulticastNetwork:
             self._joined = interface
             if interface.addresses(self._group.family):  # else it would leave with the address of another interface
                 self._sender.destination = self._group.destination(interface.index)
+                self._multicast_receiver.own = self.unicast_address
         if interface != before:
             self._tell(interface, trouble)
 

@@ -22,6 +22,7 @@ from glue.network.offload import CONTROL_SIZE
 
 # Plain integers, because arithmetic on Python's flags costs as much as a system call.
 DONT_WAIT = int(socket.MSG_DONTWAIT)
+PEEK = DONT_WAIT | int(socket.MSG_PEEK)
 TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
@@ -81,8 +82,8 @@ class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_drained", "_fileno", "_queued", "_socket", "coalesced", "reads",
-        "statistics",
+        "_beginning", "_buffer", "_control_size", "_drained", "_fileno", "_queued", "_socket", "coalesced", "own",
+        "reads", "statistics",
     )  # fmt: skip
 
     def __init__(self, receiving: socket.socket, coalescing: bool, statistics: Counter[str]) -> None:
@@ -94,6 +95,7 @@ class Receiver:
         self._buffer = Buffer()
         self._beginning = (self._buffer.memory,)
         self._drained = False  # whether nothing was left in the latest look
+        self.own: Address | None = None  # where this endpoint sends from
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
 
@@ -120,7 +122,9 @@ class Receiver:
         while found is not None:
             end, segment, address, control = found
             found = None
-            if self.reads <= limit:  # else the train that might go on beyond is over
+            if address == self.own:
+                self._pass_by(limit)
+            elif self.reads <= limit:  # else the train that might go on beyond is over
                 end, found = self._follow(end, segment, address, control)
             datagrams += -(-end // segment)
             octets += end
@@ -155,6 +159,20 @@ class Receiver:
                     return end, found
                 end += size
         return end, None
+
+    def _pass_by(self, limit: int) -> None:
+        """Let go, unread, of what else this endpoint itself has sent, as long as nothing from others comes first."""
+        receive, own = self._socket.recvmsg_into, self.own
+        while self.reads < limit:
+            try:
+                if receive((), 0, PEEK)[3] != own:
+                    break
+                receive((), 0, DONT_WAIT)
+            except OSError as error:
+                self._is_over(error)
+                break
+            self.reads += 1
+            self.statistics["own trains passed by"] += 1
 
     def _read(self) -> Found | None:
         """Read into the beginning of the buffer; None: nothing."""

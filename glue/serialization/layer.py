@@ -15,7 +15,7 @@ from typing import cast
 
 import orjson
 
-from glue.contract import Address, Header, Inbound, Outbound, Train
+from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
 from glue.cutting import Pieces
 from glue.serialization.forms import Forms
@@ -138,14 +138,20 @@ class Serialization:
             self._read(rows, frames)
         return frames, []
 
-    def lift(self, now: float, item: Train) -> Inbound | None:
-        """The frames of a train that is one run, if others with a header of this form were read before."""
+    def lift(self, now: float, item: Train) -> Inbound | tuple[()] | None:
+        """The frames of a train that is one run, if others with a header of this form were read before.
+
+        As `receive` does, it takes a whole train for its own if the first datagram is: it has one source.
+        """
         is_run = len(item.data) > item.segment
         data = bytes(item.data[:MAX_HEADER] if is_run else item.data)
+        if data.startswith(self._own):
+            self.statistics["own datagrams heard"] += -(-len(item.data) // item.segment)
+            return TAKEN
         size = data.find(b"\n", 0, MAX_HEADER) + 1
         head = data[:size]
         form = self._forms.of(head)
-        if form is None or data.startswith(self._own):
+        if form is None:
             return None
         try:
             header = orjson.loads(head)

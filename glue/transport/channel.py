@@ -30,8 +30,8 @@ class Channel:
     """The sending end of one channel."""
 
     __slots__ = (
-        "_limit", "_queue", "_queued", "attached", "awaited", "base", "deadline", "destinations", "fates",
-        "flights", "handed_over", "kind", "lane", "members", "needed", "next", "number", "peers", "protection",
+        "_deadline", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fates", "flights",
+        "handed_over", "kind", "lane", "members", "needed", "next", "number", "peers", "protection",
         "scattered", "singly", "statistics", "transmissions", "waits_for_some",
     )  # fmt: skip
 
@@ -56,7 +56,7 @@ class Channel:
         self.next = 0  # the next sequence to send
         self.base = 0  # every frame below is acknowledged by all attached members
         self.needed = 0  # every frame below is acknowledged by all members
-        self.deadline = math.inf  # when `due` must be called
+        self._deadline: float | None = math.inf  # None: it has changed
         self.flights = Flights()
         self.fates = fates
         self.awaited: list[Awaited] = []  # by receipts
@@ -110,8 +110,8 @@ class Channel:
             return None
         size = len(bodies[0]) if len(bodies) == 1 else total(bodies)
         flight = self._launch(now, item, size, now, True)
-        if self.deadline == math.inf:
-            self.arm()
+        if self._deadline == math.inf:
+            self._deadline = None
         return self.frames(now, flight, 0, len(bodies), 0, self.peers)
 
     def pump(self, now: float) -> list[Outbound]:
@@ -153,7 +153,7 @@ class Channel:
             if self.protection.at <= now:
                 out += self.protection.cover(self, now)
             self.arm()
-        elif out and (self.deadline == math.inf or len(self.members) > 1):  # else it stands earlier, or where it stood
+        elif out and (self._deadline == math.inf or len(self.members) > 1):  # else it stands earlier, or where it stood
             self.arm()
         return out
 
@@ -385,14 +385,13 @@ class Channel:
         self.remove(peer, None)
 
     def arm(self) -> None:
-        """Set the deadline anew; after anything that may move a member's timers."""
-        at = self.protection.at
-        if self.flights:
-            others = apart.quickest(self) if len(self.attached) > 1 else math.inf
-            for member in self.members.values():
-                if member.next < self.next and not member.held_by:
-                    probe_at = member.waiting_since + member.round_trip.probe_timeout(member.backoff)
-                    at = min(at, member.check_at, probe_at)
-                    if len(self.attached) > 1 and not member.apart:
-                        at = min(at, apart.silent_at(member, others))
-        self.deadline = at
+        """Let the deadline be set anew; after anything that may move a member's timers."""
+        self._deadline = None
+
+    @property
+    def deadline(self) -> float:
+        """When `due` must be called."""
+        at = self._deadline
+        if at is None:
+            at = self._deadline = recovery.due_at(self)
+        return at

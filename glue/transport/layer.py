@@ -19,7 +19,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
+from glue.contract import TAKEN, Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.counts import Counts
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
@@ -141,15 +141,19 @@ class Transport:
             self._kinds[form] = kind
         return kind
 
-    def lift(self, now: float, item: Upward) -> Upward | None:
-        """Frames of a known kind that are the next of their channel go up."""
+    def lift(self, now: float, item: Upward) -> Upward | tuple[()] | None:
+        """Frames of a known kind that are the next of their channel go up; an acknowledgement is taken."""
         if item.__class__ is not Inbound:
             return None
-        kind = self._kinds.get(item.form)
-        source = self._sources.get(item.peer)
-        if (kind != "data" and kind != "group") or source is None or source.incarnation != item.incarnation:
+        kind, source = self._kinds.get(item.form), self._sources.get(item.peer)
+        if source is None or source.incarnation != item.incarnation:
             return None
-        return self._reception.lift(now, item, source)
+        if kind == "data" or kind == "group":
+            return self._reception.lift(now, item, source)
+        if kind != "ack" or self._reception.carried:  # which are older
+            return None
+        self._on_ack(now, item, item.header[KEY], source, [])
+        return TAKEN
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         held_us, window, channel, upto = entry[-4:]

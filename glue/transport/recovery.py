@@ -159,3 +159,17 @@ def resend(channel: Channel, now: float, start: int, count: int, members: list[M
         for destination in destinations:
             yield channel.frames(now, flight, start - flight.first, end - start, attempt, destination)
         start = end
+
+
+def due_at(channel: Channel) -> float:
+    """When something may be overdue, a member has to be probed, or counts as silent."""
+    at = channel.protection.at
+    if channel.flights:
+        alone = len(channel.attached) < 2
+        others = math.inf if alone else apart.quickest(channel)
+        for member in channel.members.values():
+            if member.next < channel.next and not member.held_by:
+                at = min(at, member.check_at, member.waiting_since + member.round_trip.probe_timeout(member.backoff))
+                if not (alone or member.apart):
+                    at = min(at, apart.silent_at(member, others))
+    return at

@@ -1,0 +1,24 @@
+"""The express way: what a layer may offer, beside `glue.contract.Layer`, for what is not out of the ordinary."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+TAKEN: Final = ()
+"""Returned by `lift` for an item that is done with: nothing goes on."""
+
+
+class Express(Protocol):
+    """A short way through a layer for one item, of which it need not be asked what is due.
+
+    Somebody may wait for it, so nothing is done on this way that can wait: what is to be said to those below comes with
+    the next call of `receive` (see `Layer.deadline`). Both methods return the one item that goes on; or None, and then
+    nothing was done, and `receive` or `send` is called. What becomes of the item, and of all that follow, is the same
+    either way. Items are true, as objects are by default.
+    """
+
+    def lift(self, now: float, item: Any) -> Any | None:
+        """The item that goes up for this one from below, before `deadline`; TAKEN if none does."""
+
+    def lower(self, now: float, item: Any) -> Any | None:
+        """The item that goes down for this one from above, which is the only one."""
