@@ -128,6 +128,11 @@ def split(data: bytes | bytearray | memoryview, piece: int, at: int) -> tuple[by
     return b"".join(Views(buffer, piece, 0, at).of(size)), b"".join(Views(buffer, piece, at, piece).of(size))
 
 
+def first_length(pieces: Sequence[bytes]) -> int:
+    """Bytes of the first piece."""
+    return min(pieces.size, pieces.length) if isinstance(pieces, Pieces) else len(pieces[0])
+
+
 def total(pieces: Sequence[bytes]) -> int:
     """Bytes in pieces of one size, of which only the last may be shorter; at least one piece."""
     if isinstance(pieces, Pieces):

@@ -154,7 +154,7 @@ class Stack:
         What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
         due, self._earliest = self._earliest, None
-        if requests or due is None or now >= due:
+        if due is None or now >= due:
             return self._turn(now, 0, trains, requests)
         events: list[Event] = []
         out: list[Train] = []
@@ -171,11 +171,11 @@ class Stack:
                 item = lifted
             else:
                 events.append(item)
-        if events and trains.__class__ is tuple:  # a lone message: somebody may wait for the answer
+        if events and trains.__class__ is tuple and not requests:  # a lone message: somebody may wait for the answer
             return events, out
-        if self.deadline <= now:
+        if requests or self.deadline <= now:
             self._earliest = None
-            up, down = self._turn(now, 0, (), [])
+            up, down = self._turn(now, 0, (), requests)
             events += up
             out += down
         return events, out

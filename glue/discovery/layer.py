@@ -165,12 +165,12 @@ class Discovery:
         return self._letters.take()
 
     def lower(self, now: float, item: Downward) -> Outbound | None:
-        """Data for a known peer goes to its address."""
-        if now >= self._calm_until or item.__class__ is not Outbound or not item.peers:
+        """Data for a known peer goes to its address, and data for all to the group, if that reaches them."""
+        if now >= self._calm_until or item.__class__ is not Outbound:
             return None
-        peer = self._members.table.get(item.peers[0])
-        item.address = None if peer is None else peer.address
-        return item if item.address else None
+        if item.peers and (peer := self._members.table.get(item.peers[0])):
+            item.address = peer.address
+        return item if item.address or (self._multicast and not (item.peers or self._members.remote)) else None
 
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""

@@ -73,8 +73,12 @@ class Fragmentation:
         return items
 
     def lower(self, now: float, item: Downward) -> Downward | None:
-        """What fits in a frame passes."""
-        return item if item.__class__ is Outbound and total(item.bodies) <= self._frame else None
+        """What does not fit in a frame is cut. Raises MessageTooLargeError for a message over the limit."""
+        if item.__class__ is not Outbound:
+            return None
+        if total(item.bodies) > self._frame:
+            self._cut(item)
+        return item
 
     def _cut(self, item: Outbound) -> None:
         bodies = item.bodies

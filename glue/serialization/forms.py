@@ -14,6 +14,11 @@ _LIMIT = 10**15  # integers of so few digits are exact in every JSON reader, wha
 _PLAIN = {int, str, type(None)}
 
 
+def form_of(head: bytes) -> bytes:
+    """The form of a header."""
+    return head.translate(_ZEROED)
+
+
 class Forms:
     """The forms of headers that were found to be well-formed; cleared when full."""
 
@@ -25,7 +30,7 @@ class Forms:
 
     def of(self, head: bytes) -> bytes | None:
         """The form of this header, always the same object, if it is known."""
-        return self._known.get(head.translate(_ZEROED))
+        return self._known.get(form_of(head))
 
     def learn(self, head: bytes, header: Header, key: str) -> bytes | None:
         """The form of a header that is well-formed, from now on known; None for one that tells too little.
@@ -41,5 +46,5 @@ class Forms:
                     return None
         if len(self._known) >= self.LIMIT:
             self._known.clear()
-        form = head.translate(_ZEROED)
+        form = form_of(head)
         return self._known.setdefault(form, form)

@@ -17,9 +17,9 @@ import orjson
 
 from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
-from glue.cutting import Pieces
-from glue.serialization.forms import Forms
-from glue.serialization.runs import Pattern, Rows, Span, Stage, are_run, spans_of
+from glue.cutting import Pieces, first_length
+from glue.serialization.forms import Forms, form_of
+from glue.serialization.runs import STAGE, Pattern, Rows, Span, Stage, are_run, spans_of, train_of
 
 VERSION = 1
 MAX_HEADER = 192
@@ -56,7 +56,8 @@ class Serialization:
         self._counter = counter
         self._stage = Stage()
         self._forms = Forms()
-        self._spans: dict[bytes, list[Span]] = {}  # by form
+        self._spans: dict[bytes, list[Span]] = {}  # of others' headers, by form
+        self._own_spans: dict[bytes, list[Span]] = {}
 
     def fit(self, size: int) -> int:
         """A datagram of `size` bytes leaves this much for the body, whatever the headers hold."""
@@ -83,23 +84,46 @@ class Serialization:
                 parts = self._stage.trains(pattern, cast(Pieces, bodies)) if staged else (pattern.train(bodies),)
             if size > MAX_HEADER:
                 raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
-            segment = size + len(bodies[0])
+            segment = size + first_length(bodies)
             trains += [Train(item.address, data, segment) for data in parts]
             self.statistics["datagrams sent"] += count
         return trains
 
     def lower(self, now: float, item: Outbound) -> Train | None:
-        """The datagram of a lone frame."""
-        if len(item.bodies) != 1 or not item.header:
+        """The datagrams of a run."""
+        if not item.header:
             return None
-        body = item.bodies[0]
-        data = b"%b%d],%b\n%b" % (self._own, self._counter, orjson.dumps(item.header)[1:], body)
-        segment = len(data)
-        if segment - len(body) > MAX_HEADER:
+        bodies = item.bodies
+        count = len(bodies)
+        others = orjson.dumps(item.header)[1:]
+        if count == 1:
+            body = bodies[0]
+            data: bytes | bytearray = b"%b%d],%b\n%b" % (self._own, self._counter, others, body)
+            size, segment = len(data) - len(body), len(data)
+        else:
+            if not isinstance(bodies, Pieces) or bodies.length > STAGE:
+                return None
+            head = b"%b%d],%b\n" % (self._own, self._counter, others)
+            made = train_of(head, self._spans_of(head), self._stage.views(bodies)) if len(head) <= MAX_HEADER else None
+            if made is None:
+                return None
+            data, size = made
+            segment = size + bodies.size
+        if size > MAX_HEADER:
             return None
-        self._counter += 1
-        self.statistics["datagrams sent"] += 1
+        self._counter += count
+        self.statistics["datagrams sent"] += count
         return Train(item.address, data, segment)
+
+    def _spans_of(self, head: bytes) -> list[Span]:
+        """Where a header of this endpoint counts."""
+        form = form_of(head)
+        spans = self._own_spans.get(form)
+        if spans is None:
+            if len(self._own_spans) >= Forms.LIMIT:
+                self._own_spans.clear()
+            spans = self._own_spans[form] = spans_of(head)
+        return spans
 
     # ---------------------------------------------------------------------------------------------- up
 

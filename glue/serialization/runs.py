@@ -183,6 +183,33 @@ def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
     return expected == heads
 
 
+def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memoryview]) -> tuple[bytearray, int] | None:
+    """These bodies, of one size but the last, each behind its header, the first being `head`, of these spans.
+
+    The datagrams, and how many bytes of each are header; None if more than a counter's last digits change.
+    """
+    count, grown = len(bodies), 0
+    fields = []
+    for start, stop in spans:
+        start += grown
+        stop += grown
+        value, width = int(head[start:stop]), stop - start
+        if value % PERIOD + count > PERIOD:
+            return None
+        if value + count > _TENS[width]:  # wider, for the last of them
+            more = len(str(value + count - 1)) - width
+            head = b"%b%b%b" % (head[:start], b" " * more, head[start:])
+            grown += more
+            stop += more
+        fields.append((value, stop))
+    size = len(head)
+    stride = size + len(bodies[0])
+    train = bytearray(head).join([b"", *bodies])
+    for value, stop in fields:
+        _lay(train, stride, stop, value, count)
+    return train, size
+
+
 class Rows:
     """Datagrams from one address, in the order they came, cut at the end of the first header.
 
@@ -238,13 +265,17 @@ class Stage:
 
     def trains(self, pattern: Pattern, bodies: Pieces) -> Iterator[bytearray]:
         """The datagrams of a run in portions of STAGE bytes."""
+        count = STAGE // bodies.size
+        for first in range(0, len(bodies), count):
+            part = bodies if count >= len(bodies) else bodies[first : first + count]
+            yield pattern.train(self.views(part), first)
+
+    def views(self, bodies: Pieces) -> list[memoryview]:
+        """The bodies, at most STAGE bytes, laid out here: valid until the next are."""
         size, views = bodies.size, self._views
         if views is None or views.piece != size:
             if not self._memory:
                 self._memory = memoryview(bytearray(STAGE))
             views = self._views = Views(self._memory, size, 0, size)
-        count = STAGE // size
-        for first in range(0, len(bodies), count):
-            part = bodies if count >= len(bodies) else bodies[first : first + count]
-            part.copy_to(self._memory)
-            yield pattern.train(views.of(part.length), first)
+        bodies.copy_to(self._memory)
+        return views.of(bodies.length)

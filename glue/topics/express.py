@@ -11,13 +11,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from math import inf
 
 import orjson
 
 from glue.contract import NORMAL, Delivery, Inbound, Outbound, Publication, Request
-from glue.topics.bundle import APART, BUNDLE_MESSAGES, INTEGER_LIMIT, encode_lone, equal_parts
+from glue.topics.bundle import (
+    APART,
+    BUNDLE_MESSAGES,
+    BUNDLE_SIZE,
+    GROUP_SIZE,
+    INTEGER_LIMIT,
+    common_length,
+    encode_lone,
+    encode_plain,
+    equal_parts,
+)
 from glue.topics.index import Changes, Index
 from glue.topics.peers import Peers
 from glue.topics.published import PublishedTopic, PublishedTopics, Way
@@ -56,7 +66,7 @@ class Departures:
         self._statistics = statistics
 
     def take(self, item: Request) -> Outbound | None:
-        """What goes down for a lone message; None, and nothing is done, if this is none or has to go the long way."""
+        """The bundle of a publication; None, and nothing is done, if it is not plain or has to go the long way."""
         if not isinstance(item, Publication) or not _is_plain(item):
             return None
         topic = self._published.known(item.topic)
@@ -67,11 +77,20 @@ class Departures:
             way = topic.way = self._way(topic, item.topic)
         if not way.peers or way.priority != item.priority:
             return None
-        sequence = topic.sequence = topic.counts[True] = topic.sequence + 1
-        self._statistics["messages published"] += 1
-        self._statistics["messages owed"] += len(way.peers)
-        body = encode_lone(way.topic, sequence, int(item.published_at * 1e6), item.payloads[0], item.json)
-        return Outbound(way.peers, [body], None, True, inf, (), None, 1, (), item.priority)
+        payloads = item.payloads
+        count = len(payloads)
+        if count > 1 and not _fits(way.topic, payloads):
+            return None
+        sequence = topic.sequence + 1
+        topic.sequence = topic.counts[True] = topic.sequence + count
+        self._statistics["messages published"] += count
+        self._statistics["messages owed"] += count * len(way.peers)
+        at = int(item.published_at * 1e6)
+        if count == 1 and len(payloads[0]) < APART:
+            body: Sequence[bytes] = [encode_lone(way.topic, sequence, at, payloads[0], item.json)]
+        else:
+            body = encode_plain(way.topic, sequence, at, payloads, item.json)
+        return Outbound(way.peers, body, None, True, inf, (), None, count, (), item.priority)
 
     def _way(self, topic: PublishedTopic, name: str) -> Way:
         lane = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
@@ -81,17 +100,24 @@ class Departures:
 
 
 def _is_plain(item: Publication) -> bool:
-    """Whether it is one message, not a large one, and no option is set but that it may be JSON."""
+    """Whether no option is set but that it may be JSON."""
     return (
-        len(item.payloads) == 1
-        and len(item.payloads[0]) < APART
-        and item.reliable
+        item.reliable
         and item.ordered
         and not item.retain
         and item.type is None
         and item.lifespan is None
         and item.receipt is None
+        and len(item.payloads) > 0
     )
+
+
+def _fits(topic: bytes, payloads: list[bytes]) -> bool:
+    """Whether payloads are of one length, and fit into one bundle on this topic (as JSON)."""
+    length = common_length(payloads)
+    if length is None or len(payloads) > BUNDLE_MESSAGES:
+        return False
+    return GROUP_SIZE + len(topic) + length * len(payloads) <= BUNDLE_SIZE
 
 
 class Heard:

@@ -8,14 +8,13 @@ finds many of them in one turn.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from itertools import accumulate
 
 import orjson
 
 from glue.contract import Lane, Outbound
-from glue.cutting import Pieces
-from glue.topics.bundle import APART, BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, parts
+from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, joined, parts
 
 
 class Bundle:
@@ -59,9 +58,7 @@ class Bundle:
     def outbound(self) -> Outbound:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
         peers, priority = self.lane
-        found = parts(self.groups)
-        size = sum(map(len, found))
-        body: Sequence[bytes] = Pieces(found, size, 1) if size >= APART * len(found) else [b"".join(found)]
+        body = joined(parts(self.groups))
         return Outbound(
             peers, body, None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
         )

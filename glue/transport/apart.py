@@ -68,6 +68,13 @@ def attend(channel: Channel, now: float) -> list[Outbound]:
     return out
 
 
+def is_calm(channel: Channel) -> bool:
+    """Whether what is sent to a group goes to all of its members at once, and nobody has to be told anything else."""
+    if len(channel.destinations) != 1 or len(channel.attached) < len(channel.members):
+        return False
+    return True not in [member.invite for member in channel.attached]  # for each bundle, so no generator
+
+
 def hold_back(channel: Channel, barrier: Barrier) -> bool:
     """Let those who are behind on an older channel, and apart there, join this one later; False if others are behind.
 

@@ -101,18 +101,21 @@ class Channel:
     # ------------------------------------------------------------------------------------------ sending
 
     def express(self, now: float, item: Outbound) -> Outbound | None:
-        """Send a message to a single peer at once, if nothing stands before it; else it has to be queued."""
-        if self._queue or self.kind == "group" or self.protection.active:
+        """Send a message at once, if nothing stands before it; else it has to be queued."""
+        if self._queue or self.protection.active or not (self.kind == "data" or apart.is_calm(self)):
             return None
-        member, bodies = self.attached[0], item.bodies
+        bodies = item.bodies
         stop = self.next + len(bodies)
-        if member.lost or stop > self._limit or stop > member.next + member.window.frames:
+        if stop > self._limit:
             return None
+        for member in self.attached:
+            if member.lost or stop > member.next + member.window.frames:
+                return None
         size = len(bodies[0]) if len(bodies) == 1 else total(bodies)
         flight = self._launch(now, item, size, now, True)
-        if self._deadline == math.inf:
+        if self._deadline == math.inf or len(self.members) > 1:
             self._deadline = None
-        return self.frames(now, flight, 0, len(bodies), 0, self.peers)
+        return self.frames(now, flight, 0, len(bodies), 0, self.destinations[0])
 
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""

@@ -278,7 +278,8 @@ class Transport:
             return None
         self._busy[channel.number] = channel
         self.statistics["frames sent"] += len(item.bodies)
-        self._acknowledger.carry(now, frames)
+        if channel.kind == "data":
+            self._acknowledger.carry(now, frames)
         return frames
 
     def _accept(self, now: float, accepting: bool) -> None:
