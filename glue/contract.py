@@ -217,11 +217,12 @@ class Publication:
     `payloads` are bytes (`json` False) or encoded JSON documents (`json` True). `lifespan` in seconds, None
     for ever. `published_at` is the wall clock (Unix seconds) of the first of them. `receipt`, if any, hears who has
     the last of them. `priority` is their class. If not `ordered`, they may overtake what went to other peers before.
+    `length` is that of each payload; None: not known, or they differ.
     """
 
     __slots__ = (
-        "json", "lifespan", "ordered", "payloads", "priority", "published_at", "receipt", "reliable", "retain", "topic",
-        "type",
+        "json", "length", "lifespan", "ordered", "payloads", "priority", "published_at", "receipt", "reliable",
+        "retain", "topic", "type",
     )  # fmt: skip
 
     def __init__(
@@ -237,7 +238,9 @@ class Publication:
         receipt: Hashable | None = None,
         priority: int = NORMAL,
         ordered: bool = True,
+        length: int | None = None,
     ) -> None:
+        self.length = length
         self.topic = topic
         self.priority = priority
         self.ordered = ordered
@@ -249,6 +252,11 @@ class Publication:
         self.retain = retain
         self.lifespan = lifespan
         self.reliable = reliable
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload."""
+        return sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
 
 
 # --------------------------------------------------------------------------------------- orders going down

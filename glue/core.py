@@ -78,12 +78,14 @@ class Outbox:
     def add(self, *publications: Publication) -> None:
         """Queue publications; one joins the one before it if only the payloads differ."""
         for publication in publications:
-            weight = sum(map(len, publication.payloads)) + MESSAGE_COST * len(publication.payloads)
+            weight = publication.size + MESSAGE_COST * len(publication.payloads)
             with self._lock:
                 self.size += weight
                 last = self._last
                 if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
                     last.payloads += publication.payloads
+                    if last.length != publication.length:
+                        last.length = None
                 else:
                     self._last = publication
                     self.requests.append(publication)
@@ -190,22 +192,23 @@ class Core:
             level = class_of(priority, len(body))
         if receipt is not None and not reliable:
             raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
-        return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt, level)
+        return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt, level, True, len(body))
 
     def publications(
         self, topic: str, payloads: Iterable[Any], now: float, priority: str = "normal"
     ) -> list[Publication]:
         """As `publication`, for many payloads with default options but `priority`: as few publications as possible."""
         many = list(payloads)
-        if many and set(map(_class, many)) == {bytes} and (size := max(map(len, many))) <= self.settings.message_limit:
+        if many and {*map(type, many)} == {bytes} and max(sizes := {*map(len, many)}) <= self.settings.message_limit:
             if topic.__class__ is not str or topic not in self._checked:
                 self._check(topic)
-            return [Publication(topic, many, now, priority=class_of(priority, size))]
+            length = sizes.pop() if len(sizes) == 1 else None
+            return [Publication(topic, many, now, priority=class_of(priority, length or max(sizes)), length=length)]
         return [self.publication(topic, payload, now, priority=priority) for payload in many]
 
     def chunk_count(self, count: int, publications: Sequence[Publication]) -> int:
         """How many payloads of a stream to take next, after `count` of them have become these publications."""
-        size = sum(sum(map(len, publication.payloads)) for publication in publications)
+        size = sum([publication.size for publication in publications])
         chunk = min(CHUNK, self.settings.queue_limit // STREAM_SHARE)
         return max(1, min(2 * count, CHUNK_COUNT, chunk * count // (size + 1)))
 
@@ -339,15 +342,10 @@ def _is_duration(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def _class(value: Any) -> type:
-    return value.__class__  # type: ignore[no-any-return]
-
-
 def weight(delivery: Delivery) -> int:
     """Bytes that a delivery is taken to weigh while it waits for one subscription."""
     payloads = delivery.payloads
     if payloads and payloads[0].__class__ is bytes:
-        if len(payloads) == 1:
-            return len(payloads[0]) + MESSAGE_COST
-        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+        length = delivery.length
+        return (sum(map(len, payloads)) if length is None else length * len(payloads)) + MESSAGE_COST * len(payloads)
     return JSON_COST * len(payloads)

@@ -12,12 +12,13 @@ class Delivery:
     `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
     `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's wall
     clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
-    `expires` (monotonic seconds) it is not to be handed over.
+    `expires` (monotonic seconds) it is not to be handed over. `length` is that of each payload; None: not known, or
+    they differ, or are not bytes.
     """
 
     __slots__ = (
-        "expires", "incarnation", "payloads", "published_at", "publisher", "publisher_id", "retained", "sequence",
-        "tokens", "topic", "type",
+        "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
+        "sequence", "tokens", "topic", "type",
     )  # fmt: skip
 
     def __init__(
@@ -33,8 +34,10 @@ class Delivery:
         retained: bool,
         tokens: Sequence[Hashable],
         expires: float = float("inf"),
+        length: int | None = None,
     ) -> None:
         self.expires = expires
+        self.length = length
         self.topic = topic
         self.payloads = payloads
         self.type = type

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 from random import Random
 from typing import Any
@@ -151,39 +152,42 @@ class Stack:
     def turn(self, now: float, trains: Iterable[Train], requests: list[Any]) -> tuple[list[Event], list[Train]]:
         """Take datagrams from the network and requests from the application; return events and datagrams.
 
+        Datagrams go the express way until one cannot; it and the rest make an ordinary turn.
+
         What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
         due, self._earliest = self._earliest, None
         if due is None or now >= due:
-            return self._turn(now, 0, trains, requests)
+            return self._turn(now, 0, [], trains, requests)
         events: list[Event] = []
-        out: list[Train] = []
+        waiting = iter(trains)
         item: Any
-        for item in trains:
+        for item in waiting:
             for lift in self._lifts:
                 lifted = lift(now, item)
                 if not lifted:
                     if lifted is None:
-                        up, down = self._turn(now, self._lifts.index(lift), [item], [])
-                        events += up
-                        out += down
+                        up, out = self._turn(now, self._lifts.index(lift), [item], waiting, requests)
+                        return [*events, *up], out
                     break
                 item = lifted
             else:
                 events.append(item)
-        if events and trains.__class__ is tuple and not requests:  # a lone message: somebody may wait for the answer
-            return events, out
-        if requests or self.deadline <= now:
-            self._earliest = None
-            up, down = self._turn(now, 0, (), requests)
-            events += up
-            out += down
-        return events, out
+        if not requests and ((events and trains.__class__ is tuple) or self.deadline > now):
+            return events, []  # and if a lone message came, somebody may wait for the answer
+        self._earliest = None
+        up, out = self._turn(now, 0, [], (), requests)
+        return [*events, *up], out
 
-    def _turn(self, now: float, level: int, items: Any, requests: list[Any]) -> tuple[list[Event], list[Train]]:
-        """An ordinary turn, of the layers from `level` on."""
+    def _turn(
+        self, now: float, level: int, lifted: list[Any], trains: Iterable[Train], requests: list[Any]
+    ) -> tuple[list[Event], list[Train]]:
+        """An ordinary turn; `lifted` came up to the layer of this `level` before."""
         returned: list[tuple[Layer[Any, Any, Any, Any], list[Any]]] = []
-        for layer in self._upwards[level:]:
+        items: Any = trains if level or not lifted else chain(lifted, trains)  # each train is valid until the next
+        for place, layer in enumerate(self._upwards):
+            if place and place == level:
+                items = [*lifted, *items]
             if items or layer.deadline <= now:
                 items, down = layer.receive(now, items)
                 if down:

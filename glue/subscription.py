@@ -116,26 +116,54 @@ class Subscription(Life):
                     self._waiting.put_gap(event)
 
     def _call(self, delivery: Delivery) -> None:
-        """Call the handler for each message of a delivery. What is done here is done for each message: kept flat."""
+        """Call the handler for each message of a delivery."""
         handler = self._handler
         assert handler is not None
+        count, expired = len(delivery.payloads), 0
+        if self._payload_only and delivery.expires == math.inf:
+            done = self._call_plainly(handler, delivery)
+        else:
+            done, expired = self._call_each(handler, delivery)
+        if done < count:
+            self._owner.settled("unread", count - done)
+        self._owner.settled("handled", done - expired)
+        if expired:
+            self._owner.settled("expired", expired)
+
+    def _call_plainly(self, handler: Callable[[Any], Any], delivery: Delivery) -> int:
+        """Call it with payloads that are never too old, until the subscription is closed; returns how many it was.
+
+        What is done here is done for each message: kept flat.
+        """
+        done = 0
+        for payload in delivery.payloads:
+            if self._closed:
+                break
+            try:
+                handler(payload)
+            except BaseException:
+                self._failed(Message(payload, delivery.sequence + done, delivery))
+            done += 1
+        return done
+
+    def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
+        """The same for any; returns how many it was, and how many of them were too old."""
         payload_only, expires, expired = self._payload_only, delivery.expires < math.inf, 0
-        stop = delivery.sequence + len(delivery.payloads)
         for sequence, payload in enumerate(delivery.payloads, delivery.sequence):
             if self._closed:
-                self._owner.settled("unread", stop - sequence)
-                stop = sequence
-                break
+                return sequence - delivery.sequence, expired
             if expires and delivery.expires < time.monotonic():
                 expired += 1
                 continue
             try:
                 handler(payload if payload_only else Message(payload, sequence, delivery))
-            except BaseException:  # the handler's own affair, sys.exit too; the next message may be better
-                logger.exception("the handler of %r failed on %r", self.pattern, Message(payload, sequence, delivery))
-        self._owner.settled("handled", stop - delivery.sequence - expired)
-        if expired:
-            self._owner.settled("expired", expired)
+            except BaseException:
+                self._failed(Message(payload, sequence, delivery))
+        return len(delivery.payloads), expired
+
+    def _failed(self, message: Message) -> None:
+        """What a handler raises is its own affair, sys.exit too; the next message may be better."""
+        logger.exception("the handler of %r failed on %r", self.pattern, message)
 
     def _put(self, delivery: Delivery) -> None:
         """Let it wait; whatever the policy makes of that."""

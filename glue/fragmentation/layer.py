@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from glue.contract import Downward, Inbound, Outbound, PeerRemoved, Upward
+from glue.contract import TAKEN, Downward, Inbound, Outbound, PeerRemoved, Upward
 from glue.counts import Counts
 from glue.cutting import Pieces, total
 from glue.errors import MessageTooLargeError
@@ -108,31 +108,43 @@ class Fragmentation:
             self._expire(now)
         return up, []
 
-    def lift(self, now: float, item: Upward) -> Upward | None:
-        """A whole message passes; one that comes with all its fragments at once is put together."""
+    def lift(self, now: float, item: Upward) -> Upward | tuple[()] | None:
+        """A whole message passes, and one that is whole now; other fragments are kept."""
         if item.__class__ is not Inbound:
             return None
-        entry = item.header.get(KEY)
-        if entry is None:
+        if KEY not in item.header:
             return item
-        shelf, bodies = self._shelves.get(item.peer), item.bodies
-        if item.form not in self._known or shelf is None or shelf.incarnation != item.incarnation:
+        if now >= self._check_at:
             return None
-        message, size, whole, index = entry
+        if self._is_whole(now, item):
+            return item
+        up: list[Upward] = []
+        self._on_fragments(now, item, up)
+        return up[0] if up else TAKEN
+
+    def _is_whole(self, now: float, run: Inbound) -> bool:
+        """Whether the run is a whole message, of which nothing was known; then it becomes that message.
+
+        What is not seen at a glance is found out when its fragments are put together.
+        """
+        shelf, bodies = self._shelves.get(run.peer), run.bodies
+        if run.form not in self._known or shelf is None or shelf.incarnation != run.incarnation:
+            return False
+        message, size, whole, index = run.header[KEY]
         if index or not isinstance(bodies, Pieces) or (bodies.size, bodies.length) != (size, whole):
-            return None
+            return False
         if not size < whole <= self._limit or len(bodies) != -(-whole // size):
-            return None
+            return False
         if message in shelf.row(message) or shelf.finished(message):
-            return None
+            return False
         if self._held and self._check_at > now + EXPIRIES[message % 2]:
-            return None
+            return False
         shelf.remember(message)
         shelf.absent = False
         self.statistics["fragments received"] += len(bodies)
         self.statistics["messages reassembled"] += 1
-        item.bodies = [b"".join(bodies.parts)]
-        return item
+        run.bodies = [b"".join(bodies.parts)]
+        return True
 
     def _on_fragments(self, now: float, run: Inbound, up: list[Upward]) -> None:
         entry = run.header[KEY]

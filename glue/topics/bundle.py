@@ -188,17 +188,24 @@ def parts(groups: Sequence[Group]) -> list[bytes]:
     return [index, *chain.from_iterable([group.payloads for group in groups])]
 
 
-def joined(found: list[bytes]) -> Sequence[bytes]:
-    """What a bundle is joined of as the one body of a message: joined, or, if it is large, as it is."""
-    size = sum(map(len, found))
+def body_of(groups: Sequence[Group]) -> Sequence[bytes]:
+    """The bundle of these groups as the one body of a message."""
+    found = parts(groups)
+    return _body(found, sum(map(len, found)))
+
+
+def _body(found: list[bytes], size: int) -> Sequence[bytes]:
+    """Joined, or, where the payloads are large, as it is."""
     return Pieces(found, size, 1) if size >= APART * len(found) else [b"".join(found)]
 
 
 def encode_plain(topic: bytes, sequence: int, at: int, payloads: list[bytes], json: bool) -> Sequence[bytes]:
     """The body for a group of payloads of one length, without any other option, on this topic (as JSON), but faster."""
-    count = b',"count":%d' % len(payloads) if len(payloads) > 1 else b""
-    option = b',"json":1' if json else b""
-    return joined([_PLAIN % (topic, sequence, at, len(payloads[0]), count, option), *payloads])
+    length, count = len(payloads[0]), len(payloads)
+    many = b',"count":%d' % count if count > 1 else b""
+    index = _PLAIN % (topic, sequence, at, length, many, b',"json":1' if json else b"")
+    size = len(index) + length * count
+    return _body([index, *payloads], size)
 
 
 def encode_lone(topic: bytes, sequence: int, at: int, payload: bytes, json: bool) -> bytes:

@@ -184,7 +184,7 @@ class Topics:
             sequence,
             int(item.published_at * 1e6),
             item.payloads[:],
-            len(item.payloads[0]) if count == 1 else common_length(item.payloads),
+            common_length(item.payloads) if item.length is None else item.length,
             item.type,
             item.json,
             KEEP if item.retain else LIVE,
@@ -333,10 +333,8 @@ class Topics:
         at = group.at / 1e6
         type, topic = group.type, group.topic
         if not group.json:
-            payloads, sequence = group.payloads, group.sequence
-            return [
-                Delivery(topic, payloads, type, name, endpoint_id, incarnation, sequence, at, replayed, tokens, expires)
-            ]
+            about = type, name, endpoint_id, incarnation, group.sequence, at, replayed, tokens, expires, group.length
+            return [Delivery(topic, group.payloads, *about)]
         runs = decoded(group.payloads, group.sequence)
         missing = len(group.payloads) - sum(len(values) for _, values in runs)
         if missing:

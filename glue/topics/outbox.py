@@ -14,7 +14,7 @@ from itertools import accumulate
 import orjson
 
 from glue.contract import Lane, Outbound
-from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, joined, parts
+from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, body_of
 
 
 class Bundle:
@@ -58,7 +58,7 @@ class Bundle:
     def outbound(self) -> Outbound:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
         peers, priority = self.lane
-        body = joined(parts(self.groups))
+        body = body_of(self.groups)
         return Outbound(
             peers, body, None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
         )
