@@ -4,7 +4,8 @@ A *turn* is one sweep up and one down: datagrams enter at the bottom, events lea
 at the top, datagrams leave at the bottom. Whoever drives a stack (a thread, asyncio, the simulator) does
 nothing but feed turns and obey `deadline`. What is published may also go down by itself, at once, between two turns.
 
-What comes alone, up while nothing is due, takes the express way (`glue.contract.Express`) where the layers let it.
+Whatever is not out of the ordinary takes the express way (`glue.express`) where the layers let it: up while nothing is
+due, down where there is one item only.
 """
 
 from __future__ import annotations

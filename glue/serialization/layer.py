@@ -19,7 +19,7 @@ from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
 from glue.cutting import Pieces, first_length
 from glue.serialization.forms import Forms, form_of
-from glue.serialization.runs import STAGE, Pattern, Rows, Span, Stage, are_run, spans_of, train_of
+from glue.serialization.runs import STAGE, Pattern, Rows, Span, Stage, are_run, spans_of, train_of, widened
 
 VERSION = 1
 MAX_HEADER = 192
@@ -74,17 +74,17 @@ class Serialization:
             others = b"," + orjson.dumps(item.header)[1:] if item.header else b"}"
             head = b"%b%d]%b\n" % (self._own, self._counter, others)
             self._counter += count
+            if count > 1 and len(head) <= MAX_HEADER:
+                head, spans = widened(head, spans_of(head), count)
+            if len(head) > MAX_HEADER:
+                raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
             if count == 1:
-                size = len(head)
                 parts: Iterable[bytes | bytearray] = (head + bodies[0],)
             else:
-                pattern = Pattern(head, spans_of(head), count)
-                size = pattern.size
+                pattern = Pattern(head, spans)
                 staged = bodies.__class__ is Pieces
                 parts = self._stage.trains(pattern, cast(Pieces, bodies)) if staged else (pattern.train(bodies),)
-            if size > MAX_HEADER:
-                raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
-            segment = size + first_length(bodies)
+            segment = len(head) + first_length(bodies)
             trains += [Train(item.address, data, segment) for data in parts]
             self.statistics["datagrams sent"] += count
         return trains
@@ -95,22 +95,21 @@ class Serialization:
             return None
         bodies = item.bodies
         count = len(bodies)
-        others = orjson.dumps(item.header)[1:]
+        head = b"%b%d],%b\n" % (self._own, self._counter, orjson.dumps(item.header)[1:])
+        if len(head) > MAX_HEADER:
+            return None
+        data: bytes | bytearray | None
         if count == 1:
-            body = bodies[0]
-            data: bytes | bytearray = b"%b%d],%b\n%b" % (self._own, self._counter, others, body)
-            size, segment = len(data) - len(body), len(data)
+            data = head + bodies[0]
+            segment = len(data)
         else:
             if not isinstance(bodies, Pieces) or bodies.length > STAGE:
                 return None
-            head = b"%b%d],%b\n" % (self._own, self._counter, others)
-            made = train_of(head, self._spans_of(head), self._stage.views(bodies)) if len(head) <= MAX_HEADER else None
-            if made is None:
+            head, spans = widened(head, self._spans_of(head), count)
+            data = train_of(head, spans, self._stage.views(bodies))
+            if data is None or len(head) > MAX_HEADER:
                 return None
-            data, size = made
-            segment = size + bodies.size
-        if size > MAX_HEADER:
-            return None
+            segment = len(head) + bodies.size
         self._counter += count
         self.statistics["datagrams sent"] += count
         return Train(item.address, data, segment)

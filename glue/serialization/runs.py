@@ -52,33 +52,47 @@ def spans_of(head: bytes) -> list[Span]:
     return [found.span(1) for found in _COUNTER.finditer(head)]
 
 
+def widened(head: bytes, spans: Sequence[Span], count: int) -> tuple[bytes, list[Span]]:
+    """The header with fields that are wide enough for `count` frames, and where they then stand."""
+    grown = 0
+    found = []
+    for start, stop in spans:
+        start += grown
+        stop += grown
+        last = int(head[start:stop]) + count - 1
+        if last >= _TENS[stop - start]:
+            more = len(b"%d" % last) - (stop - start)
+            head = b"%b%b%b" % (head[:start], b" " * more, head[start:])
+            grown += more
+            stop += more
+        found.append((start, stop))
+    return head, found
+
+
 class Pattern:
-    """A header cut into what stays and what counts."""
+    """A header cut into what stays and what counts: for whatever may happen to a run. See `are_run` and `train_of`."""
 
-    __slots__ = ("_fields", "_template", "counters", "size")
+    __slots__ = ("_counters", "_fields", "_template", "size")
 
-    def __init__(self, head: bytes, spans: Sequence[Span], count: int = 1) -> None:
-        """`spans` are those of `head`; the fields are made wide enough for `count` headers."""
-        self.counters: list[Counter] = []
+    def __init__(self, head: bytes, spans: Sequence[Span]) -> None:
+        """`spans` are those of `head`."""
+        self.size = len(head)  # of each header, as long as the counters stay in their fields
+        self._counters: list[Counter] = []
         self._fields: list[tuple[int, int, int]] = []  # value, numbers after which others digits change too, end
         pieces = []
-        after = size = 0
+        after = 0
         for start, stop in spans:
             pieces.append(head[after:start])
-            value, width = int(head[start:stop]), stop - start
-            if count > 1 and value + count > _TENS[width]:
-                width = max(width, len(str(value + count - 1)))
-            size += start - after + width
             after = stop
-            self.counters.append((value, width))
-            self._fields.append((value, _TENS[width] if width < PLACES else PERIOD, size))
+            value, width = int(head[start:stop]), stop - start
+            self._counters.append((value, width))
+            self._fields.append((value, _TENS[width] if width < PLACES else PERIOD, stop))
         pieces.append(head[after:])
-        self.size = size + len(head) - after  # of each header, as long as the counters stay in their fields
-        self._template = b"%*d".join([piece.replace(b"%", b"%%") for piece in pieces] if b"%" in head else pieces)
+        self._template = b"%*d".join([piece.replace(b"%", b"%%") for piece in pieces])
 
     def head(self, index: int) -> bytes:
         """The header of the frame `index` frames after this."""
-        return self._template % tuple([part for value, width in self.counters for part in (width, value + index)])
+        return self._template % tuple([part for value, width in self._counters for part in (width, value + index)])
 
     def heads(self, count: int, first: int = 0) -> bytearray:
         """The headers of `count` frames, from the `first` after this on, one after the other.
@@ -183,31 +197,21 @@ def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
     return expected == heads
 
 
-def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memoryview]) -> tuple[bytearray, int] | None:
+def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memoryview]) -> bytearray | None:
     """These bodies, of one size but the last, each behind its header, the first being `head`, of these spans.
 
-    The datagrams, and how many bytes of each are header; None if more than a counter's last digits change.
+    Its fields must be wide enough. None if more than the last digits of a counter change.
     """
-    count, grown = len(bodies), 0
-    fields = []
-    for start, stop in spans:
-        start += grown
-        stop += grown
-        value, width = int(head[start:stop]), stop - start
+    count = len(bodies)
+    stride = len(head) + len(bodies[0])
+    values = [int(head[start:stop]) for start, stop in spans]
+    for value in values:
         if value % PERIOD + count > PERIOD:
             return None
-        if value + count > _TENS[width]:  # wider, for the last of them
-            more = len(str(value + count - 1)) - width
-            head = b"%b%b%b" % (head[:start], b" " * more, head[start:])
-            grown += more
-            stop += more
-        fields.append((value, stop))
-    size = len(head)
-    stride = size + len(bodies[0])
     train = bytearray(head).join([b"", *bodies])
-    for value, stop in fields:
-        _lay(train, stride, stop, value, count)
-    return train, size
+    for value, (_, end) in zip(values, spans, strict=True):
+        _lay(train, stride, end, value, count)
+    return train
 
 
 class Rows:

@@ -1,8 +1,8 @@
-"""A message by itself, on a topic that messages went on before: most of what it needs is ready.
+"""Plain messages of one length, one or many, on a topic that others went on before: most of what they need is ready.
 
-What topics do with publications and bundles serves streams: groups that are merged, bundles that fill, routes that
-change. A lone plain message differs from the one before it on its topic in its numbers and its payload alone. So of all
-that is done on its way down only the numbering is done anew; and on its way up its index is read as the one text that
+What topics do with publications and bundles serves all options, groups that are merged, bundles that fill, routes that
+change. Plain messages differ from those before them on their topic in their numbers and payloads alone. So of all that
+is done on their way down only the numbering is done anew; and on their way up their index is read as the one text that
 such an index is, the topic in it, once heard, being known to be well-formed. Whatever is out of the ordinary goes the
 long way, and so does, for its checks, whatever does not look exactly like that.
 """
@@ -46,7 +46,7 @@ for 10 seconds."""
 
 
 class Departures:
-    """Lone messages of one endpoint: to peers only, by the way that the message before them took."""
+    """Plain publications of one endpoint: to peers only, by the way that the message before them took."""
 
     __slots__ = ("_changes", "_peers", "_published", "_statistics", "_subscriptions")
 
@@ -130,7 +130,7 @@ class Heard:
 
 
 class Arrivals:
-    """Lone messages from peers that go on where the one before them on their topic ended."""
+    """Plain bundles from peers that go on where the one before them on their topic ended."""
 
     __slots__ = ("_heard", "_peers", "_statistics", "_streams", "_subscriptions")
     LIMIT = 32_768  # ways known, of some 200 bytes: 7 MB; cleared when full
