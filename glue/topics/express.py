@@ -79,15 +79,14 @@ class Departures:
             return None
         payloads = item.payloads
         count = len(payloads)
-        length = common_length(payloads) if item.length is None else item.length
-        if length is None or (count > 1 and not _fits(way.topic, length, count)):
+        if count > 1 and not _fits(way.topic, common_length(payloads) if item.length is None else item.length, count):
             return None
         sequence = topic.sequence + 1
         topic.sequence = topic.counts[True] = topic.sequence + count
         self._statistics["messages published"] += count
         self._statistics["messages owed"] += count * len(way.peers)
         at = int(item.published_at * 1e6)
-        if count == 1 and length < APART:
+        if count == 1 and len(payloads[0]) < APART:
             body: Sequence[bytes] = [encode_lone(way.topic, sequence, at, payloads[0], item.json)]
         else:
             body = encode_plain(way.topic, sequence, at, payloads, item.json)
@@ -113,9 +112,9 @@ def _is_plain(item: Publication) -> bool:
     )
 
 
-def _fits(topic: bytes, length: int, count: int) -> bool:
-    """Whether so many payloads of this length fit into one bundle on this topic (as JSON)."""
-    return count <= BUNDLE_MESSAGES and GROUP_SIZE + len(topic) + length * count <= BUNDLE_SIZE
+def _fits(topic: bytes, length: int | None, count: int) -> bool:
+    """Whether so many payloads have this one length, and fit into one bundle on this topic (as JSON)."""
+    return length is not None and count <= BUNDLE_MESSAGES and GROUP_SIZE + len(topic) + length * count <= BUNDLE_SIZE
 
 
 class Heard:
@@ -177,8 +176,8 @@ class Arrivals:
                 return None
         stream.go_on(now, number, count, way.mark)
         self._statistics["messages received"] += count
-        about = way.publisher, item.peer, item.incarnation, number, micros / 1e6, False, way.tokens, inf
-        return Delivery(name, payloads, None, *about, None if is_json else size)
+        return Delivery(name, payloads, None, way.publisher, item.peer, item.incarnation, number, micros / 1e6, False,
+                        way.tokens, inf, None if is_json else size)  # fmt: skip
 
     def _way(self, stream: Stream, peer: str, topic: str) -> Heard:
         if len(self._heard) >= self.LIMIT:

@@ -333,8 +333,8 @@ class Topics:
         at = group.at / 1e6
         type, topic = group.type, group.topic
         if not group.json:
-            about = type, name, endpoint_id, incarnation, group.sequence, at, replayed, tokens, expires, group.length
-            return [Delivery(topic, group.payloads, *about)]
+            return [Delivery(topic, group.payloads, type, name, endpoint_id, incarnation, group.sequence, at, replayed,
+                             tokens, expires, group.length)]  # fmt: skip
         runs = decoded(group.payloads, group.sequence)
         missing = len(group.payloads) - sum(len(values) for _, values in runs)
         if missing:
