@@ -199,11 +199,12 @@ class Core:
     ) -> list[Publication]:
         """As `publication`, for many payloads with default options but `priority`: as few publications as possible."""
         many = list(payloads)
-        if many and {*map(type, many)} == {bytes} and max(sizes := {*map(len, many)}) <= self.settings.message_limit:
+        sizes = {*map(len, many)} if {*map(type, many)} == {bytes} else ()
+        if sizes and (largest := max(sizes)) <= self.settings.message_limit:
             if topic.__class__ is not str or topic not in self._checked:
                 self._check(topic)
-            length = sizes.pop() if len(sizes) == 1 else None
-            return [Publication(topic, many, now, priority=class_of(priority, length or max(sizes)), length=length)]
+            length = largest if len(sizes) == 1 else None
+            return [Publication(topic, many, now, priority=class_of(priority, largest), length=length)]
         return [self.publication(topic, payload, now, priority=priority) for payload in many]
 
     def chunk_count(self, count: int, publications: Sequence[Publication]) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
+from random import Random
 from types import FrameType
 
 import pytest
 
 from glue.contract import Publication, Unsubscribe
-from glue.core import Outbox
+from glue.core import Core, Outbox
+from glue.settings import Settings
 
 STEPS = 20  # more than there are calls in what is interrupted
 
@@ -77,3 +79,9 @@ def test_a_signal_handler_may_publish_whatever_it_interrupts(step: int, orders: 
         assert any(b"3" in payloads for payloads in behind)
     assert not outbox.requests
     assert outbox.size == 0
+
+
+def test_a_stream_may_be_of_empty_payloads() -> None:
+    core = Core(Settings(name="ann"), Random(0), 0.0, {})
+    [publication] = core.publications("t", [b"", b""], 0.0)
+    assert (publication.payloads, publication.length) == ([b"", b""], 0)
