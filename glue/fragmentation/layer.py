@@ -137,7 +137,9 @@ class Fragmentation:
             return False
         if message in shelf.row(message) or shelf.finished(message):
             return False
-        if self._held and self._check_at > now + EXPIRIES[message % 2]:
+        if not self._held:
+            self._check_at = math.inf  # as after any message that leaves nothing behind
+        elif self._check_at > now + EXPIRIES[message % 2]:
             return False
         shelf.remember(message)
         shelf.absent = False

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue.contract import Inbound, Leave, Outbound, PeerAdded, PeerRemoved
+from glue.cutting import Pieces
 from glue.errors import MessageTooLargeError
 from tests.fragmentation.frames import FRAME, LIMIT, OTHER, PEER, inbound, layer, received, run, singly
 
@@ -262,3 +263,14 @@ def test_overlapping_runs_of_a_message_make_it_once_they_cover_it(runs: list[tup
 
 def test_the_limit_is_what_the_layer_above_is_told() -> None:
     assert layer().fit(1280) == LIMIT
+
+
+def test_nothing_is_due_after_a_whole_message_when_no_other_is_begun() -> None:
+    sender, receiver = layer(), layer()
+    for lifted in (False, True):
+        arriving = run(sender, message(300))
+        arriving.bodies, arriving.form = Pieces([b"".join(arriving.bodies)], FRAME, 3), b"the form"
+        receiver.receive(0.0, [singly(run(layer(), message(300), OTHER))[0], PeerRemoved(OTHER, 1, "other", "goodbye")])
+        assert receiver.deadline < math.inf
+        assert receiver.lift(1.0, arriving) is arriving if lifted else received(receiver, [arriving])
+        assert math.isinf(receiver.deadline)
