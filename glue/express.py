@@ -14,7 +14,8 @@ class Express(Protocol):
     Somebody may wait for it, so nothing is done on this way that can wait: what is to be said to those below comes with
     the next call of `receive` (see `Layer.deadline`). Both methods return the one item that goes on; or None, and then
     nothing was done, and `receive` or `send` is called. What becomes of the item, and of all that follow, is the same
-    either way. Items are true, as objects are by default.
+    either way, though not always at the same moment: what else is to be sent waits for its own deadline, and what comes
+    as several items is acknowledged as such. Items are true, as objects are by default.
     """
 
     def lift(self, now: float, item: Any) -> Any | None:
