@@ -152,7 +152,11 @@ class Transport:
             return self._reception.lift(now, item, source)
         if kind != "ack" or self._reception.carried:  # which are older
             return None
-        self._on_ack(now, item, item.header[KEY], source, [])
+        entry = item.header[KEY]
+        self._on_ack(now, item, entry, source, [])
+        channel = self._by_number.get(entry[-2])
+        if channel is not None and channel.awaited:  # if something is sent before the turn, it is let go of there
+            self._fates.acknowledged(channel)
         return TAKEN
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:

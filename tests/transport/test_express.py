@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from glue.contract import Downward, Interest, Outbound
+from glue.contract import TAKEN, Downward, Inbound, Interest, Outbound, Receipted
 from glue.transport import Transport
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
@@ -51,3 +51,24 @@ def test_a_lone_message_that_is_too_old_is_not_sent() -> None:
     transport = wire.transports[wire.ids[0]]
     assert not told(express(transport, wire.now, Outbound((wire.ids[1],), [b"late"], expires=wire.now - 1)))
     assert transport.statistics["frames expired unsent"] == 1
+
+
+def test_who_waits_for_a_receipt_is_told_though_something_is_sent_between_the_acknowledgement_and_the_turn() -> None:
+    wire = Wire(2)
+    wire.publish(0, [1], b"first")
+    wire.run(0.1)
+    transport, peer = wire.transports[wire.ids[0]], wire.ids[1]
+    receipt = object()
+    frames = express(transport, wire.now, Outbound((peer,), [b"second"], receipts=[receipt]))[0]
+    assert isinstance(frames, Outbound)
+    number, sequence = frames.header[KEY][-2:]
+
+    def acknowledgement(upto: int) -> Inbound:
+        header = {KEY: ["ack", 0, 4096, number, upto]}
+        return Inbound(peer, wire.incarnations[peer], None, header, [b"[]"], form=b"of an acknowledgement")
+
+    transport.receive(wire.now, [acknowledgement(sequence)])
+    assert transport.lift(wire.now, acknowledgement(sequence + 1)) is TAKEN
+    transport.send(wire.now, [COMPANY])
+    up, _ = transport.receive(wire.now, [])
+    assert [(news.receipt, news.peer) for news in up if isinstance(news, Receipted)] == [(receipt, peer)]
