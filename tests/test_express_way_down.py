@@ -19,7 +19,7 @@ from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
 from glue.transport import Transport
 from glue.transport.channel import Channel
-from tests.test_express_way import FRAME, plain
+from tests.test_express_way import FRAME, Plain, wrapped
 
 NAMES = "ann", "bob", "cid", "dan", "eve"
 TOPICS = ("t", "room/1", 'b/"quoted"\x7f', "room/2")
@@ -134,7 +134,7 @@ class Plot:
         self.count = luck.choice((2, 2, 3, 3, 4, 5))
         self.companies = (
             Company(self.count, {"transport": Attentive}),
-            Company(self.count, {name: plain(LAYERS[name]) for name in LAYERS}),
+            Company(self.count, wrapped(Plain, LAYERS)),
         )
         self.deaf = [0.0] * self.count  # until when nothing gets to each
         self.loss = luck.choice((0.0, 0.0, 0.003, 0.02, 0.1))

@@ -46,7 +46,7 @@ def seen(layer: Serialization, datagram: bytes) -> tuple[list[Any], Counter[str]
     before = layer.statistics.copy()
     train = Train(ADDRESS, memoryview(bytearray(datagram)), len(datagram) or 1)
     lifted = layer.lift(0.0, train)
-    up = layer.receive(0.0, [train])[0] if lifted is None else [lifted]
+    up = layer.receive(0.0, [train])[0] if lifted is None else [lifted] if lifted else []
     told = [(run.peer, run.incarnation, run.address, repr(run.header), run.bodies) for run in up]
     return told, layer.statistics - before
 
