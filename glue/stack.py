@@ -153,9 +153,8 @@ class Stack:
     def turn(self, now: float, trains: Iterable[Train], requests: list[Any]) -> tuple[list[Event], list[Train]]:
         """Take datagrams from the network and requests from the application; return events and datagrams.
 
-        Datagrams go the express way until one cannot; it and the rest make an ordinary turn.
-
-        What the layer on top adds to the contract's requests and events passes likewise (see `glue.model.requests`).
+        Datagrams go the express way until one cannot; it and the rest make an ordinary turn. What the layer on top adds
+        to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
         due, self._earliest = self._earliest, None
         if due is None or now >= due:
@@ -174,8 +173,9 @@ class Stack:
                 item = lifted
             else:
                 events.append(item)
-        if not requests and ((events and trains.__class__ is tuple) or self.deadline > now):
-            return events, []  # and if a lone message came, somebody may wait for the answer
+        is_awaited = events and trains.__class__ is tuple  # somebody may wait for the answer; what is due can
+        if not requests and (is_awaited or self.deadline > now):
+            return events, []
         self._earliest = None
         up, out = self._turn(now, 0, [], (), requests)
         return [*events, *up], out
