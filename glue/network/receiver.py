@@ -118,12 +118,12 @@ class Receiver:
     def _trains(self, limit: int, found: Found | None) -> Iterator[Train]:
         """The train that begins with what was found at the beginning of the buffer, and those that follow."""
         buffer, memory = self._buffer, self._buffer.memory
-        datagrams = octets = 0
+        datagrams = octets = passed = 0
         while found is not None:
             end, segment, address, control = found
             found = None
             if address == self.own:
-                self._pass_by(limit)
+                passed += self._pass_by(limit)
             elif self.reads <= limit:  # else the train that might go on beyond is over
                 end, found = self._follow(end, segment, address, control)
             datagrams += -(-end // segment)
@@ -135,6 +135,9 @@ class Receiver:
             elif self.reads < limit and not self._drained:
                 found = self._read()
         self._count(datagrams, octets)
+        if passed:
+            self.statistics["trains received"] -= passed
+            self.statistics["own trains passed by"] += passed
 
     def _follow(self, end: int, segment: int, address: Address, control: Control) -> tuple[int, Found | None]:
         """Read on behind the `end` of a train while that goes on; where it ends then, and what else was found."""
@@ -160,9 +163,12 @@ class Receiver:
                 end += size
         return end, None
 
-    def _pass_by(self, limit: int) -> None:
-        """Let go, unread, of what else this endpoint itself has sent, as long as nothing from others comes first."""
-        receive, own = self._socket.recvmsg_into, self.own
+    def _pass_by(self, limit: int) -> int:
+        """Let go, unread, of what else this endpoint itself has sent, as long as nothing from others comes first.
+
+        Returns how many trains that were.
+        """
+        receive, own, before = self._socket.recvmsg_into, self.own, self.reads
         while self.reads < limit:
             try:
                 if receive((), 0, PEEK)[3] != own:
@@ -172,7 +178,7 @@ class Receiver:
                 self._is_over(error)
                 break
             self.reads += 1
-            self.statistics["own trains passed by"] += 1
+        return self.reads - before
 
     def _read(self) -> Found | None:
         """Read into the beginning of the buffer; None: nothing."""

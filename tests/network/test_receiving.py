@@ -35,6 +35,23 @@ def test_what_comes_along_with_something_fresh_is_left_for_the_next_call(
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == []
 
 
+def test_of_ones_own_only_the_first_in_a_row_is_read(ends: tuple[socket.socket, socket.socket]) -> None:
+    sender, hearing = ends
+    statistics: Counter[str] = Counter()
+    receiver = Receiver(hearing, False, statistics)
+    receiver.own = sender.getsockname()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.connect(hearing.getsockname())
+        for source, payload in (
+            (sender, b"own"), (sender, b"own"), (sender, b"mine"), (other, b"one"), (other, b"two"), (sender, b"own"),
+            (sender, b"own"), (other, b"three"),
+        ):  # fmt: skip
+            source.send(payload)
+        assert received(receiver) == [(b"own", 3), (b"onetwo", 3), (b"own", 3), (b"three", 5)]
+    assert statistics["own trains passed by"] == 3
+    assert statistics["datagrams received"] == statistics["trains received"] == 5
+
+
 def received(receiver: Receiver, limit: int = 8) -> list[tuple[bytes, int]]:
     """The trains, as data and size of a datagram."""
     return [(bytes(train.data), train.segment) for train in receiver.receive(limit)]
