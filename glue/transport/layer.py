@@ -152,11 +152,7 @@ class Transport:
             return self._reception.lift(now, item, source)
         if kind != "ack" or self._reception.carried:  # which are older
             return None
-        entry = item.header[KEY]
-        self._on_ack(now, item, entry, source, [])
-        channel = self._by_number.get(entry[-2])
-        if channel is not None and channel.awaited:  # if something is sent before the turn, it is let go of there
-            self._fates.acknowledged(channel)
+        self._on_ack(now, item, item.header[KEY], source, [])
         return TAKEN
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
@@ -370,6 +366,8 @@ class Transport:
                     self._acknowledger.carry(now, frames[-1])
                     continue  # it is not done with what it just sent
             if channel.idle:
+                if channel.awaited:  # nobody would look at it again
+                    self._fates.acknowledged(channel)
                 del self._busy[channel.number]
                 if self._channels.get(channel.lane) is not channel:
                     self._close(channel)
