@@ -228,8 +228,8 @@ def _express(layer: Layer[Any, Any, Any, Any], short: str, ordinary: str) -> Cal
             return getattr(layer, short)  # type: ignore[no-any-return]
         if ordinary in vars(kind):
             break
-    return _not_alone
+    return _none_offered
 
 
-def _not_alone(now: float, item: Any) -> None:
+def _none_offered(now: float, item: Any) -> None:
     """The express way past a layer that offers none."""

@@ -114,7 +114,7 @@ class Channel:
         size = len(bodies[0]) if len(bodies) == 1 else total(bodies)
         flight = self._launch(now, item, size, now, True)
         if self._deadline == math.inf or len(self.members) > 1:
-            self._deadline = None
+            self.arm()
         return self.frames(now, flight, 0, len(bodies), 0, self.destinations[0])
 
     def pump(self, now: float) -> list[Outbound]:
