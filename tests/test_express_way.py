@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
 
@@ -79,6 +79,16 @@ def address(index: int) -> Address:
     return "10.0.0.1", 1 + index
 
 
+def turns(core: Core, now: float, trains: Iterable[Train]) -> Iterator[tuple[list[Event], list[Train]]]:
+    """What a turn gives, and those that are due after it."""
+    yield core.turn(now, trains)
+    for _ in range(100):
+        if core.deadline > now:
+            return
+        yield core.turn(now, ())
+    raise AssertionError("it is never done")
+
+
 class Endpoints:
     """The layers of some endpoints, two at first, who sends what, and what they tell, in virtual time."""
 
@@ -94,12 +104,8 @@ class Endpoints:
         """A turn of one of them, and those that are due then."""
         core = self.cores[index]
         assert core.deadline > now or trains == ()
-        self._take(index, *core.turn(now, trains))
-        for _ in range(100):
-            if core.deadline > now:
-                return
-            self._take(index, *core.turn(now, ()))
-        raise AssertionError("it is never done")
+        for events, out in turns(core, now, trains):
+            self._take(index, events, out)
 
     def publish(self, now: float, index: int, topic: str, payload: Any, options: dict[str, Any]) -> None:
         core = self.cores[index]
@@ -158,6 +164,16 @@ def step(luck: Random, now: float, pairs: tuple[Endpoints, Endpoints]) -> None:
     elif choice < 0.27:
         for pair in pairs:
             pair.wire.rotate(1)
+    some_arrive(luck, now, pairs, deliver)
+
+
+def some_arrive(
+    luck: Random,
+    now: float,
+    pairs: tuple[Endpoints, Endpoints],
+    deliver: Callable[[Random, float, Endpoints], None],
+) -> None:
+    """Some of what is on the wire arrives, and the same becomes of it with both."""
     seed, count = luck.random(), luck.choice((0, 1, 5, 5))
     for pair in pairs:
         dice = Random(seed)
@@ -354,11 +370,6 @@ def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_express_way_as_wi
                     pair.turn(now, index)
         if luck.random() < 0.2:
             publish_something(luck, now, pairs)
-        chance, count = luck.random(), luck.choice((0, 1, 5, 5))
-        for pair in pairs:
-            dice = Random(chance)
-            for _ in range(count):
-                if pair.wire:
-                    deliver_several(dice, now, pair)
+        some_arrive(luck, now, pairs, deliver_several)
         assert pairs[0].state() == pairs[1].state()
     assert any(runs)

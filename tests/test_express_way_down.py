@@ -19,7 +19,7 @@ from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
 from glue.transport import Transport
 from glue.transport.channel import Channel
-from tests.test_express_way import FRAME, Plain, wrapped
+from tests.test_express_way import FRAME, Plain, turns, wrapped
 
 NAMES = "ann", "bob", "cid", "dan", "eve"
 TOPICS = ("t", "room/1", 'b/"quoted"\x7f', "room/2")
@@ -72,12 +72,8 @@ class Company:
         core = self.cores[index]
         if core is None:
             return
-        self._take(index, *core.turn(now, trains))
-        for _ in range(100):
-            if core.deadline > now:
-                return
-            self._take(index, *core.turn(now, ()))
-        raise AssertionError("it is never done")
+        for events, out in turns(core, now, trains):
+            self._take(index, events, out)
 
     def send(self, now: float, index: int, make: Callable[[Core], list[Any]]) -> None:
         """Publications go down at once."""
