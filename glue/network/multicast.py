@@ -17,14 +17,14 @@ from typing import Any
 from glue.contract import Address, Train
 from glue.counts import Counts
 from glue.errors import ConfigurationError, InterfaceError
-from glue.network import sockets
+from glue.network import courtesy, sockets
 from glue.network.choice import choose_interface, obstacle
 from glue.network.group import parse_group
 from glue.network.interfaces import Interface, find_interface
 from glue.network.offload import enable_coalescing, has_segmentation
 from glue.network.receiver import Receiver
 from glue.network.sender import Sender
-from glue.network.waiter import Waiter
+from glue.network.waiter import GATHER, GATHER_SHARED, Waiter
 
 logger = logging.getLogger("glue.network")
 
@@ -111,10 +111,12 @@ class MulticastNetwork:
 
     def wait(self, timeout: float | None) -> None:
         """Block until something can be received, `wake` was called, or `timeout` seconds passed (at most an hour)."""
-        gathers = self._gathers()
-        if gathers is not None:
-            self._waiter.patient = gathers
-        ready = self._waiter.wait(timeout)
+        is_courteous = self._look_back() and courtesy.show()
+        try:
+            ready = self._waiter.wait(timeout)
+        finally:
+            if is_courteous:
+                courtesy.take_back()
         self._fresh = self._waiter.fresh
         self._unicast_ready = self._unicast_fileno in ready
         self._multicast_ready = self._multicast_fileno in ready
@@ -142,20 +144,23 @@ class MulticastNetwork:
         left = READS - min(self._unicast_receiver.reads, UNICAST_READS)
         yield from self._multicast_receiver.receive(left, fresh)
 
-    def _gathers(self) -> bool | None:
-        """Whether what came last was of a stream, which is best received in bulk, and gathers while one sleeps.
+    def _look_back(self) -> bool:
+        """Let what came last tell how to wait; returns whether it was of a stream that goes to several.
 
-        A lone datagram may want an answer. None if nothing came.
+        A stream is best received in bulk, and gathers while one sleeps; a lone datagram may want an answer.
         """
         unicast, multicast = self._unicast_receiver, self._multicast_receiver
-        if multicast.reads:
-            stream = unicast.reads + multicast.reads > 1 or multicast.coalesced
+        is_shared = multicast.streams
+        if is_shared:
+            self._waiter.patience = GATHER_SHARED
+        elif multicast.reads:
+            self._waiter.patience = GATHER if unicast.reads + multicast.reads > 1 or multicast.coalesced else 0.0
         elif unicast.reads:
-            stream = unicast.reads < ENOUGH and (unicast.reads > 1 or unicast.coalesced)
-        else:
-            return None
+            is_stream = unicast.reads < ENOUGH and (unicast.reads > 1 or unicast.coalesced)
+            self._waiter.patience = GATHER if is_stream else 0.0
         unicast.reads = multicast.reads = 0
-        return stream
+        multicast.streams = False
+        return is_shared
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; what cannot be sent is counted. Each `segment` must be 1 byte or more, and at most 65,507."""

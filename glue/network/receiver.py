@@ -27,6 +27,7 @@ TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
+STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
 JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
@@ -83,7 +84,7 @@ class Receiver:
 
     __slots__ = (
         "_beginning", "_buffer", "_control_size", "_drained", "_fileno", "_queued", "_socket", "coalesced", "own",
-        "reads", "statistics",
+        "reads", "statistics", "streams",
     )  # fmt: skip
 
     def __init__(self, receiving: socket.socket, coalescing: bool, statistics: Counter[str]) -> None:
@@ -98,6 +99,7 @@ class Receiver:
         self.own: Address | None = None  # where this endpoint sends from
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
+        self.streams = False  # whether trains of a stream came from others, until this is taken back
 
     def receive(self, limit: int, fresh: bool = False) -> Iterable[Train]:
         """What `limit` system calls give, and at most LONGEST more while the last train goes on; errors are counted.
@@ -124,8 +126,10 @@ class Receiver:
             found = None
             if address == self.own:
                 passed += self._pass_by(limit)
-            elif self.reads <= limit:  # else the train that might go on beyond is over
-                end, found = self._follow(end, segment, address, control)
+            else:
+                self.streams = self.streams or end >= STREAM
+                if self.reads <= limit:  # else the train that might go on beyond is over
+                    end, found = self._follow(end, segment, address, control)
             datagrams += -(-end // segment)
             octets += end
             yield Arrived(address, buffer, end, segment)

@@ -21,6 +21,7 @@ WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over co
 
 FRESH = 20e-6  # seconds asleep, after which what ends that has come just now
 GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it need not wake us for each train
+GATHER_SHARED = 200e-6  # likewise where it goes to several, each of whom it may find in turn: a bundle takes as long
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER = 0.02  # seconds without a spin after that
 REST = 0.05  # seconds without anything, after which a few datagrams are no exchange: a heartbeat and its answers
@@ -47,7 +48,7 @@ class Waiter:
         self._found_at = 0.0
         self._warmth = 0  # waits that ended with something since the latest rest
         self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
-        self.patient = False  # whether a stream is coming in: what comes next is best received in bulk
+        self.patience = 0.0  # seconds, while a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
@@ -56,9 +57,9 @@ class Waiter:
         begun = time.monotonic()
         found: list[tuple[int, int]] = []
         self.fresh = False
-        if self.patient and longest > GATHER:
-            self.patient = False
-            time.sleep(GATHER)
+        if 0.0 < self.patience < longest:
+            time.sleep(self.patience)
+            self.patience = 0.0
         elif self._brisk and self._warmth >= WARM and begun > self._sober_until:
             found = self._look(begun, longest)
         if not found:

@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from glue.network.waiter import WARM, Waiter
+from glue.network.waiter import GATHER, WARM, Waiter
 
 
 @pytest.fixture(params=[0.0, 10.0], ids=["asleep", "spinning"])
@@ -114,7 +114,7 @@ def test_a_stream_is_waited_for_asleep() -> None:
     reader, writer = os.pipe()
     waits = Waiter([reader], spin=10.0)
     busy(waits, reader, writer, WARM + 1)
-    waits.patient = True
+    waits.patience = GATHER
     before = time.thread_time()
     assert waits.wait(0.05) == []
     assert time.thread_time() - before < 0.04  # it would have spun all the while
@@ -130,7 +130,7 @@ def test_what_gathered_in_a_sleep_has_not_come_just_now(monkeypatch: pytest.Monk
     reader, writer = os.pipe()
     os.write(writer, b"x")
     waits = Waiter([reader])
-    waits.patient = True
+    waits.patience = GATHER
     assert waits.wait(1.0) == [reader]
     assert clock[0] > 100.0
     assert not waits.fresh

@@ -1,0 +1,127 @@
+"""Who waits for a stream that goes to several lets others go on first, and nobody else's choice of a policy is touched.
+
+Nor is anybody else's policy: a handler, and what it starts, has the usual one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pytest
+
+from glue.contract import Train
+from glue.network import MulticastNetwork, courtesy, list_interfaces
+from glue.network.receiver import STREAM
+from glue.network.waiter import Waiter
+from tests.network.listening import free_port, heard, opened
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="SCHED_BATCH is Linux's")
+
+LOOPBACK = next(interface.name for interface in list_interfaces() if interface.loopback)
+Result = TypeVar("Result")
+
+
+def in_a_thread(work: Callable[[], Result]) -> Result:
+    """What this returns in a thread of its own, so that none of the tests has its policy changed."""
+    results: list[Result] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def policy() -> int:
+    """That of the calling thread."""
+    return os.sched_getscheduler(0)
+
+
+def become(wanted: int) -> None:
+    """Give the calling thread another policy."""
+    os.sched_setscheduler(0, wanted, os.sched_param(0))
+
+
+def test_it_is_shown_by_the_calling_thread_until_it_is_taken_back() -> None:
+    def work() -> list[int]:
+        found = []
+        if courtesy.show():
+            found.append(policy())
+            courtesy.take_back()
+        return [*found, policy()]
+
+    assert in_a_thread(work) == [os.SCHED_BATCH, os.SCHED_OTHER]
+    assert policy() == os.SCHED_OTHER
+
+
+@pytest.mark.parametrize("chosen", [os.SCHED_BATCH, os.SCHED_IDLE] if sys.platform == "linux" else [])
+def test_a_policy_that_a_program_was_given_is_left_alone(chosen: int) -> None:
+    def work() -> tuple[bool, int]:
+        become(chosen)
+        return courtesy.show(), policy()
+
+    assert in_a_thread(work) == (False, chosen)
+
+
+def test_a_policy_that_was_given_meanwhile_is_left_alone() -> None:
+    def work() -> int:
+        assert courtesy.show()
+        become(os.SCHED_IDLE)
+        courtesy.take_back()
+        return policy()
+
+    assert in_a_thread(work) == os.SCHED_IDLE
+
+
+@pytest.mark.parametrize("call", ["sched_getscheduler", "sched_setscheduler"])
+def test_where_the_system_refuses_it_nothing_changes(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))  # as with musl; of a sandbox, EPERM
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refused)
+        assert not courtesy.show()
+        courtesy.take_back()
+    assert policy() == os.SCHED_OTHER
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The policies of the threads that waited, as they did."""
+    found: list[int] = []
+    wait = Waiter.wait
+
+    def watched(waiter: Waiter, timeout: float | None) -> Sequence[int]:
+        found.append(policy())
+        return wait(waiter, timeout)
+
+    monkeypatch.setattr(Waiter, "wait", watched)
+    return found
+
+
+def wait(network: MulticastNetwork, waited: list[int]) -> tuple[int, int]:
+    """The policy while the calling thread waits, and after that."""
+    network.wait(0)
+    return waited[-1], policy()
+
+
+@pytest.mark.parametrize("is_multicast", [True, False], ids=["multicast", "unicast"])
+def test_it_is_shown_only_by_who_waits_for_more_of_a_stream_that_goes_to_several(
+    is_multicast: bool, waited: list[int]
+) -> None:
+    group = f"239.192.137.77:{free_port()}"
+    usual = os.SCHED_OTHER, os.SCHED_OTHER
+    due = (os.SCHED_BATCH, os.SCHED_OTHER) if is_multicast else usual
+    with opened(LOOPBACK, group) as sender, opened(LOOPBACK, group) as receiver:
+        address = None if is_multicast else receiver.unicast_address
+        for _ in range(2):
+            for count, expected in ((STREAM // 1024, due), (4, usual), (1, usual)):
+                sender.send([Train(address, bytes(1024 * count), 1024)])
+                assert len(heard(receiver, count)) == count
+                assert wait(receiver, waited) == expected
+                assert wait(receiver, waited) == usual  # nothing came any more
+                list(sender.receive())
+                assert wait(sender, waited) == usual  # it heard nobody but itself
