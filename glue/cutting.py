@@ -117,8 +117,7 @@ class Views:
             views += [buffer[at + start : at + stop] for at in range(len(views) * piece, count * piece, piece)]
         found = views[:count]
         if rest:
-            at = count * piece
-            found.append(buffer[min(at + start, size) : min(at + stop, size)])
+            found.append(buffer[size - rest : size][start:stop])
         return found
 
 

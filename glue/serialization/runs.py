@@ -18,6 +18,7 @@ from glue.cutting import Pieces, Views, cut
 
 PLACES = 4  # decimal places of a counter that are laid as columns; what stands before them changes rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which the columns start again; 80 kB of tables
+_UNIT = PERIOD // 10  # numbers after which the highest of these places changes
 _TENS = [10**width for width in range(200)]  # the least number that does not fit in a field so wide
 
 STAGE = 1040 << 10  # bytes of bodies that are made into a train at once: a message of 1 MiB, or any bundle
@@ -41,6 +42,9 @@ def _digits(place: int) -> bytes:
 _DIGITS = [_digits(place) for place in range(PLACES)]
 _PADDED = [_DIGITS[0], *(b" " * 10**place + _DIGITS[place][10**place :] for place in range(1, PLACES))]
 """The same for numbers that nothing stands before: spaces where digits would be leading zeros."""
+_COLUMNS = (_PADDED[:-1], _PADDED), (_DIGITS[:-1], _DIGITS)
+"""The columns to lay, the last digit first: by whether any digit stands before these places, and whether the highest
+of them changes."""
 
 
 Span = tuple[int, int]
@@ -78,7 +82,7 @@ class Pattern:
         """`spans` are those of `head`."""
         self.size = len(head)  # of each header, as long as the counters stay in their fields
         self._counters: list[Counter] = []
-        self._fields: list[tuple[int, int, int]] = []  # value, numbers after which others digits change too, end
+        self._fields: list[tuple[int, int, int, int]] = []  # value, start, numbers until other digits change too, end
         pieces = []
         after = 0
         for start, stop in spans:
@@ -86,7 +90,7 @@ class Pattern:
             after = stop
             value, width = int(head[start:stop]), stop - start
             self._counters.append((value, width))
-            self._fields.append((value, _TENS[width] if width < PLACES else PERIOD, stop))
+            self._fields.append((value, start, _TENS[width] if width < PLACES else PERIOD, stop))
         pieces.append(head[after:])
         self._template = b"%*d".join([piece.replace(b"%", b"%%") for piece in pieces])
 
@@ -129,7 +133,7 @@ class Pattern:
         blocks = []
         while count:
             part = count
-            for value, period, _ in self._fields:
+            for value, _, period, _ in self._fields:
                 left = period - (value + first) % period
                 if left < part:
                     part = left
@@ -140,8 +144,8 @@ class Pattern:
 
     def _count(self, data: bytearray, stride: int, first: int, count: int) -> None:
         """Lay the counters of such a part over `data`, in which the same header stands at every `stride` bytes."""
-        for value, _, end in self._fields:
-            _lay(data, stride, end, value + first, count)
+        for value, start, _, end in self._fields:
+            _lay(data, stride, start, end, value + first, count)
 
     def length(self, heads: bytes, start: int) -> int:
         """How many of `heads`, all of one size, from the one at `start` on are of the run.
@@ -168,20 +172,18 @@ class Pattern:
         return rest
 
 
-def _lay(data: bytearray, stride: int, end: int, value: int, count: int) -> None:
-    """Write `count` numbers from `value` on over `data`, the first ending at `end`, as far as they differ from it.
+def _lay(data: bytearray, stride: int, start: int, end: int, value: int, count: int) -> None:
+    """Write the last digits of `count` numbers from `value` on over `data`, where the first stands at `start` to `end`.
 
-    They differ in the last PLACES digits only.
+    What is written over may be any digits; those before the last PLACES are left, and have to be the same for all.
     """
-    last, low = value + count - 1, value % PERIOD
+    low = value % PERIOD
     part = slice(low, low + count)
-    for column in _PADDED if value < PERIOD else _DIGITS:
-        if value == last:
-            break
+    for column in _COLUMNS[value >= PERIOD][low % _UNIT + count > _UNIT]:
         end -= 1
         data[end::stride] = column[part]
-        value //= 10
-        last //= 10
+        if end == start:
+            break
 
 
 def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
@@ -193,7 +195,7 @@ def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
         value, width = int(head[start:stop]), stop - start
         if value % PERIOD + count > PERIOD or (width < PLACES and value + count > _TENS[width]):
             return Pattern(head, spans).length(heads, 0) == count
-        _lay(expected, size, stop, value, count)
+        _lay(expected, size, start, stop, value, count)
     return expected == heads
 
 
@@ -209,8 +211,8 @@ def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memory
         if value % PERIOD + count > PERIOD:
             return None
     train = bytearray(head).join([b"", *bodies])
-    for value, (_, end) in zip(values, spans, strict=True):
-        _lay(train, stride, end, value, count)
+    for value, (start, end) in zip(values, spans, strict=True):
+        _lay(train, stride, start, end, value, count)
     return train
 
 
