@@ -11,6 +11,9 @@ SHARES = 1.5, 1.25, 1.0, 0.75, 0.75
 """Of `queue_limit`, by class (normal, the default, takes it as it is): how much, of all classes together, may wait to
 be acknowledged before this one is stopped. Bulk leaves a quarter of the limit to normal, that as much to high, ..."""
 
+AGAIN = 0.5, 0.5, 0.5, 0.75, 0.5
+"""Of that, how much is left when this class may go on. Of large messages few fit in: some stay on their way."""
+
 OPEN = BULK + 1
 
 
@@ -26,10 +29,10 @@ class Admission:
     def update(self, backlog: int) -> bool:
         """Told how many bytes wait to be acknowledged; whether a class that was stopped may go on.
 
-        A class is stopped beyond its limit and goes on at half of it, so that nobody is woken for every message.
+        A class is stopped beyond its limit and goes on well below, so that nobody is woken for every message.
         """
         before = now = self.closed_from
-        while now < OPEN and backlog <= self._limits[now] / 2:
+        while now < OPEN and backlog <= self._limits[now] * AGAIN[now]:
             now += 1
         while now and backlog > self._limits[now - 1]:
             now -= 1

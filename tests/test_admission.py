@@ -24,11 +24,18 @@ def test_each_class_goes_on_at_half_of_its_limit_and_is_told_once() -> None:
         (False, URGENT),
         (True, HIGH),
         (True, NORMAL),
-        (True, LARGE),
-        (False, LARGE),
+        (True, BULK),
+        (False, BULK),
         (True, OPEN),
         (False, OPEN),
     ]
+
+
+def test_large_messages_go_on_while_some_are_still_on_their_way() -> None:
+    admission = Admission(1000)
+    admission.update(751)
+    told = [(admission.update(backlog), admission.closed_from) for backlog in (563, 562)]
+    assert told == [(False, LARGE), (True, BULK)]
 
 
 def test_normal_takes_the_limit_as_it_is_and_less_urgent_classes_no_more_than_others() -> None:
