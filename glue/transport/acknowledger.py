@@ -24,7 +24,8 @@ from glue.transport.incoming import Incoming
 from glue.transport.round_trip import ACK_DELAY
 from glue.transport.wire import KEY, MAX_ENTRY, MAX_HELD_US, encode_ranges
 
-FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of the largest
+FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of a large one
+MOST_OF_GROUP = 640  # likewise where several acknowledge the same: a third of it, lest that costs more than to send
 FEW = 3  # members of a group that may all report at once
 SPREAD = 0.00025  # seconds for each member of a group over which reports of the same loss are spread
 WIDEST = 0.0125  # seconds over which they are spread at most: many times what a report and its repair take on a LAN
@@ -60,7 +61,8 @@ class Acknowledger:
         if at_once and self._cannot_wait(now, incoming, count):
             self._prompt[id(incoming)] = incoming
         elif incoming.unacknowledged >= incoming.stride:
-            incoming.stride = min(incoming.stride + incoming.stride // 4, MOST)
+            most = MOST_OF_GROUP if incoming.members > 1 else MOST
+            incoming.stride = min(incoming.stride + incoming.stride // 4, most)
             self._prompt[id(incoming)] = incoming
         elif not incoming.acknowledge_at:
             incoming.acknowledge_at = at = now + ACK_DELAY

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from glue.transport.flight import Barrier
 
 SILENCE = 0.1  # seconds without any answer, probes included: more than a turn takes, a moment to the others
-CROWDING = 0.2  # seconds in which a member alone has no room for more
+CROWDING = 0.4  # seconds in which a member alone has no room for more: longer than turns for a core follow a pattern
+SPARE = 0.65  # share of the window that each of the others has left then; what they may owe by `MOST_OF_GROUP` is less
 UNANSWERED = 3  # probe timeouts that either lasts at least: a first one, and another of twice the length (backoff)
 LOSSY = 0.05  # share of loss from which on a member may be taken off
 WORSE = 3.0  # times the loss of the others that it must be
@@ -52,8 +53,10 @@ def attend(channel: Channel, now: float) -> list[Outbound]:
     out: list[Outbound] = []
     invited = []
     for member in channel.members.values():
-        if member.held_by and _is_held(member, now):
-            continue
+        if member.held_by:
+            channel.arm()
+            if _is_held(member, now):
+                continue
         if member.invite:
             invited.append(member)
             member.invite = False
@@ -128,7 +131,7 @@ def note_crowding(channel: Channel, now: float) -> None:
         frames = member.window.frames
         rooms.append(((frames - member.under_way(channel.next)) / frames, member))
     rooms.sort(key=lambda pair: pair[0])
-    if len(rooms) < 2 or rooms[1][0] < 0.5:
+    if len(rooms) < 2 or rooms[1][0] < SPARE:
         for _, member in rooms:
             member.crowded_since = now
         return

@@ -20,10 +20,8 @@ from glue.transport.fates import Awaited, Fates
 from glue.transport.flight import Barrier, Flight, Flights, Pending, rest
 from glue.transport.member import Member
 from glue.transport.protection import Protection
-from glue.transport.window import Window
+from glue.transport.window import Window, enough
 from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
-
-SMALL = 32  # frames: a train smaller than this waits for the window to open, unless that is small itself
 
 
 class Channel:
@@ -56,7 +54,7 @@ class Channel:
         self.next = 0  # the next sequence to send
         self.base = 0  # every frame below is acknowledged by all attached members
         self.needed = 0  # every frame below is acknowledged by all members
-        self._deadline: float | None = math.inf  # None: it has changed
+        self._deadline: float | None = math.inf  # it may be later, never earlier; None: it has changed
         self.flights = Flights()
         self.fates = fates
         self.awaited: list[Awaited] = []  # by receipts
@@ -65,7 +63,7 @@ class Channel:
         self.handed_over: dict[str, Barrier] = {}  # by peer that gets the rest on another channel: what had been sent
         self.protection = Protection(parity)
         self.destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
-        self._limit = WINDOW  # frames below this every attached member is ready to take
+        self._limit = WINDOW  # frames below this every attached member is ready to take, and maybe some beyond
         self._queue: deque[Pending] = deque()
         self._queued = 0  # bytes
         self.transmissions = 0
@@ -80,6 +78,14 @@ class Channel:
     def waiting(self) -> bool:
         """Whether anything waits to be sent for the first time."""
         return bool(self._queue)
+
+    @property
+    def resting(self) -> bool:
+        """Whether all is on its way, and nothing to be said of it until something is due."""
+        if self._queue or self.awaited or self.protection.active or not self.flights:
+            return False
+        calm = self.kind == "data" or apart.is_calm(self)
+        return calm and not any(member.lost for member in self.attached)
 
     @property
     def backlog(self) -> int:
@@ -106,15 +112,13 @@ class Channel:
             return None
         bodies = item.bodies
         stop = self.next + len(bodies)
-        if stop > self._limit:
+        if stop > self._limit and stop > self._renewed_limit():
             return None
         for member in self.attached:
             if member.lost or stop > member.next + member.window.frames:
                 return None
         size = len(bodies[0]) if len(bodies) == 1 else total(bodies)
         flight = self._launch(now, item, size, now, True)
-        if self._deadline == math.inf or len(self.members) > 1:
-            self.arm()
         return self.frames(now, flight, 0, len(bodies), 0, self.destinations[0])
 
     def pump(self, now: float) -> list[Outbound]:
@@ -140,7 +144,7 @@ class Channel:
                     continue
             left = len(item.bodies) - pending.offset
             room = self.room()
-            if room < left and room < self._small():
+            if room < left and room < enough(left, min([member.window.frames for member in self.attached])):
                 if self.kind == "group":
                     apart.note_crowding(self, now)
                 break
@@ -155,8 +159,6 @@ class Channel:
         if self.protection.active:
             if self.protection.at <= now:
                 out += self.protection.cover(self, now)
-            self.arm()
-        elif out and (self._deadline == math.inf or len(self.members) > 1):  # else it stands earlier, or where it stood
             self.arm()
         return out
 
@@ -199,7 +201,7 @@ class Channel:
     def room(self) -> int:
         """How many more frames the windows let go."""
         sent = self.next
-        least = self._limit - sent
+        least = self._renewed_limit() - sent
         for member in self.attached:
             room = member.window.frames - sent + member.next
             if room < least:
@@ -209,11 +211,6 @@ class Channel:
                     least = int(room)
         return least
 
-    def _small(self) -> int:
-        """So many frames are enough to send some."""
-        window = min([member.window.frames for member in self.attached])
-        return SMALL if window >= 4 * SMALL else int(window / 4) or 1
-
     def _launch(self, now: float, item: Outbound, size: int, since: float, begins: bool) -> Flight:
         """Frames leave for the first time: a message that came at `since`, or a part that `begins` it or not."""
         first, count = self.next, len(item.bodies)
@@ -221,6 +218,7 @@ class Channel:
         for member in self.members.values():
             if member.next == first:
                 member.waiting_since = member.heard_at = now
+                self._deadline = None
             if member.apart:
                 apart.keep_step(self, member, count)
         if self.protection.active:
@@ -272,10 +270,9 @@ class Channel:
             else:
                 member.regressed()
             return True
-        limit = upto + min(window, WINDOW)
+        limit = upto + (window if window < WINDOW else WINDOW)
         if limit > member.limit:
             member.limit = limit
-            self._set_limit()
         if not ranges and member.unscathed:
             if upto > member.next:
                 self._acknowledge_cleanly(now, member, upto, held)
@@ -283,8 +280,10 @@ class Channel:
         recovery.acknowledge(self, now, member, upto, ranges, held)
         return True
 
-    def _set_limit(self) -> None:
-        self._limit = min([member.limit for member in self.attached], default=self.next)
+    def _renewed_limit(self) -> int:
+        """Learn, only when it is reached, how far it has moved on."""
+        self._limit = limit = min([member.limit for member in self.attached], default=self.next)
+        return limit
 
     def _acknowledge_cleanly(self, now: float, member: Member, upto: int, held: float) -> None:
         """The common case, kept short: everything below `upto` is there, and nothing was lost before."""
@@ -299,7 +298,9 @@ class Channel:
         member.answered(now)
         member.window.acknowledged(now, count, elapsed, member.latest, self.transmissions)
         self.release()
-        self.arm()
+        at = self._deadline  # it may stand too early, if nothing else comes before
+        if at is not None and (not self.flights or now + member.round_trip.probe_timeout(0) < at):
+            self._deadline = None
 
     def regroup(self) -> None:
         """Members have gone, were taken off, have returned, or were given up for."""
@@ -308,18 +309,15 @@ class Channel:
             self.destinations = [(member.peer,) for member in self.attached]
         else:
             self.destinations = [()]
-        self._set_limit()
+        self._renewed_limit()
         self.release()
         self.arm()
 
     def release(self) -> None:
         """Let go of what every member has."""
-        base = needed = self.next
-        for member in self.members.values():
-            if member.next < needed:
-                needed = member.next
-            if member.next < base and not member.apart:
-                base = member.next
+        base = needed = min([member.next for member in self.members.values()], default=self.next)
+        if len(self.attached) < len(self.members):
+            base = min([member.next for member in self.attached], default=self.next)
         if base > self.base or needed > self.needed:
             self.base, self.needed = base, needed
             flights = self.flights

@@ -59,7 +59,8 @@ class Transport:
         self._best_effort = BestEffort(self.statistics)
         self._reception = Reception(endpoint_id, self.statistics, self._acknowledger, self._best_effort)
         self._fates = Fates(self.statistics)
-        self._stirred = False  # whether anything happened that may let channels send
+        self._stirred = False  # whether anything happened that may let channels send,
+        self._eased = False  # or acknowledgements came, which then do if anything waits for them
         self._kinds: dict[bytes | None, str] = {}  # of well-formed entries, by form of header
         self._handlers: dict[str, Handler] = {
             **self._reception.handlers,
@@ -84,6 +85,9 @@ class Transport:
     @property
     def deadline(self) -> float:
         """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due."""
+        if self._eased:
+            self._stirred = self._stirred or not all(channel.resting for channel in self._busy.values())
+            self._eased = False
         if self._fates.news or self._reception.carried or self._stirred:
             return -inf
         at = self._acknowledger.deadline
@@ -116,7 +120,7 @@ class Transport:
             if channel.awaited:
                 self._fates.acknowledged(channel)
         down: list[Downward] = [*self._acknowledger.due(now)] if self._acknowledger.deadline <= now else []
-        if self._stirred:  # else all that it lets go has been sent
+        if self._stirred or self._eased:  # else all that it lets go has been sent
             down += self._pump(now)
         if self._fates.news:
             up += self._fates.news
@@ -177,7 +181,7 @@ class Transport:
         self, now: float, peer: str, number: int, upto: int, ranges: list[tuple[int, int]], window: int, held: float
     ) -> None:
         channel = self._by_number.get(number)
-        self._stirred = True
+        self._eased = True
         self.statistics["acknowledgements received"] += 1
         if channel is None:
             return  # closed since
@@ -371,5 +375,6 @@ class Transport:
                 del self._busy[channel.number]
                 if self._channels.get(channel.lane) is not channel:
                     self._close(channel)
+        self._eased = False
         self._stirred = len(self._fates.news) > told  # what was given up may have held up channels that came before
         return down

@@ -36,6 +36,8 @@ BULK_INITIAL = 16  # frames: 4 ms of a link with 50 Mb/s
 GROWTH, BULK_GROWTH = 4, 16  # the window opens by at most one part in so many a round trip
 NOISE = 2.0  # times by which round trips with the least window differ that are allowed beside a queue
 FAST = 40_000  # frames a second (55 MB/s): the largest window is gone in 50 ms then, whatever the delay is due to
+FASTEST = 150_000  # frames a second (220 MB/s): a path within one machine, or of 2.5 Gb/s and more,
+MOST_THERE = 3328  # frames: four messages of 1 MiB, gone within QUEUE; 8 MB as the kernel counts 4 MB of socket buffer
 SLOW = 12_000  # frames a second (17 MB/s): a path where queues last long enough to mistake them for a part of the way
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
 SAMPLE = 100  # frames whose fates make a share of loss; the standard error of 10 % is then 3 %
@@ -43,8 +45,19 @@ AVERAGED = 8  # samples that make up `Window.loss`, and rounds that make up the 
 MARGIN = 0.05  # share of loss beyond the usual that is tolerated, beside three standard errors
 INTOLERABLE = 0.6  # share of loss that no radio link has and still carries data
 UNCHANGED = 0.75  # of a share of loss: as much or more after the window shrank is not due to the window
+SMALL = 32  # frames: less of a long message waits for the window to open, unless that is small itself
 REMEMBERED = 10.0  # seconds for which the least round trip is remembered (as BBR's RTprop filter)
 DRAIN_FIRST, DRAIN = 0.5, 4.0  # seconds after which, where queues were seen, one's own is let run dry
+
+
+def enough(left: int, window: float) -> int:
+    """How many of the `left` frames of a message are enough to be sent, where not all are let go by a `window`.
+
+    Up to half of the window, all of them: who receives a message in parts has to put it together again.
+    """
+    if left <= window / 2:
+        return left
+    return SMALL if window >= 4 * SMALL else int(window / 4) or 1
 
 
 class Window:
@@ -112,6 +125,9 @@ class Window:
             self._drain(now)
             return
         allowed = self._allowed if delivered < FAST * seconds else self._allowed_fast
+        is_fastest = delivered >= FASTEST * seconds
+        if self.frames > MOST and not is_fastest:
+            self.frames = float(MOST)
         self._listen(best)
         self._crowded = self._crowded + 1 if queue > allowed + self._tolerance * self._noise else 0
         if queue > self._slack and delivered < SLOW * seconds and self._drain_at == math.inf:
@@ -125,7 +141,7 @@ class Window:
             self._drain_at, self._drained, self._draining = math.inf, self.frames, 3
             self._drain(now)
         elif delivered * 2 >= self.frames and not self._crowded and not self._tried:  # it was used, and is not on trial
-            self._open(delivered)
+            self._open(delivered, MOST_THERE if is_fastest else MOST)
 
     def _listen(self, best: float) -> None:
         """With the least window, learn how much round trips differ all the same: so much delay is not its fault."""
@@ -154,13 +170,13 @@ class Window:
             least[0] = best
         return best - min(least)
 
-    def _open(self, delivered: int) -> None:
+    def _open(self, delivered: int, most: int) -> None:
         if self._starting:
             grown = float(delivered)
         else:
             grown = min(4 + self._clean * self._clean / 4, self.frames / self._growth)
         self._clean += 1
-        self.frames = min(self.frames + grown, MOST)
+        self.frames = min(self.frames + grown, most)
 
     def _shrink(self, factor: float) -> None:
         self.frames = max(self.frames * factor, LEAST)
@@ -174,6 +190,9 @@ class Window:
         """
         total = self._arrived + self._lost
         if total < SAMPLE:
+            return False
+        if not (self._lost or self._tried or self.loss):  # as ever on a wire
+            self._arrived = 0
             return False
         share, before = self._lost / total, self._tried
         self._arrived = self._lost = 0

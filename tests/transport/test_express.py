@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from glue.contract import TAKEN, Downward, Inbound, Interest, Outbound, Receipted
@@ -72,3 +73,29 @@ def test_who_waits_for_a_receipt_is_told_though_something_is_sent_between_the_ac
     transport.send(wire.now, [COMPANY])
     up, _ = transport.receive(wire.now, [])
     assert [(news.receipt, news.peer) for news in up if isinstance(news, Receipted)] == [(receipt, peer)]
+
+
+def acknowledged(transport: Transport, wire: Wire, peer: str, channel: int, upto: int) -> None:
+    """An acknowledgement comes the express way."""
+    run = Inbound(peer, 1, None, {KEY: ["ack", 0, 4096, channel, upto]}, [b"[]"], form=b"of an acknowledgement")
+    if transport.lift(wire.now, run) is None:
+        transport.receive(wire.now, [run])
+
+
+def test_an_acknowledgement_asks_for_a_turn_only_if_there_is_more_to_do() -> None:
+    wire = Wire(2)
+    transport, peer = wire.transports[wire.ids[0]], wire.ids[1]
+    acknowledged(transport, wire, peer, 77, 1)  # of a channel long gone: from now on the form is known
+    sent = [express(transport, wire.now, Outbound((peer,), [b"frame"] * 30))[0] for _ in range(3)]
+    number, _ = told(sent)[0][2][-2:]
+    acknowledged(transport, wire, peer, number, 30)
+    assert wire.now < transport.deadline < wire.now + 1
+    transport.send(wire.now, [Outbound((peer,), [b"frame"] * 60), Outbound((peer,), [b"frame"] * 60)])
+    acknowledged(transport, wire, peer, number, 90)
+    assert transport.deadline < wire.now  # the second of these waits for the window
+    down = transport.receive(wire.now, [])[1]
+    assert [len(bodies) for _, bodies, _ in told(down)] == [60]
+    acknowledged(transport, wire, peer, number, 210)
+    assert transport.deadline < wire.now  # it is done with
+    transport.receive(wire.now, [])
+    assert transport.deadline == inf

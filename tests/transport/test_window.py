@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.transport.window import INITIAL, LEAST, MOST, OVERLOAD, QUEUE, SAMPLE, Window
+from glue.transport.window import (
+    FASTEST,
+    INITIAL,
+    LEAST,
+    MOST,
+    MOST_THERE,
+    OVERLOAD,
+    QUEUE,
+    SAMPLE,
+    Window,
+)
+from tests.transport.network import Wire
 
 
 class Path:
@@ -84,9 +95,23 @@ def test_on_a_fast_path_a_slow_turn_of_the_receiver_does_not_matter() -> None:
     path = Path(least=0.0002)
     for _ in range(10):
         path.round()
-    assert path.window.frames == MOST
+    assert path.window.frames == MOST_THERE
     for number in range(100):
         path.round(queue=0.03 if number % 3 == 0 else 0.0)
+        assert path.window.frames >= MOST
+
+
+def test_it_is_largest_only_as_long_as_so_much_is_gone_at_once() -> None:
+    path = Path(least=0.02)
+    for _ in range(30):
+        path.round()
+    assert path.window.frames == MOST
+    path.least = 0.001
+    for _ in range(30):
+        path.round()
+    assert path.window.frames == MOST_THERE
+    path.least = MOST_THERE / 0.99 / FASTEST
+    path.round()
     assert path.window.frames == MOST
 
 
@@ -109,4 +134,19 @@ def test_it_stays_within_its_bounds(steps: list[tuple[float, float]]) -> None:
     path = Path()
     for loss, queue in steps:
         path.round(loss=loss, queue=queue)
-        assert LEAST <= path.window.frames <= MOST
+        assert LEAST <= path.window.frames <= MOST_THERE
+
+
+@pytest.mark.parametrize(
+    ("frames", "parts"),
+    [(INITIAL // 2, [INITIAL // 2] * 2), (INITIAL // 2 + 1, [INITIAL // 2 + 1, INITIAL // 2 - 1])],
+    ids=["half", "more"],
+)
+def test_what_fits_into_half_of_it_is_sent_whole_or_not_yet(frames: int, parts: list[int]) -> None:
+    wire = Wire(2)
+    for _ in range(3):
+        wire.publish(0, [1], b"frame", frames)
+    assert [len(item.bodies) for _, _, item in wire.sent] == parts
+    wire.run(1.0)
+    assert len(wire.heard[wire.ids[1]]) == 3 * frames
+    assert wire.backlog == 0
