@@ -144,7 +144,7 @@ class Channel:
                     continue
             left = len(item.bodies) - pending.offset
             room = self.room()
-            if room < left and room < enough(left, min([member.window.frames for member in self.attached])):
+            if room < left and room < enough(left, min([member.most_under_way for member in self.attached])):
                 if self.kind == "group":
                     apart.note_crowding(self, now)
                 break

@@ -120,6 +120,11 @@ class Member:
         """How many of the first `sent` frames may be on their way to it."""
         return max(sent - self.next - self.ranges.size - len(self.lost), 0)
 
+    @property
+    def most_under_way(self) -> float:
+        """How many frames may be on their way to it at once: its window, or less if it promises less."""
+        return min(self.window.frames, self.limit - self.next)
+
     def attempts(self, sequence: int) -> int:
         """How often a frame was sent again."""
         hole = self.holes.get(sequence)

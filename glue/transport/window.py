@@ -53,7 +53,8 @@ DRAIN_FIRST, DRAIN = 0.5, 4.0  # seconds after which, where queues were seen, on
 def enough(left: int, window: float) -> int:
     """How many of the `left` frames of a message are enough to be sent, where not all are let go by a `window`.
 
-    Up to half of the window, all of them: who receives a message in parts has to put it together again.
+    Up to half of the window, all of them: who receives a message in parts has to put it together again. What the
+    receivers promise to take counts as a window, too: else a message larger than that would never be sent.
     """
     if left <= window / 2:
         return left

@@ -150,3 +150,13 @@ def test_what_fits_into_half_of_it_is_sent_whole_or_not_yet(frames: int, parts: 
     wire.run(1.0)
     assert len(wire.heard[wire.ids[1]]) == 3 * frames
     assert wire.backlog == 0
+
+
+def test_a_receiver_that_takes_less_than_a_message_at_once_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.transport.incoming.WINDOW", 100)
+    wire = Wire(2)
+    for _ in range(20):
+        wire.publish(0, [1], b"frame", 300)
+    wire.run(10.0)
+    assert len(wire.heard[wire.ids[1]]) == 20 * 300
+    assert wire.backlog == 0
