@@ -118,6 +118,11 @@ def _timeout(member: Member, others: float) -> float:
     return member.round_trip.probe_timeout(0) if member.round_trip.measured else others
 
 
+def guesses(channel: Channel) -> bool:
+    """Whether for some members it depends on the answers of others when they count as silent."""
+    return len(channel.attached) > 1 and False in [member.round_trip.measured for member in channel.attached]
+
+
 def note_silence(channel: Channel, member: Member, now: float) -> None:
     """A member did not answer in time: it may be stopped, or gone."""
     if not member.apart and now >= silent_at(member, quickest(channel)):

@@ -299,7 +299,9 @@ class Channel:
         member.window.acknowledged(now, count, elapsed, member.latest, self.transmissions)
         self.release()
         at = self._deadline  # it may stand too early, if nothing else comes before
-        if at is not None and (not self.flights or now + member.round_trip.probe_timeout(0) < at):
+        if at is not None and (
+            not self.flights or now + member.round_trip.probe_timeout(0) < at or apart.guesses(self)
+        ):
             self._deadline = None
 
     def regroup(self) -> None:

@@ -205,3 +205,18 @@ def test_a_message_larger_than_what_is_kept_is_given_up_as_a_whole_or_not_at_all
     wire.run(5)
     given_up = sum(item.count for item in wire.news[wire.ids[0]] if isinstance(item, Undelivered))
     assert len(wire.heard[wire.ids[3]]) == 100 + 10_000 * (1 - given_up)
+
+
+def test_who_never_answered_is_silent_as_soon_as_it_shows_how_quickly_others_do() -> None:
+    wire = Wire(3)
+    wire.delay = 0.01
+    silence(wire, 2)
+    wire.cut.add((wire.ids[1], wire.ids[0]))
+    wire.publish(0, [1, 2], BODY)
+    wire.run(SILENCE + 0.02)
+    wire.cut.discard((wire.ids[1], wire.ids[0]))
+    for _ in range(6):
+        wire.publish(0, [1, 2], BODY)
+        wire.run(0.001)
+    wire.run(2 * wire.delay + 0.004)
+    assert wire.transports[wire.ids[0]].statistics["members served apart: silent"] == 1
