@@ -11,8 +11,9 @@ SHARES = 1.5, 1.25, 1.0, 0.75, 0.75
 """Of `queue_limit`, by class (normal, the default, takes it as it is): how much, of all classes together, may wait to
 be acknowledged before this one is stopped. Bulk leaves a quarter of the limit to normal, that as much to high, ..."""
 
-AGAIN = 0.5, 0.5, 0.5, 0.75, 0.5
-"""Of that, how much is left when this class may go on. Of large messages few fit in: some stay on their way."""
+AGAIN = 0.5, 0.5, 0.5, 0.75, 0.75
+"""Of that, how much is left when this class may go on. Of large messages few fit in: some stay on their way.
+Bulk, which has the same room, goes on with them: else it would wait for as long as they keep coming."""
 
 OPEN = BULK + 1
 

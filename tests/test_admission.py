@@ -15,27 +15,28 @@ def test_a_filling_queue_stops_the_least_urgent_first() -> None:
     assert stopped == [OPEN, LARGE, NORMAL, HIGH, URGENT]
 
 
-def test_each_class_goes_on_at_half_of_its_limit_and_is_told_once() -> None:
+def test_each_class_goes_on_well_below_its_limit_and_is_told_once() -> None:
     admission = Admission(1000)
     admission.update(2000)
     assert admission.closed_from == URGENT
-    told = [(admission.update(backlog), admission.closed_from) for backlog in (751, 750, 625, 500, 376, 375, 0)]
+    told = [(admission.update(backlog), admission.closed_from) for backlog in (751, 750, 625, 501, 500, 375, 0)]
     assert told == [
         (False, URGENT),
         (True, HIGH),
         (True, NORMAL),
-        (True, BULK),
-        (False, BULK),
+        (False, NORMAL),
         (True, OPEN),
+        (False, OPEN),
         (False, OPEN),
     ]
 
 
-def test_large_messages_go_on_while_some_are_still_on_their_way() -> None:
+def test_large_messages_go_on_while_some_are_still_on_their_way_and_bulk_does_not_wait_for_them_to_cease() -> None:
     admission = Admission(1000)
-    admission.update(751)
-    told = [(admission.update(backlog), admission.closed_from) for backlog in (563, 562)]
-    assert told == [(False, LARGE), (True, BULK)]
+    for _ in range(3):
+        admission.update(751)
+        told = [(admission.update(backlog), admission.closed_from) for backlog in (563, 562)]
+        assert told == [(False, LARGE), (True, OPEN)]
 
 
 def test_normal_takes_the_limit_as_it_is_and_less_urgent_classes_no_more_than_others() -> None:
