@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 KEY = "transport"
-WINDOW = 4096  # frames: 5.6 MB of datagrams, twice the sender's largest congestion window
+WINDOW = 4096  # frames: 5.9 MB of datagrams, more than the largest congestion window of a sender
 MAX_RANGES = 100  # of an acknowledgement: 200 numbers up to WINDOW, a comma after each, are 1,000 bytes: one frame
 MAX_HELD_US = 99_999  # also stands for anything longer
 MAX_AGE_MS = 99_999_999  # 28 hours
