@@ -25,7 +25,7 @@ from glue.transport.round_trip import ACK_DELAY
 from glue.transport.wire import KEY, MAX_ENTRY, MAX_HELD_US, encode_ranges
 
 FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of a large one
-MOST_OF_GROUP = 640  # likewise where several acknowledge the same: a third of it, lest that costs more than to send
+MOST_OF_GROUP = 640  # likewise in a group, a third of it: who sends has to take the acknowledgements of all members
 FEW = 3  # members of a group that may all report at once
 SPREAD = 0.00025  # seconds for each member of a group over which reports of the same loss are spread
 WIDEST = 0.0125  # seconds over which they are spread at most: many times what a report and its repair take on a LAN

@@ -48,13 +48,13 @@ class Channel:
         self.lane = lane
         self.peers = peers
         self.kind = "data" if len(peers) == 1 else "group"
-        self.members = {peer: Member(peer, make_window(lane[1])) for peer in peers}
+        self.members = {peer: Member(peer, make_window(lane[1]), len(peers) > 1) for peer in peers}
         self.attached = list(self.members.values())  # those that are served together
         self.statistics = statistics
         self.next = 0  # the next sequence to send
         self.base = 0  # every frame below is acknowledged by all attached members
         self.needed = 0  # every frame below is acknowledged by all members
-        self._deadline: float | None = math.inf  # it may be later, never earlier; None: it has changed
+        self._deadline: float | None = math.inf  # no later than it is; None: to be found anew
         self.flights = Flights()
         self.fates = fates
         self.awaited: list[Awaited] = []  # by receipts
@@ -92,13 +92,6 @@ class Channel:
         """Bytes queued, or sent and not yet acknowledged by every attached member."""
         return self._queued + self.flights.open_size
 
-    @property
-    def unsettled(self) -> int:
-        """Messages queued or on their way, once for each member."""
-        members = len(self.members)
-        sent = sum([flight.item.messages * (members - len(flight.forgone)) for flight in self.flights])
-        return sent + members * sum([item.messages for item in self.unsent()])
-
     def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Queue a message for sending, not before these barriers let it pass."""
         self._queue.append(Pending(item, now, barriers))
@@ -127,6 +120,8 @@ class Channel:
         if self.kind == "group" and (self.next or not self._queue or not self._waits(self._queue[0])):
             out += apart.attend(self, now)
         for member in self.members.values():
+            if member.invite and self.kind == "data":
+                out += apart.attend(self, now)
             if member.lost:
                 out += recovery.repairs(self, now)
                 break
@@ -145,7 +140,9 @@ class Channel:
             left = len(item.bodies) - pending.offset
             room = self.room()
             if room < left and room < enough(left, min([member.most_under_way for member in self.attached])):
-                if self.kind == "group":
+                if not self.flights:  # it is the receivers that let nothing more come
+                    self.arm()
+                elif self.kind == "group":
                     apart.note_crowding(self, now)
                 break
             begins = not pending.offset
@@ -217,7 +214,7 @@ class Channel:
         flight = Flight(first, item, self.transmissions, now, since, size, begins)
         for member in self.members.values():
             if member.next == first:
-                member.waiting_since = member.heard_at = now
+                member.waiting_since, member.heard_at, member.backoff = now, now, 0
                 self._deadline = None
             if member.apart:
                 apart.keep_step(self, member, count)
@@ -298,10 +295,7 @@ class Channel:
         member.answered(now)
         member.window.acknowledged(now, count, elapsed, member.latest, self.transmissions)
         self.release()
-        at = self._deadline  # it may stand too early, if nothing else comes before
-        if at is not None and (
-            not self.flights or now + member.round_trip.probe_timeout(0) < at or apart.guesses(self)
-        ):
+        if self._deadline is not None and recovery.is_due_before(self, now, member, self._deadline):
             self._deadline = None
 
     def regroup(self) -> None:
@@ -332,6 +326,8 @@ class Channel:
         """Time has passed: look for what is overdue, and probe the members that are silent."""
         for member in self.members.values():
             if not member.missing(self.next) or member.held_by:
+                if recovery.is_shut(self, member) and now >= member.probe_at():
+                    recovery.ask(self, now, member)
                 continue
             if now >= member.check_at:
                 recovery.find_lost(self, now, member)

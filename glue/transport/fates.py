@@ -80,6 +80,13 @@ class Fates:
         channel.awaited = [awaited for awaited in channel.awaited if awaited.peers]
 
 
+def unsettled(channel: Channel) -> int:
+    """Messages queued or on their way, once for each member."""
+    members = len(channel.members)
+    sent = sum([flight.item.messages * (members - len(flight.forgone)) for flight in channel.flights])
+    return sent + members * sum([item.messages for item in channel.unsent()])
+
+
 class Awaited:
     """Receipts for what ends before the frame `stop`, and the peers that have not acknowledged it."""
 

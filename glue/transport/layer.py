@@ -24,7 +24,7 @@ from glue.counts import Counts
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
-from glue.transport.fates import Fates
+from glue.transport.fates import Fates, unsettled
 from glue.transport.flight import Barrier
 from glue.transport.incoming import Source
 from glue.transport.reception import Handler, Reception
@@ -59,8 +59,8 @@ class Transport:
         self._best_effort = BestEffort(self.statistics)
         self._reception = Reception(endpoint_id, self.statistics, self._acknowledger, self._best_effort)
         self._fates = Fates(self.statistics)
-        self._stirred = False  # whether anything happened that may let channels send,
-        self._eased = False  # or acknowledgements came, which then do if anything waits for them
+        self._stirred = False  # whether anything happened that may let channels send
+        self._eased = False  # whether acknowledgements came, which do so if anything waits for them
         self._kinds: dict[bytes | None, str] = {}  # of well-formed entries, by form of header
         self._handlers: dict[str, Handler] = {
             **self._reception.handlers,
@@ -80,11 +80,14 @@ class Transport:
     @property
     def unsettled(self) -> int:
         """Reliable messages that are on their way, once for each receiver."""
-        return sum(channel.unsettled for channel in self._by_number.values())
+        return sum([unsettled(channel) for channel in self._by_number.values()])
 
     @property
     def deadline(self) -> float:
-        """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due."""
+        """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due.
+
+        Only here it is found out, for all that came in a turn together, whether acknowledgements let anything be sent.
+        """
         if self._eased:
             self._stirred = self._stirred or not all(channel.resting for channel in self._busy.values())
             self._eased = False
@@ -375,6 +378,6 @@ class Transport:
                 del self._busy[channel.number]
                 if self._channels.get(channel.lane) is not channel:
                     self._close(channel)
-        self._eased = False
+        self._eased = False  # whatever they let go has been sent
         self._stirred = len(self._fates.news) > told  # what was given up may have held up channels that came before
         return down

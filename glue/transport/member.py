@@ -79,7 +79,7 @@ class Member:
         "window",
     )  # fmt: skip
 
-    def __init__(self, peer: str, window: Window) -> None:
+    def __init__(self, peer: str, window: Window, invite: bool) -> None:
         self.peer = peer
         self.window = window
         self.next = 0  # every frame below is acknowledged
@@ -98,7 +98,7 @@ class Member:
         self.heard_at = 0.0  # when it last acknowledged anything, or began to be waited for
         self.check_at = math.inf  # when a hole will count as lost
         self.invited = False  # whether it has shown that it knows the channel
-        self.invite = True  # whether the invitation is to be sent
+        self.invite = invite  # whether the invitation is to be sent
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
         self.apart = False  # whether it is served on its own, by unicast, and holds up nobody

@@ -122,6 +122,22 @@ def probe(channel: Channel, now: float, member: Member) -> None:
         break
 
 
+def is_shut(channel: Channel, member: Member) -> bool:
+    """Whether a member that has all lets nothing more come, although more waits."""
+    return channel.waiting and not member.held_by and member.next >= channel.next >= member.limit
+
+
+def ask(channel: Channel, now: float, member: Member) -> None:
+    """Ask whether more may come, as the acknowledgement that says so may have been lost (RFC 9293, section 3.8.6.1).
+
+    An invitation is what is always answered.
+    """
+    member.backoff += 1
+    member.waiting_since = now
+    member.invite = True
+    channel.statistics["window probes"] += 1
+
+
 def repairs(channel: Channel, now: float) -> list[Outbound]:
     """Frames to send again: by unicast where one member lost them, by multicast where several did."""
     out: list[Outbound] = []
@@ -164,7 +180,7 @@ def resend(channel: Channel, now: float, start: int, count: int, members: list[M
 def due_at(channel: Channel) -> float:
     """When something may be overdue, a member has to be probed, or counts as silent."""
     at = channel.protection.at
-    if channel.flights:
+    if channel.flights or channel.waiting:
         alone = len(channel.attached) < 2
         others = math.inf if alone else apart.quickest(channel)
         for member in channel.members.values():
@@ -172,4 +188,14 @@ def due_at(channel: Channel) -> float:
                 at = min(at, member.check_at, member.waiting_since + member.round_trip.probe_timeout(member.backoff))
                 if not (alone or member.apart):
                     at = min(at, apart.silent_at(member, others))
+            elif is_shut(channel, member):
+                at = min(at, member.probe_at())
     return at
+
+
+def is_due_before(channel: Channel, now: float, member: Member, at: float) -> bool:
+    """Whether, now that a member has acknowledged, something may be due before `at`, or nothing at all.
+
+    If not, that may stand: it is too early then, but another acknowledgement mostly comes before.
+    """
+    return not channel.flights or now + member.round_trip.probe_timeout(0) < at or apart.guesses(channel)
