@@ -47,7 +47,7 @@ MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes,
 
 
 def attend(channel: Channel, now: float) -> list[Outbound]:
-    """What members of a group are to be told, and what is due to those served apart."""
+    """What members are to be told, and what is due to those served apart."""
     if channel.idle:
         return []
     out: list[Outbound] = []

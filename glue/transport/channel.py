@@ -117,11 +117,9 @@ class Channel:
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""
         out: list[Outbound] = []
-        if self.kind == "group" and (self.next or not self._queue or not self._waits(self._queue[0])):
+        if self.next or not self._queue or not self._waits(self._queue[0]):
             out += apart.attend(self, now)
         for member in self.members.values():
-            if member.invite and self.kind == "data":
-                out += apart.attend(self, now)
             if member.lost:
                 out += recovery.repairs(self, now)
                 break
@@ -215,7 +213,7 @@ class Channel:
         for member in self.members.values():
             if member.next == first:
                 member.waiting_since, member.heard_at, member.backoff = now, now, 0
-                self._deadline = None
+                self.arm()
             if member.apart:
                 apart.keep_step(self, member, count)
         if self.protection.active:
@@ -267,7 +265,7 @@ class Channel:
             else:
                 member.regressed()
             return True
-        limit = upto + (window if window < WINDOW else WINDOW)
+        limit = upto + min(window, WINDOW)
         if limit > member.limit:
             member.limit = limit
         if not ranges and member.unscathed:
@@ -278,7 +276,7 @@ class Channel:
         return True
 
     def _renewed_limit(self) -> int:
-        """Learn, only when it is reached, how far it has moved on."""
+        """The limit as it is by now; that it has moved on need not be known before it is reached."""
         self._limit = limit = min([member.limit for member in self.attached], default=self.next)
         return limit
 
@@ -296,7 +294,7 @@ class Channel:
         member.window.acknowledged(now, count, elapsed, member.latest, self.transmissions)
         self.release()
         if self._deadline is not None and recovery.is_due_before(self, now, member, self._deadline):
-            self._deadline = None
+            self.arm()
 
     def regroup(self) -> None:
         """Members have gone, were taken off, have returned, or were given up for."""
