@@ -19,17 +19,17 @@ def show() -> bool:
 
     It is not where the thread's policy is not the usual one, or cannot be changed.
     """
-    return sys.platform == "linux" and _change(os.SCHED_OTHER, os.SCHED_BATCH)
+    return _change(is_due=True)
 
 
 def take_back() -> None:
     """Give the calling thread the usual policy again, unless somebody else has set another one meanwhile."""
-    if sys.platform == "linux":
-        _change(os.SCHED_BATCH, os.SCHED_OTHER)
+    _change(is_due=False)
 
 
-def _change(before: int, after: int) -> bool:
+def _change(is_due: bool) -> bool:
     if sys.platform == "linux":
+        before, after = (os.SCHED_OTHER, os.SCHED_BATCH) if is_due else (os.SCHED_BATCH, os.SCHED_OTHER)
         with contextlib.suppress(OSError):  # musl has no such calls, and a sandbox may forbid them
             if os.sched_getscheduler(0) == before:
                 os.sched_setscheduler(0, after, os.sched_param(0))
