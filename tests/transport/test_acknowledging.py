@@ -25,21 +25,31 @@ def test_in_a_long_stream_so_many_frames_are_acknowledged_at_once(receivers: lis
     assert wire.backlog == 0
 
 
-@pytest.mark.parametrize("receivers", [[1], [1, 2]], ids=["one", "several"])
-def test_who_was_stopped_goes_on_though_the_acknowledgement_that_says_so_is_lost(receivers: list[int]) -> None:
+def stopped(receivers: list[int], messages: int, frames: int) -> Wire:
+    """The first of these receivers takes no more than it has promised, and so many messages are published to all."""
     wire = Wire(3)
-    sender, receiver = wire.ids[0], wire.ids[1]
-    wire.send(receiver, Accept(False))
-    for _ in range(100):
-        wire.publish(0, receivers, b"frame", 100)
-    wire.run(10)
-    assert 0 < len(wire.heard[receiver]) < 10_000
-    asked = wire.transports[sender].statistics["window probes"]
-    assert 10 / MAX_PROBE <= asked < 10 / MAX_PROBE + 10
-    wire.cut = {(receiver, sender)}
-    wire.send(receiver, Accept(True))
+    wire.send(wire.ids[1], Accept(False))
+    for _ in range(messages):
+        wire.publish(0, receivers, b"frame", frames)
+    return wire
+
+
+def goes_on_unheard(wire: Wire) -> None:
+    """It takes more again; what says so is lost, and a second later nothing is lost any more."""
+    wire.cut = {(wire.ids[1], wire.ids[0])}
+    wire.send(wire.ids[1], Accept(True))
     wire.run(1)
     wire.cut.clear()
+
+
+@pytest.mark.parametrize("receivers", [[1], [1, 2]], ids=["one", "several"])
+def test_who_was_stopped_goes_on_though_the_acknowledgement_that_says_so_is_lost(receivers: list[int]) -> None:
+    wire = stopped(receivers, messages=100, frames=100)
+    wire.run(10)
+    assert 0 < len(wire.heard[wire.ids[1]]) < 10_000
+    asked = wire.transports[wire.ids[0]].statistics["window probes"]
+    assert 10 / MAX_PROBE <= asked < 10 / MAX_PROBE + 10
+    goes_on_unheard(wire)
     wire.run(2)
     assert [len(wire.heard[wire.ids[number]]) for number in receivers] == [10_000] * len(receivers)
     assert wire.backlog == 0
@@ -47,18 +57,11 @@ def test_who_was_stopped_goes_on_though_the_acknowledgement_that_says_so_is_lost
 
 @pytest.mark.parametrize("receivers", [[1], [1, 2]], ids=["one", "several"])
 def test_what_is_published_while_nothing_may_come_goes_on_its_way_too(receivers: list[int]) -> None:
-    wire = Wire(3)
-    sender, receiver = wire.ids[0], wire.ids[1]
-    wire.send(receiver, Accept(False))
-    for _ in range(WINDOW // 64):
-        wire.publish(0, receivers, b"frame", 64)
+    wire = stopped(receivers, messages=WINDOW // 64, frames=64)
     wire.run(1)
     assert wire.backlog == 0
     wire.publish(0, receivers, b"last")
-    wire.cut = {(receiver, sender)}
-    wire.send(receiver, Accept(True))
+    goes_on_unheard(wire)
     wire.run(1)
-    wire.cut.clear()
-    wire.run(1)
-    assert wire.heard[receiver][-1] == (sender, b"last")
+    assert wire.heard[wire.ids[1]][-1] == (wire.ids[0], b"last")
     assert wire.backlog == 0

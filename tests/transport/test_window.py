@@ -9,17 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.transport.window import (
-    FASTEST,
-    INITIAL,
-    LEAST,
-    MOST,
-    MOST_THERE,
-    OVERLOAD,
-    QUEUE,
-    SAMPLE,
-    Window,
-)
+from glue.transport.window import FASTEST, INITIAL, LEAST, MOST, MOST_THERE, OVERLOAD, QUEUE, SAMPLE, Window
 from tests.transport.network import Wire
 
 
