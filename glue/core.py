@@ -34,7 +34,7 @@ from glue.contract import (
     Train,
 )
 from glue.counts import Counts
-from glue.errors import ConfigurationError, MessageTooLargeError, TopicError
+from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.ledger import FATES, MISSED
 from glue.messages import JSON_COST, MESSAGE_COST, Peer
 from glue.model import Answer, Happening, Wish
@@ -237,6 +237,13 @@ class Core:
     def is_done(self) -> bool:
         """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
         return not self.backlog and not getattr(self.stack.layers["transport"], "unsettled", 0)
+
+    def would_block(self) -> WouldBlockError:
+        """What to raise for a publication that may not wait for room."""
+        return WouldBlockError(
+            f"{self.backlog} bytes wait to be acknowledged, with queue_limit={self.settings.queue_limit}; "
+            f"{self.waiting} to be handled here, with receive_limit={self.settings.receive_limit}"
+        )
 
     def turn(self, now: float, trains: Iterable[Train]) -> tuple[list[Event], list[Train]]:
         """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""

@@ -20,7 +20,7 @@ from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
 from glue.core import EARLY, STREAM_SHARE, check_not_reserved
 from glue.drivers.life import Life
-from glue.errors import ClosedError, WouldBlockError
+from glue.errors import ClosedError
 from glue.messages import Gap
 from glue.model import OpenModel, Wish
 from glue.receipt import AwaitableReceipt
@@ -259,10 +259,7 @@ class Endpoint(BaseEndpoint, Life):
         if block:
             await self._room(publication.priority)
         elif self._is_full(publication.priority):
-            raise WouldBlockError(
-                f"{self._core.backlog} bytes wait to be acknowledged, with queue_limit={self.settings.queue_limit}; "
-                f"{self._core.waiting} to be handled here, with receive_limit={self.settings.receive_limit}"
-            )
+            raise self._core.would_block()
         self._add(publication)
         return ticket
 

@@ -29,7 +29,7 @@ from glue.drivers.life import Life
 from glue.drivers.memory import keep_freed_memory
 from glue.drivers.pace import BUSY, Pace
 from glue.drivers.receiver import Receiver, addressed
-from glue.errors import ClosedError, WouldBlockError
+from glue.errors import ClosedError
 from glue.model import Wish
 
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
@@ -203,11 +203,7 @@ class ThreadDriver(Life):
             return self.closed or not (overfed or priority >= self._admission.closed_from)
 
         if not has_room() and not block:
-            settings = self._core.settings
-            raise WouldBlockError(
-                f"{self._backlog} bytes wait to be acknowledged, with queue_limit={settings.queue_limit}; "
-                f"{self._core.waiting} to be handled here, with receive_limit={settings.receive_limit}"
-            )
+            raise self._core.would_block()
         self._step_down()
         with self._room:
             self._blocked += 1

@@ -16,7 +16,7 @@ from glue.admission import SHARES
 from glue.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.core import Core, check_not_reserved
-from glue.errors import ClosedError, ConfigurationError, WouldBlockError
+from glue.errors import ClosedError, ConfigurationError
 from glue.messages import Gap, Message
 from glue.model import OpenModel, Replicated, Wish
 from glue.model.storage import Directory
@@ -284,9 +284,7 @@ class SimulatedEndpoint(BaseEndpoint):
     def _queue(self, publications: list[Publication]) -> None:
         core = self._core
         if publications and core.backlog > self.settings.queue_limit * SHARES[publications[0].priority]:
-            raise WouldBlockError(
-                f"{core.backlog} bytes wait to be acknowledged; queue_limit is {self.settings.queue_limit}"
-            )
+            raise core.would_block()
         for publication in publications:
             core.outbox.add(publication)
         self._wake()

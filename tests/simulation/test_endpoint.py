@@ -104,7 +104,7 @@ def test_publishing_into_a_full_queue_is_refused_until_there_is_room() -> None:
     heard = other.subscribe("t")
     world.run(1)
     one.publish("t", bytes(1001))
-    with pytest.raises(WouldBlockError, match="queue_limit is 1000"):
+    with pytest.raises(WouldBlockError, match="queue_limit=1000"):
         one.publish("t", b"")
     assert world.run_until(lambda: one.backlog == 0, 1)
     one.publish("t", b"")
