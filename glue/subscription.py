@@ -77,6 +77,7 @@ class Subscription(Life):
         waiting: Kept | Buffer,
         payload_only: bool = False,
     ) -> None:
+        self._left: Iterator[Any] = iter(())  # what the handler has yet to be called with of a delivery
         super().__init__()
         self.pattern = pattern
         self._closed = False
@@ -96,6 +97,11 @@ class Subscription(Life):
     def renew_locks(self) -> None:
         """Make the lock."""
         self._arrived = threading.Condition()
+
+    def orphan(self) -> None:
+        """This is a forked child, and it may be its handler who forked."""
+        super().orphan()
+        self._leave_rest()
 
     # --------------------------------------------------------------------------------------- by the driver
 
@@ -133,18 +139,26 @@ class Subscription(Life):
     def _call_plainly(self, handler: Callable[[Any], Any], delivery: Delivery) -> int:
         """Call it with payloads that are never too old, until the subscription is closed; returns how many it was.
 
-        What is done here is done for each message: kept flat.
+        What is done here is done for each message: kept flat. So at the end it is not told, but finds nothing more.
         """
-        done = 0
-        for payload in delivery.payloads:
-            if self._closed:
-                break
-            try:
-                handler(payload)
-            except BaseException:
-                self._failed(Message(payload, delivery.sequence + done, delivery))
-            done += 1
-        return done
+        done, payload = 0, None
+        self._left = left = enumerate(delivery.payloads, 1)
+        if self._closed:
+            self._leave_rest()
+        try:
+            while True:
+                try:
+                    for done, payload in left:  # noqa: B007  # it is, where one fails, and at the end
+                        handler(payload)
+                    return done
+                except BaseException:
+                    self._failed(Message(payload, delivery.sequence + done - 1, delivery))
+        finally:
+            self._left = iter(())  # an enumeration holds on to the last that it gave
+
+    def _leave_rest(self) -> None:
+        """Let whoever calls the handler find nothing more."""
+        deque(self._left, 0)
 
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
         """The same for any; returns how many it was, and how many of them were too old."""
@@ -238,9 +252,10 @@ class Subscription(Life):
     def close(self) -> None:
         """End the subscription; messages already waiting can still be read. A second time does nothing."""
         with self._arrived:
-            if self._closed:
+            self._closed, was_closed = True, self._closed
+            self._leave_rest()  # again, if it was closed: Ctrl-C may have come between the two
+            if was_closed:
                 return
-            self._closed = True
             self._arrived.notify_all()
         self._owner.unsubscribe(self)
         with self._arrived:

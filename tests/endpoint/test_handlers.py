@@ -1,0 +1,123 @@
+"""A handler that is called with payloads alone: of a bundle, one after the other, until it is closed, and no longer."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from glue.contract import Delivery
+from glue.messages import Gap
+from glue.subscription import Subscription
+from glue.waiting import Kept
+
+
+class Owner:
+    """An endpoint of which only the counting is needed."""
+
+    def __init__(self) -> None:
+        self.fates: Counter[str] = Counter()
+
+    def keep(self, delivery: Delivery) -> None:
+        pass
+
+    def handled(self, delivery: Delivery) -> None:
+        pass
+
+    def settled(self, fate: str, count: int) -> None:
+        self.fates[fate] += count
+
+    def tell_gap(self, gap: Gap) -> None:
+        pass
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        pass
+
+
+def subscription(owner: Owner, handler: Callable[[Any], Any]) -> Subscription:
+    return Subscription("t", handler, owner, Kept(owner, lambda: 0.0), payload_only=True)
+
+
+def delivery(payloads: Sequence[Any]) -> Delivery:
+    return Delivery("t", payloads, None, "a", "0" * 16, 1, 1, 0.0, False, ())
+
+
+@pytest.mark.parametrize("last", [1, 5, 9, 10])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_handler_that_closes_its_subscription_is_not_called_again(last: int, fails: bool) -> None:
+    owner, heard = Owner(), list[int]()
+
+    def handler(payload: int) -> None:
+        heard.append(payload)
+        if payload == last:
+            ended.close()
+            if fails:
+                raise SystemExit
+
+    ended = subscription(owner, handler)
+    for _ in range(2):
+        ended.deliver(delivery(range(1, 11)))
+    assert heard == [*range(1, last + 1)]
+    assert owner.fates == {"handled": last, "unread": 20 - last}
+
+
+def test_a_handler_that_fails_is_called_with_the_next() -> None:
+    owner, heard = Owner(), list[int]()
+
+    def handler(payload: int) -> None:
+        heard.append(payload)
+        if payload % 2:
+            raise StopIteration
+
+    subscription(owner, handler).deliver(delivery(range(10)))
+    assert heard == [*range(10)]
+    assert owner.fates["handled"] == 10
+
+
+def test_a_second_close_ends_what_ctrl_c_in_the_first_left_going_on() -> None:
+    owner, heard = Owner(), list[int]()
+
+    def handler(payload: int) -> None:
+        heard.append(payload)
+        ended._closed = True  # as far as the first came
+        ended.close()
+
+    ended = subscription(owner, handler)
+    ended.deliver(delivery(range(10)))
+    assert heard == [0]
+
+
+def test_a_handler_is_not_called_again_once_another_thread_has_closed() -> None:
+    owner, heard = Owner(), list[int]()
+
+    def handler(payload: int) -> None:
+        heard.append(payload)
+        closer = threading.Thread(target=ended.close)
+        closer.start()
+        closer.join()
+
+    ended = subscription(owner, handler)
+    ended.deliver(delivery(range(10)))
+    assert heard == [0]
+    assert owner.fates["unread"] == 9
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_no_payload_is_kept_once_it_was_handled(is_closed: bool) -> None:
+    class Value:
+        pass
+
+    def handler(payload: Value) -> None:
+        if is_closed:
+            ended.close()
+
+    payloads = [Value(), Value()]
+    alive = weakref.WeakSet(payloads)
+    ended = subscription(Owner(), handler)
+    ended.deliver(delivery(payloads))
+    del payloads
+    assert not alive
