@@ -352,8 +352,9 @@ def _is_duration(value: Any) -> bool:
 
 def weight(delivery: Delivery) -> int:
     """Bytes that a delivery is taken to weigh while it waits for one subscription."""
-    payloads = delivery.payloads
+    payloads, length = delivery.payloads, delivery.length
+    if length is not None:
+        return (length + MESSAGE_COST) * len(payloads)
     if payloads and payloads[0].__class__ is bytes:
-        length = delivery.length
-        return (sum(map(len, payloads)) if length is None else length * len(payloads)) + MESSAGE_COST * len(payloads)
+        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
     return JSON_COST * len(payloads)

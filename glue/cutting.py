@@ -7,13 +7,20 @@ of its pieces are made once: `bytes.join` then collects them without an object f
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from mmap import MAP_ANON, MAP_PRIVATE, mmap
 from struct import Struct
 from typing import overload
 
 BLOCK = 64  # pieces cut by one call: enough to forget its cost, few enough for its plan to be remembered
+
+
+def fresh_memory(size: int) -> mmap:
+    """Memory of so many bytes, which, unlike that of a bytearray, takes none before it is used."""
+    return mmap(-1, size, MAP_PRIVATE | MAP_ANON)
 
 
 @lru_cache(maxsize=512)
@@ -75,13 +82,10 @@ class Pieces(Sequence[bytes]):
         pieces = cut(b"".join(self.parts), self.size) if self.size else []
         return iter(pieces + [b""] * (self._count - len(pieces)))
 
-    def copy_to(self, memory: memoryview) -> None:
+    def copy_to(self, memory: mmap) -> None:
         """Copy all bytes to the beginning of `memory`."""
-        at = 0
-        for part in self.parts:
-            end = at + len(part)
-            memory[at:end] = part
-            at = end
+        memory.seek(0)
+        deque(map(memory.write, self.parts), 0)  # as a loop would, but for the interpreter's steps
 
     def _between(self, start: int, stop: int) -> list[bytes | memoryview]:
         """The parts, as far as they lie between these two."""
@@ -98,7 +102,7 @@ class Pieces(Sequence[bytes]):
 class Views:
     """Views of the same part of each piece of a buffer, made when they are first needed, and kept."""
 
-    __slots__ = ("_buffer", "_start", "_stop", "_views", "piece")
+    __slots__ = ("_buffer", "_found", "_size", "_start", "_stop", "_views", "piece")
 
     def __init__(self, buffer: memoryview, piece: int, start: int, stop: int) -> None:
         """Of each `piece` bytes of `buffer`, those from `start` to `stop`."""
@@ -107,9 +111,16 @@ class Views:
         self._start = start
         self._stop = stop
         self._views: list[memoryview] = []
+        self._size = 0
+        self._found: Sequence[memoryview] = ()
 
-    def of(self, size: int) -> list[memoryview]:
+    def of(self, size: int) -> Sequence[memoryview]:
         """Those of the pieces in the first `size` bytes, of which the last piece may be shorter."""
+        if size != self._size:  # in a stream it mostly is as large as the time before
+            self._size, self._found = size, self._find(size)
+        return self._found
+
+    def _find(self, size: int) -> list[memoryview]:
         piece, start, stop = self.piece, self._start, self._stop
         buffer, views = self._buffer, self._views
         count, rest = divmod(size, piece)

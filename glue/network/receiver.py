@@ -14,10 +14,9 @@ import sys
 import termios
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from mmap import MAP_ANON, MAP_PRIVATE, mmap
 
 from glue.contract import Address, Train
-from glue.cutting import Views
+from glue.cutting import Views, fresh_memory
 from glue.network.offload import CONTROL_SIZE
 
 # Plain integers, because arithmetic on Python's flags costs as much as a system call.
@@ -48,8 +47,7 @@ class Buffer:
     __slots__ = ("_views", "memory")
 
     def __init__(self) -> None:
-        # Unlike that of a bytearray, this takes no memory before it is used.
-        self.memory = memoryview(mmap(-1, JOINED + LARGEST, MAP_PRIVATE | MAP_ANON))
+        self.memory = memoryview(fresh_memory(JOINED + LARGEST))
         self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
 
     def split(self, size: int, segment: int, at: int) -> tuple[bytes, bytes]:

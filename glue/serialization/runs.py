@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from mmap import mmap
 from operator import eq
 
 from glue.contract import Address, Train
-from glue.cutting import Pieces, Views, cut
+from glue.cutting import Pieces, Views, cut, fresh_memory
 
 PLACES = 4  # decimal places of a counter that are laid as columns; what stands before them changes rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which the columns start again; 80 kB of tables
@@ -266,7 +267,7 @@ class Stage:
     __slots__ = ("_memory", "_views")
 
     def __init__(self) -> None:
-        self._memory = memoryview(b"")
+        self._memory: mmap | None = None
         self._views: Views | None = None
 
     def trains(self, pattern: Pattern, bodies: Pieces) -> Iterator[bytearray]:
@@ -276,12 +277,13 @@ class Stage:
             part = bodies if count >= len(bodies) else bodies[first : first + count]
             yield pattern.train(self.views(part), first)
 
-    def views(self, bodies: Pieces) -> list[memoryview]:
+    def views(self, bodies: Pieces) -> Sequence[memoryview]:
         """The bodies, at most STAGE bytes, laid out here: valid until the next are."""
         size, views = bodies.size, self._views
+        memory = self._memory
+        if memory is None:
+            memory = self._memory = fresh_memory(STAGE)
         if views is None or views.piece != size:
-            if not self._memory:
-                self._memory = memoryview(bytearray(STAGE))
-            views = self._views = Views(self._memory, size, 0, size)
-        bodies.copy_to(self._memory)
+            views = self._views = Views(memoryview(memory), size, 0, size)
+        bodies.copy_to(memory)
         return views.of(bodies.length)

@@ -11,20 +11,18 @@ entry per group, that is, per run of messages alike in all but their payloads:
 `retain` 1, the last payload is to be kept for late joiners (an empty one clears it), or 2, this is such a kept
 value; `lifespan`, milliseconds of age after which the messages are worthless. Unknown keys are ignored.
 
-The cost is per group, not per message: equal payloads are cut apart by `struct` in blocks, in C.
+The cost is per group, not per message: equal payloads are cut apart by `struct` in C.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import orjson
 
-from glue.cutting import Pieces
+from glue.cutting import Pieces, cut
 from glue.errors import TopicError
 from glue.topics.names import TYPE_LIMIT, check_topic
 
@@ -68,8 +66,8 @@ _LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
 _PLAIN = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d%b%b}]}\n'
 _LONE_JSON = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
 
-BLOCK = 32
-"""Payloads cut apart by one call of `struct`: enough to forget the call's cost, few enough to cache per length."""
+MANY = 32
+"""Payloads that are cut apart by `struct`, for which a plan is made and remembered; fewer are sliced."""
 
 
 class MalformedBundleError(ValueError):
@@ -271,21 +269,12 @@ def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[lis
 
 def equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]:
     """So many payloads of one length, which begin at `start` and are all there."""
-    if length == 0:
+    if not length:
         return [b""] * count
-    payloads: list[bytes] = []
-    rest = start
-    if count >= BLOCK and length <= BUNDLE_SIZE // BLOCK:
-        rest += count // BLOCK * BLOCK * length
-        payloads.extend(chain.from_iterable(_block(length).iter_unpack(memoryview(body)[start:rest])))
-    payloads.extend([body[first : first + length] for first in range(rest, start + length * count, length)])
-    return payloads
-
-
-@lru_cache(maxsize=256)
-def _block(length: int) -> struct.Struct:
-    """Unpacks BLOCK payloads of `length` bytes (at most BUNDLE_SIZE // BLOCK; 1 kB of memory each)."""
-    return struct.Struct(f"{length}s" * BLOCK)
+    stop = start + length * count
+    if count >= MANY:
+        return cut(memoryview(body)[start:stop], length)
+    return [body[first : first + length] for first in range(start, stop, length)]
 
 
 def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> Group:
