@@ -31,6 +31,8 @@ JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
 LONGEST = 1024  # datagrams, likewise; there are at most this many views of each part
+SHORT = 256  # bytes of datagrams of which
+FEW = 4  # are no stream: acknowledgements, most often, that are not alike, and are handed up one by one
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
 
 
@@ -130,7 +132,11 @@ class Receiver:
                     end, found = self._follow(end, segment, address, control)
             datagrams += -(-end // segment)
             octets += end
-            yield Arrived(address, buffer, end, segment)
+            if segment <= SHORT and end <= FEW * segment:
+                for at in range(0, end, segment):
+                    yield Train(address, memory[at : min(at + segment, end)], segment)
+            else:
+                yield Arrived(address, buffer, end, segment)
             if found is not None:
                 size = found[0]
                 memory[:size] = memory[end : end + size]
@@ -144,25 +150,28 @@ class Receiver:
     def _follow(self, end: int, segment: int, address: Address, control: Control) -> tuple[int, Found | None]:
         """Read on behind the `end` of a train while that goes on; where it ends then, and what else was found."""
         memory, receive, control_size = self._buffer.memory, self._socket.recvmsg_into, self._control_size
-        most = min(JOINED, LONGEST * segment)
+        most = 0 if end % segment else min(JOINED, LONGEST * segment)
+        usual, size = (end, control, 0, address), end
         for _ in range(LONGEST + ATTEMPTS):
-            if end >= most or end % segment:
+            if end >= most:
                 break
             try:
-                size, parts, flags, source = receive((memory[end:],), control_size, DONT_WAIT)
+                read = receive((memory[end:],), control_size, DONT_WAIT)
             except OSError as error:
                 if self._is_over(error):
                     break
                 continue
-            if parts == control and source == address and (parts or size == segment) and not flags & TRUNCATED:
-                self.reads += 1  # as ever in a stream
+            if read == usual:
+                self.reads += 1
                 end += size
                 continue
-            found = self._checked(size, parts, flags, source)
+            found = self._checked(*read)
             if found is not None:
-                if source != address or (found[1] != segment and not size == found[1] < segment):
+                if found[2] != address or (found[1] != segment and not found[0] == found[1] < segment):
                     return end, found
-                end += size
+                end += found[0]
+                if found[0] % segment:
+                    break
         return end, None
 
     def _pass_by(self, limit: int) -> int:

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from glue.network.receiver import Arrived, Buffer, Receiver
+from glue.network.receiver import FEW, SHORT, Arrived, Buffer, Receiver
+
+
+@pytest.fixture
+def as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Datagrams as short as in these tests are trains like any others."""
+    monkeypatch.setattr("glue.network.receiver.SHORT", 0)
 
 
 @pytest.fixture
@@ -35,7 +41,11 @@ def test_what_comes_along_with_something_fresh_is_left_for_the_next_call(
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == []
 
 
-def test_of_ones_own_only_the_first_in_a_row_is_read(ends: tuple[socket.socket, socket.socket]) -> None:
+@pytest.mark.parametrize("short", [0, SHORT])
+def test_of_ones_own_only_the_first_in_a_row_is_read(
+    ends: tuple[socket.socket, socket.socket], short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glue.network.receiver.SHORT", short)
     sender, hearing = ends
     statistics: Counter[str] = Counter()
     receiver = Receiver(hearing, False, statistics)
@@ -47,7 +57,8 @@ def test_of_ones_own_only_the_first_in_a_row_is_read(ends: tuple[socket.socket, 
             (sender, b"own"), (other, b"three"),
         ):  # fmt: skip
             source.send(payload)
-        assert received(receiver) == [(b"own", 3), (b"onetwo", 3), (b"own", 3), (b"three", 5)]
+        two = [(b"one", 3), (b"two", 3)] if short else [(b"onetwo", 3)]
+        assert received(receiver) == [(b"own", 3), *two, (b"own", 3), (b"three", 5)]
     assert statistics["own trains passed by"] == 3
     assert statistics["datagrams received"] == statistics["trains received"] == 5
 
@@ -57,6 +68,22 @@ def received(receiver: Receiver, limit: int = 8) -> list[tuple[bytes, int]]:
     return [(bytes(train.data), train.segment) for train in receiver.receive(limit)]
 
 
+@pytest.mark.parametrize(("size", "count"), [(SHORT, 2), (SHORT, FEW), (SHORT, FEW + 1), (SHORT + 1, 2), (3, FEW)])
+def test_a_few_short_datagrams_are_handed_up_one_by_one(
+    ends: tuple[socket.socket, socket.socket], size: int, count: int
+) -> None:
+    sender, hearing = ends
+    statistics: Counter[str] = Counter()
+    receiver = Receiver(hearing, False, statistics)
+    sent = [bytes([number]) * size for number in range(count - 1)] + [b"the last"[: size - 1]]
+    for payload in sent:
+        sender.send(payload)
+    is_stream = size > SHORT or count > FEW
+    assert [data for data, _ in received(receiver)] == ([b"".join(sent)] if is_stream else sent)
+    assert statistics["datagrams received"] == statistics["trains received"] == count
+
+
+@pytest.mark.usefixtures("as_ever")
 def test_datagrams_of_one_size_come_as_one_train_which_a_shorter_one_ends(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
@@ -67,6 +94,7 @@ def test_datagrams_of_one_size_come_as_one_train_which_a_shorter_one_ends(
     assert received(receiver) == [(b"onetwo3", 3), (b"4", 1), (b"five" + b"six", 4), (b"seven", 5)]
 
 
+@pytest.mark.usefixtures("as_ever")
 def test_what_comes_from_another_is_another_train(ends: tuple[socket.socket, socket.socket]) -> None:
     sender, hearing = ends
     receiver = Receiver(hearing, False, Counter())
@@ -94,6 +122,7 @@ def test_a_train_is_handed_up_before_its_buffer_is_full(ends: tuple[socket.socke
     assert b"".join(data for data, _ in trains) == b"".join(sent)
 
 
+@pytest.mark.usefixtures("as_ever")
 def test_a_train_is_split_as_its_datagrams_would_be(ends: tuple[socket.socket, socket.socket]) -> None:
     sender, hearing = ends
     receiver = Receiver(hearing, False, Counter())
