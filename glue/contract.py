@@ -373,8 +373,11 @@ class Network(Protocol):
     def filenos(self) -> Sequence[int]:
         """File descriptors that become readable when there is something to receive (for asyncio)."""
 
-    def wait(self, timeout: float | None) -> None:
-        """Block until something can be received, `wake` was called, or `timeout` seconds passed."""
+    def wait(self, timeout: float | None, patient: bool = False) -> None:
+        """Block until something can be received, `wake` was called, or `timeout` seconds passed.
+
+        `patient`: it need not be noticed at once, so no core is kept busy with looking again and again.
+        """
 
     def wake(self) -> None:
         """Make a `wait` in another thread return; safe from any thread."""

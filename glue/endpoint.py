@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.core import check_not_reserved
-from glue.drivers.thread import FAREWELL, ThreadDriver
+from glue.drivers.life import FAREWELL
+from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
 from glue.messages import Gap
 from glue.model import OpenModel

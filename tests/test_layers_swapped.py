@@ -89,7 +89,7 @@ class MemoryNetwork:
     def filenos(self) -> Sequence[int]:
         return ()
 
-    def wait(self, timeout: float | None) -> None:
+    def wait(self, timeout: float | None, patient: bool = False) -> None:
         self._ready.wait(timeout)
         self._ready.clear()
 

@@ -13,6 +13,7 @@ import _signal  # type: ignore[import-not-found]  # `signal` wraps it, and takes
 import sys
 import threading
 from _thread import get_ident
+from collections.abc import Callable
 from signal import SIGINT
 from types import CodeType, FrameType
 from typing import Any
@@ -23,10 +24,12 @@ INTERRUPT = int(SIGINT)
 class Uninterrupted:
     """A context in which no KeyboardInterrupt is raised, for `within`, the code that enters it; for any thread."""
 
-    __slots__ = ("_handler", "_note", "_noted", "_thread", "_within")
+    __slots__ = ("_handler", "_hurry", "_note", "_noted", "_thread", "_within")
 
-    def __init__(self, within: CodeType) -> None:
+    def __init__(self, within: CodeType, hurry: Callable[[], None] | None = None) -> None:
+        """`hurry` is called when SIGINT was noted, so that what is within ends soon."""
         self._within = within
+        self._hurry = hurry
         self._note = self._take
         self._noted = False
         self._thread = 0  # that may enter
@@ -51,6 +54,8 @@ class Uninterrupted:
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         self._noted = True
+        if self._hurry is not None:
+            self._hurry()
         outer = frame
         while outer is not None and outer.f_code is not self._within:
             outer = outer.f_back

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from weakref import WeakSet
 
+FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
+
 
 class Life:
     """What a driver or a subscription is derived from. It sets `_closed` at its start and at its end."""

@@ -2,13 +2,10 @@
 
 One thread, the *leader*, waits for the network, runs the turns and then, holding no lock, the handlers: a
 message costs no hand-over from thread to thread. Handlers may therefore publish, subscribe, take long or
-raise. If one takes too long, the standby thread takes the lead, so that neither the network nor other
-subscriptions wait; what comes for the subscription whose handler is still busy queues up behind it.
+raise. If one takes too long, the standby thread takes the lead.
 
-A publisher's thread sends by itself when the network was idle a moment ago, and leaves it to the leader, or
-to the moment a bundle is full, when it was not: a lone message leaves at once, a stream leaves in bundles. Where
-more is under way than fits into a bundle or two, the publisher's turns receive too, and the leader stands aside:
-two threads at it would spend more on waking, and waiting for, each other than on the turns.
+A publisher's thread sends by itself when the network was idle a moment ago, or a bundle is full. Where more is under
+way than fits into a bundle or two, its turns receive too, and the leader stands aside (`glue.drivers.lookout`).
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ import logging
 import math
 import threading
 import time
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -25,7 +23,8 @@ from glue.admission import OPEN, Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Train
 from glue.core import EARLY, Core
 from glue.drivers.interruption import Uninterrupted
-from glue.drivers.life import Life
+from glue.drivers.life import FAREWELL, Life
+from glue.drivers.lookout import ASIDE, Lookout
 from glue.drivers.memory import keep_freed_memory
 from glue.drivers.pace import BUSY, Pace
 from glue.drivers.receiver import Receiver, addressed
@@ -33,11 +32,9 @@ from glue.errors import ClosedError
 from glue.model import Wish
 
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
-ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 ALERT = 0.006  # seconds after such a turn during which it does so
-FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
 SLEEP = 60.0  # seconds the leader sleeps at most
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
 
@@ -52,25 +49,22 @@ class ThreadDriver(Life):
     def __init__(self, core: Core, network: Network, news: Receiver) -> None:
         """`news` is given every event that is not a delivery."""
         self._core = core
+        self._lookout = Lookout(network)
         super().__init__()
         self._network = network
         self._news = news
         self._uninterrupted = Uninterrupted(ThreadDriver._flush.__code__)
-        self._waiters = self._blocked = 0  # blocked: publishers that wait for room
+        self._waiters = self._blocked = 0  # blocked: publishers that wait for room, by the leader's word
         self._events: deque[tuple[Receiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
         self._watching = False
         self._watch = threading.Event()
-        self._sleeps_until = 0.0  # 0: the leader is awake
-        self._woken = self._aside = False  # aside: whether the leader leaves the turns to a publisher
-        self._called = threading.Event()  # ends that early
-        self._flushed_at = 0.0  # when a publisher's thread last ended a turn; infinite while it is in one
-        self._maintain_at = 0.0
-        self._datagram_size = 0
-        self._deadline = 0.0  # of the stack, as of the latest turn
-        self._backlog = 0  # likewise
+        self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
+        self._turning, self._flushed_at = 0, 0.0  # which publisher's thread is in a turn; when the last was: inf if now
+        self._maintain_at, self._datagram_size = 0.0, 0
+        self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
         self._settled = True  # whether these are known
         self._admission = Admission(core.settings.queue_limit)
         self._pace = Pace(core.settings.queue_limit)
@@ -78,6 +72,7 @@ class ThreadDriver(Life):
     def renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
         self._core.renew_locks()
+        self._lookout.renew_locks()
         self._turn_lock = threading.Lock()  # held while the stack and the network are in use
         self._changed = threading.Condition(self._turn_lock)
         self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
@@ -123,8 +118,7 @@ class ThreadDriver(Life):
         for thread in list(self._threads):
             if thread is not threading.current_thread():
                 thread.join(FAREWELL)
-        with self._turn_lock:
-            self._network.close()
+        self._lookout.close()
 
     # ---------------------------------------------------------------------------------------- publishing
 
@@ -147,6 +141,8 @@ class ThreadDriver(Life):
             self._flush(outbox.size >= OUTBOX)
         elif self._sleeps_until:
             self._wake()
+        else:
+            self._lookout.hurry()
 
     def order(self, request: Wish, wait: bool = True) -> None:
         """Pass a request to the stack, behind what was published before; now, or, not to wait for a turn, after it."""
@@ -162,40 +158,42 @@ class ThreadDriver(Life):
 
     def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
         """Run a turn from a publisher's thread, these last; if the leader is in one, and not `wait`, leave it to it."""
-        if not wait and self._turn_lock.locked():
+        if self._turn_lock.locked() and (not wait or self._turning == get_ident()):
             self._core.outbox.add(*publications)
             self._wake()
             return
-        with self._uninterrupted:  # longer than the lock is held, as whatever Ctrl-C calls may want that
-            with self._turn_lock:
-                if self._closed and publications:  # nobody would send them, or ever tell what became of them
-                    raise ClosedError("the endpoint was closed while publish waited for its turn")
-                if self._closed:
-                    return
-                if threading.current_thread() is self._leader:  # in a handler
+        with self._uninterrupted, self._turn_lock:  # in this order, as whatever Ctrl-C calls may want the lock
+            if self._closed and publications:  # nobody would send them, or ever tell what became of them
+                raise ClosedError("the endpoint was closed while publish waited for its turn")
+            if self._closed:
+                return
+            in_handler = threading.current_thread() is self._leader
+            self._turning = get_ident()
+            if not in_handler:
+                self._flushed_at = math.inf
+            try:
+                if self._backlog < BUSY or publications or in_handler:
                     self._leave(self._core.send(time.monotonic(), publications))
                 else:
-                    self._flushed_at = math.inf
-                    try:
-                        if self._backlog < BUSY or publications:
-                            self._leave(self._core.send(time.monotonic(), publications))
-                        else:
-                            self._turn(time.monotonic())
-                    finally:
-                        self._flushed_at = time.monotonic()
+                    self._turn(time.monotonic())
                 self._settle()
+            finally:
+                self._turning = 0
+                self._flushed_at = self._flushed_at if in_handler else time.monotonic()
             if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
                 self._wake()
 
     def _wake(self) -> None:
-        if self._aside:
-            self._called.set()
+        if self._lookout.is_aside:
+            self._lookout.call()
         elif self._sleeps_until and not self._woken:
             self._woken = True
             self._network.wake()
 
     def _wait_for_room(self, priority: int, block: bool) -> None:
         """Wait for acknowledgements; and, but in a handler, until what was published to oneself is handled."""
+        if self._turning == get_ident():  # in the handler of a signal: it cannot wait for what that interrupted
+            return
         in_handler = threading.current_thread() in self._threads
 
         def has_room() -> bool:
@@ -205,15 +203,24 @@ class ThreadDriver(Life):
         if not has_room() and not block:
             raise self._core.would_block()
         self._step_down()
+        self._relieve(has_room)
         with self._room:
-            self._blocked += 1
-            self._wake()
-            try:
-                self._room.wait_for(has_room)
-            finally:
-                self._blocked -= 1
+            if not has_room():
+                self._blocked += 1
+                self._wake()
+                try:
+                    self._room.wait_for(has_room)
+                finally:
+                    self._blocked -= 1
         if self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
+
+    def _relieve(self, has_room: Callable[[], bool]) -> None:
+        """Wait for acknowledgements in the leader's place, as long as it stands aside, and run the turns."""
+        while self._backlog >= BUSY and not self._core.overfed and time.monotonic() < self._maintain_at:
+            if not self._lookout.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
+                break
+            self._flush(True)
 
     def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for something that turns bring about; returns whether it came true in time.
@@ -259,8 +266,7 @@ class ThreadDriver(Life):
     def _turn(self, now: float) -> None:
         """One turn; the caller holds the turn lock."""
         events, out = self._core.turn(now, self._network.receive())
-        if out:
-            self._leave(out)
+        self._leave(out)
         if events:
             self._pace.arrived()
             self._events += addressed(events, self._news)
@@ -278,6 +284,7 @@ class ThreadDriver(Life):
         self._backlog = self._core.stack.backlog
         if self._admission.update(self._backlog):
             self._room.notify_all()
+            self._lookout.hurry()
         if self._waiters:
             self._changed.notify_all()
 
@@ -285,31 +292,29 @@ class ThreadDriver(Life):
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
         if self._backlog < BUSY or self._blocked or self._events or self._waiters or self.closed:
             return False
-        return self._flushed_at + ASIDE > time.monotonic() < self._maintain_at
+        is_near = self._lookout.is_relieved or time.monotonic() < self._flushed_at + ASIDE
+        return is_near and time.monotonic() < self._maintain_at
 
-    def _stand_aside(self) -> None:
-        """Leave the turns to a publisher as long as it runs them."""
-        self._called.clear()
-        self._aside = True  # from here on `_wake` calls
-        while self._streaming() and not self._called.wait(ASIDE):
-            pass
-        self._aside = False
+    def _is_due(self) -> bool:
+        """Whether something is to be done without waiting for the network."""
+        return bool(self._core.outbox.requests or self._events or self.closed)
 
     def _advance(self, longest: float) -> None:
         """Wait for the network or a timer, `longest` seconds at most, and run a turn; handlers come later."""
         if self._streaming():
-            self._stand_aside()
-        self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
+            self._lookout.stand_aside(self._streaming)
+        self._woken, self._sleeps_until = (
+            False,
+            math.inf,
+        )  # from here on publishers wake us; what was queued is seen below
         if self._waiters or not self._settled:  # who waits may have waited for handlers
             with self._turn_lock:
                 self._settle()
         now = time.monotonic()
         longest = min(longest, ATTENTIVE) if now - self._flushed_at < ALERT else longest
         self._sleeps_until = until = min(self._deadline, self._maintain_at, now + longest)
-        if not self._core.outbox.requests and not self._events:
-            self._network.wait(max(until - now, 0.0))
-        self._sleeps_until = 0.0
-        self._woken = False
+        self._lookout.wait(max(until - now, 0.0), self._is_due)
+        self._sleeps_until, self._woken = 0.0, False
         if self._streaming():
             return
         with self._turn_lock:

@@ -109,11 +109,11 @@ class MulticastNetwork:
         """The unicast and the multicast socket; they stay the same until `close`."""
         return (self._unicast_fileno, self._multicast_fileno)
 
-    def wait(self, timeout: float | None) -> None:
+    def wait(self, timeout: float | None, patient: bool = False) -> None:
         """Block until something can be received, `wake` was called, or `timeout` seconds passed (at most an hour)."""
         is_courteous = self._look_back() and courtesy.show()
         try:
-            ready = self._waiter.wait(timeout)
+            ready = self._waiter.wait(timeout, patient)
         finally:
             if is_courteous:
                 courtesy.take_back()

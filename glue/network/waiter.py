@@ -50,8 +50,11 @@ class Waiter:
         self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
         self.patience = 0.0  # seconds, while a stream is coming in: what comes next is best received in bulk
 
-    def wait(self, timeout: float | None) -> list[int]:
-        """The sockets that are readable (or have an error to tell), after at most `timeout` seconds."""
+    def wait(self, timeout: float | None, patient: bool = False) -> list[int]:
+        """The sockets that are readable (or have an error to tell), after at most `timeout` seconds.
+
+        If `patient`, without a spin.
+        """
         self._learn()
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
         begun = time.monotonic()
@@ -60,7 +63,7 @@ class Waiter:
         if 0.0 < self.patience < longest:
             time.sleep(self.patience)
             self.patience = 0.0
-        elif self._brisk and self._warmth >= WARM and begun > self._sober_until:
+        elif not patient and self._brisk and self._warmth >= WARM and begun > self._sober_until:
             found = self._look(begun, longest)
         if not found:
             looked = time.monotonic()

@@ -32,7 +32,7 @@ class Silence:
     def filenos(self) -> Sequence[int]:
         return []
 
-    def wait(self, timeout: float | None) -> None:
+    def wait(self, timeout: float | None, patient: bool = False) -> None:
         self.begun.wait(OVERSLEPT)
         if len(self._heard) == 2 and not self.released.is_set():
             self.overslept |= not self.released.wait(OVERSLEPT)

@@ -94,9 +94,9 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     wait = Waiter.wait
 
-    def watched(waiter: Waiter, timeout: float | None) -> Sequence[int]:
+    def watched(waiter: Waiter, timeout: float | None, patient: bool) -> Sequence[int]:
         found.append(policy())
-        return wait(waiter, timeout)
+        return wait(waiter, timeout, patient)
 
     monkeypatch.setattr(Waiter, "wait", watched)
     return found

@@ -1,0 +1,115 @@
+"""Who waits for the network: the leader, or a publisher in its place.
+
+While a publisher's thread runs the turns of a stream, the leader stands aside. Once the queue is full that thread has
+to wait for acknowledgements, and does so at the network: the leader, who else would, finds its caches cold, and has to
+wake it. One thread waits at a time, and what wakes a publisher there that was meant for the leader is passed on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from glue.contract import Network
+from glue.drivers.interruption import Uninterrupted
+from glue.drivers.life import FAREWELL
+
+logger = logging.getLogger("glue")
+
+ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
+LONGER = 0.003  # seconds after which it looks again while a publisher waits in its place
+RELIEF = 0.05  # seconds a publisher waits there at a time: by then it is back, unless it is in the handler of a signal
+
+
+class Lookout:
+    """Waiting for one network, by one thread at a time."""
+
+    __slots__ = ("_back_at", "_called", "_network", "_seat", "_uninterrupted", "is_aside")
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._uninterrupted = Uninterrupted(Lookout.relieve.__code__, network.wake)
+        self._back_at = 0.0  # when whoever waits in the leader's place has done so
+        self.is_aside = False  # whether the leader leaves the turns to a publisher
+        self.renew_locks()
+
+    def renew_locks(self) -> None:
+        """Make all locks."""
+        self._seat = threading.Lock()  # held while a thread waits for the network
+        self._called = threading.Event()  # ends standing aside early
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether a publisher waits in the leader's place just now, as far as another thread can tell."""
+        return self._seat.locked() and time.monotonic() < self._back_at
+
+    def hurry(self) -> None:
+        """Let whoever waits in the leader's place run a turn."""
+        if self.is_relieved:
+            self._network.wake()
+
+    def wait(self, timeout: float, is_due: Callable[[], bool]) -> None:
+        """Wait as the leader, as `Network.wait` does, unless something `is_due`; whoever did in its place, stops.
+
+        If that takes long, as that thread is in the handler of a signal, it is time to look without waiting.
+        """
+        if self._seat.locked():
+            self._network.wake()
+        if self._seat.acquire(timeout=LONGER):
+            try:
+                if not is_due():
+                    self._network.wait(timeout)
+            finally:
+                self._seat.release()
+
+    def stand_aside(self, is_streaming: Callable[[], bool]) -> None:
+        """Leave the turns to a publisher as long as it runs them, or until `call`."""
+        self._called.clear()
+        self.is_aside = True  # from here on a call is heard
+        while is_streaming() and not self._called.wait(LONGER if self._seat.locked() else ASIDE):
+            pass
+        self.is_aside = False
+
+    def call(self) -> None:
+        """End the leader's standing aside."""
+        self._called.set()
+
+    def relieve(self, until: float, is_over: Callable[[], bool], is_due: Callable[[], object]) -> bool:
+        """Wait in the leader's place, unless something `is_due`; False if it does not stand aside, or it `is_over`.
+
+        `until` at most (monotonic seconds), and for RELIEF. Ctrl-C ends the wait, and is raised at its end.
+        """
+        with self._uninterrupted:  # longer than the place is held, as whatever Ctrl-C calls may want that
+            if not self._seat.acquire(blocking=False):  # the leader is back, or another publisher waits
+                return False
+            try:
+                now = time.monotonic()
+                until = max(now, min(until, now + RELIEF))
+                self._back_at = until + LONGER
+                if not self.is_aside or is_over():
+                    return False
+                if not is_due():
+                    self._network.wait(until - now, patient=True)  # a spin would take a receiver's core
+            except Exception:  # a fault of the network's, and none of who publishes
+                logger.exception("waiting failed")
+                return False
+            finally:
+                self._seat.release()
+                self._pass_on()
+        return True
+
+    def _pass_on(self) -> None:
+        """Wake the leader if it does not stand aside any more: a publisher may have been woken in its stead."""
+        if not self.is_aside:
+            self._network.wake()
+
+    def close(self) -> None:
+        """Close the network, for which nobody waits any more but who is late."""
+        is_free = self._seat.acquire(timeout=FAREWELL)
+        try:
+            self._network.close()
+        finally:
+            if is_free:
+                self._seat.release()

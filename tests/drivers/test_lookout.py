@@ -1,0 +1,203 @@
+"""Who waits for the network: one thread at a time, and none is left deaf."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from glue.contract import Network
+from glue.drivers.lookout import Lookout
+from glue.network.waiter import Waiter
+
+SOON = 5.0  # seconds until a test fails that waits for what comes at once
+
+
+class Line:
+    """A network of which only the waiting is needed: until it is woken."""
+
+    def __init__(self) -> None:
+        self.waits: list[threading.Thread] = []
+        self.waiting = threading.Event()
+        self.waiter = Waiter([])
+
+    def wait(self, timeout: float | None, patient: bool = False) -> None:
+        self.waits.append(threading.current_thread())
+        self.waiting.set()
+        self.waiter.wait(timeout)
+        self.waiting.clear()
+
+    def wake(self) -> None:
+        self.waiter.wake()
+
+    def close(self) -> None:
+        assert not self.waiting.is_set()
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    made = Line()
+    yield made
+    made.waiter.close()
+
+
+@pytest.fixture
+def lookout(line: Line) -> Lookout:
+    return Lookout(cast(Network, line))
+
+
+class Aside(threading.Thread):
+    """A leader that stands aside until it is called, and then waits for the network unless something is due."""
+
+    def __init__(self, lookout: Lookout) -> None:
+        super().__init__()
+        self.due = False
+        self._lookout = lookout
+
+    def run(self) -> None:
+        self._lookout.stand_aside(lambda: True)
+        self._lookout.wait(SOON, lambda: self.due)
+
+
+@pytest.fixture
+def leader(lookout: Lookout, line: Line) -> Iterator[Aside]:
+    thread = Aside(lookout)
+    thread.start()
+    while not lookout.is_aside:
+        pass
+    yield thread
+    thread.due = True
+    lookout.call()
+    line.wake()
+    thread.join(SOON)
+    assert not thread.is_alive()
+
+
+def waits(lookout: Lookout) -> bool:
+    return lookout.relieve(math.inf, lambda: False, lambda: False)
+
+
+def test_nobody_takes_the_place_of_a_leader_who_does_not_stand_aside(lookout: Lookout, line: Line) -> None:
+    assert not waits(lookout)
+    assert not line.waits
+
+
+def test_nobody_waits_for_what_is_there(lookout: Lookout, line: Line, leader: Aside) -> None:
+    assert not lookout.relieve(math.inf, lambda: True, lambda: False)
+    assert lookout.relieve(math.inf, lambda: False, lambda: True)
+    assert not line.waits
+
+
+def test_a_publisher_waits_in_the_leaders_place_until_something_comes(
+    lookout: Lookout, line: Line, leader: Aside
+) -> None:
+    line.wake()
+    assert waits(lookout)
+    assert line.waits == [threading.current_thread()]
+    assert not lookout.is_relieved
+
+
+def test_who_waits_there_runs_a_turn_for_others_who_are_in_a_hurry(lookout: Lookout, line: Line, leader: Aside) -> None:
+    publisher = threading.Thread(target=waits, args=(lookout,))
+    publisher.start()
+    assert line.waiting.wait(SOON)
+    lookout.hurry()
+    publisher.join(SOON)
+    assert not publisher.is_alive()
+
+
+def test_a_leader_looks_without_waiting_if_its_place_does_not_become_free(lookout: Lookout, line: Line) -> None:
+    """As while the handler of a signal runs in the thread that has it."""
+
+    def called(timeout: float | None, patient: bool = False) -> None:
+        lookout.call()
+        back.join(SOON)  # it ends nevertheless
+
+    line.wait = called  # type: ignore[method-assign]
+    back = Aside(lookout)
+    back.start()
+    while not lookout.is_aside:
+        pass
+    assert waits(lookout)
+    assert not back.is_alive()
+    del line.wait
+
+
+def test_a_second_publisher_does_not_wait_behind_the_first(lookout: Lookout, line: Line, leader: Aside) -> None:
+    first = threading.Thread(target=waits, args=(lookout,))
+    first.start()
+    assert line.waiting.wait(SOON)
+    assert lookout.is_relieved
+    assert not waits(lookout)
+    line.wake()
+    first.join(SOON)
+    assert line.waits == [first]
+
+
+def test_a_publisher_does_not_wait_behind_a_leader_who_is_back(lookout: Lookout, line: Line, leader: Aside) -> None:
+    lookout.call()
+    assert line.waiting.wait(SOON)
+    lookout.is_aside = True  # as it was when the publisher looked
+    assert not waits(lookout)
+    lookout.is_aside = False
+
+
+def test_a_leader_who_is_called_takes_the_place_back(lookout: Lookout, line: Line, leader: Aside) -> None:
+    publisher = threading.Thread(target=waits, args=(lookout,))
+    publisher.start()
+    assert line.waiting.wait(SOON)
+    lookout.call()
+    publisher.join(SOON)
+    assert not publisher.is_alive()
+    leader.join(SOON)  # what had woken the publisher was passed on
+    assert line.waits == [publisher, leader]
+
+
+def test_a_leader_with_something_to_do_does_not_wait(lookout: Lookout, line: Line, leader: Aside) -> None:
+    leader.due = True
+    lookout.call()
+    leader.join(SOON)
+    assert not line.waits
+
+
+def test_ctrl_c_ends_the_wait_and_frees_the_place(lookout: Lookout, line: Line, leader: Aside) -> None:
+    class Interrupting(threading.Thread):
+        def run(self) -> None:
+            assert line.waiting.wait(SOON)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = Interrupting()
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        waits(lookout)
+    thread.join(SOON)
+    assert not lookout.is_relieved
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_a_network_raises_is_logged_and_frees_the_place(
+    lookout: Lookout, line: Line, leader: Aside, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(timeout: float | None, patient: bool = False) -> None:
+        raise OSError("unplugged")
+
+    line.wait = fail  # type: ignore[method-assign]
+    assert not waits(lookout)
+    assert not lookout.is_relieved
+    assert "unplugged" in caplog.text
+    del line.wait
+
+
+def test_the_network_is_closed_when_nobody_waits_for_it(lookout: Lookout, line: Line, leader: Aside) -> None:
+    publisher = threading.Thread(target=waits, args=(lookout,))
+    publisher.start()
+    assert line.waiting.wait(SOON)
+    closer = threading.Thread(target=lookout.close)
+    closer.start()
+    line.wake()
+    for thread in (closer, publisher):
+        thread.join(SOON)
