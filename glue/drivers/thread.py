@@ -303,10 +303,8 @@ class ThreadDriver(Life):
         """Wait for the network or a timer, `longest` seconds at most, and run a turn; handlers come later."""
         if self._streaming():
             self._lookout.stand_aside(self._streaming)
-        self._woken, self._sleeps_until = (
-            False,
-            math.inf,
-        )  # from here on publishers wake us; what was queued is seen below
+        self._woken = False
+        self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
         if self._waiters or not self._settled:  # who waits may have waited for handlers
             with self._turn_lock:
                 self._settle()
