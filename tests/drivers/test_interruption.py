@@ -18,7 +18,7 @@ import glue
 from glue.drivers.interruption import Uninterrupted
 from glue.stack import Identity
 from glue.topics import Topics
-from tests.endpoint.lan import PATIENCE, Ear, Lan, wait_until_full
+from tests.endpoint.lan import PATIENCE, Ear, Lan
 
 
 class Interrupted(Topics):
@@ -85,43 +85,6 @@ def test_who_goes_on_after_ctrl_c_has_lost_nothing_that_came_or_went_in_that_tur
         heard = [int.from_bytes(message.payload[:8], "big") for message in ear.wait(counts[endpoint])]
         assert heard == list(range(1, counts[endpoint] + 1))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
-def test_the_handler_of_a_signal_may_publish_while_its_thread_waits_for_room(lan: Lan, number: signal.Signals) -> None:
-    a, b = lan.pair()
-    ready, entered, done = threading.Event(), threading.Event(), threading.Event()
-    b.subscribe("t", lambda message: ready.wait(PATIENCE))
-    assert a.wait_for_subscribers("t", 1, PATIENCE)
-
-    def publish(number: int, frame: FrameType | None) -> None:
-        entered.set()
-        a.publish("t", b"from the handler")
-        done.set()
-
-    def interrupt() -> None:
-        wait_until_full(a)
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
-        entered.wait(PATIENCE)
-        ready.set()
-
-    def give_up(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError("it waits for itself")
-
-    before = [(each, signal.signal(each, do)) for each, do in ((number, publish), (signal.SIGALRM, give_up))]
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-    try:
-        while not done.is_set():
-            a.publish("t", bytes(20_000))
-        assert a.flush(PATIENCE)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        ready.set()
-        thread.join(PATIENCE)
-        for each, handler in before:
-            signal.signal(each, handler)
 
 
 @pytest.fixture

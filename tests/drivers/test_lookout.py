@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import cast
 
 import pytest
@@ -177,6 +178,33 @@ def test_ctrl_c_ends_the_wait_and_frees_the_place(lookout: Lookout, line: Line, 
     thread.join(SOON)
     assert not lookout.is_relieved
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
+def test_the_handler_of_a_signal_does_not_wait_behind_the_wait_that_it_interrupts(
+    lookout: Lookout, line: Line, leader: Aside, number: signal.Signals
+) -> None:
+    """That of Ctrl-C is called when the place is free again, that of another signal at once."""
+    entered: list[int] = []
+    waited: list[bool] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        waited.append(waits(lookout))
+
+    def interrupted(timeout: float | None, patient: bool = False) -> None:
+        entered.append(number)
+        if len(entered) == 1:
+            signal.raise_signal(number)
+
+    line.wait = interrupted  # type: ignore[method-assign]
+    before = signal.signal(number, handle)
+    try:
+        assert waits(lookout)
+    finally:
+        signal.signal(number, before)
+        del line.wait
+    assert waited == [number == signal.SIGINT]
+    assert not lookout.is_relieved
 
 
 def test_what_a_network_raises_is_logged_and_frees_the_place(
