@@ -238,10 +238,10 @@ class Core:
         """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
         return not self.backlog and not getattr(self.stack.layers["transport"], "unsettled", 0)
 
-    def would_block(self) -> WouldBlockError:
-        """What to raise for a publication that may not wait for room."""
+    def would_block(self, backlog: int) -> WouldBlockError:
+        """What to raise for a publication that may not wait for room, while so many bytes are unacknowledged."""
         return WouldBlockError(
-            f"{self.backlog} bytes wait to be acknowledged, with queue_limit={self.settings.queue_limit}; "
+            f"{backlog} bytes wait to be acknowledged, with queue_limit={self.settings.queue_limit}; "
             f"{self.waiting} to be handled here, with receive_limit={self.settings.receive_limit}"
         )
 

@@ -259,7 +259,7 @@ class Endpoint(BaseEndpoint, Life):
         if block:
             await self._room(publication.priority)
         elif self._is_full(publication.priority):
-            raise self._core.would_block()
+            raise self._core.would_block(self._core.backlog)
         self._add(publication)
         return ticket
 

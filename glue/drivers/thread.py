@@ -201,7 +201,7 @@ class ThreadDriver(Life):
             return self.closed or not (overfed or priority >= self._admission.closed_from)
 
         if not has_room() and not block:
-            raise self._core.would_block()
+            raise self._core.would_block(self._backlog)
         self._step_down()
         self._relieve(has_room)
         with self._room:

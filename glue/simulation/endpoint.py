@@ -284,7 +284,7 @@ class SimulatedEndpoint(BaseEndpoint):
     def _queue(self, publications: list[Publication]) -> None:
         core = self._core
         if publications and core.backlog > self.settings.queue_limit * SHARES[publications[0].priority]:
-            raise core.would_block()
+            raise core.would_block(core.backlog)
         for publication in publications:
             core.outbox.add(publication)
         self._wake()

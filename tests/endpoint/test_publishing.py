@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import glue
+from glue.stack import Stack
 from tests.endpoint.lan import PATIENCE, Ear, Lan, fill, listen, wait_until_full
 
 
@@ -85,6 +86,25 @@ def test_a_full_queue_refuses_at_once_if_asked_to(lan: Lan) -> None:
     assert a.flush(PATIENCE)
     a.publish("t", "room again", block=False)
     assert unread.get(PATIENCE).payload == "room again"
+
+
+def test_a_refusal_does_not_read_the_stack_which_another_thread_may_be_using(
+    lan: Lan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = lan.start("a", queue_limit=100_000), lan.start("b", receive_limit=1000)
+    b.subscribe("t")
+    assert a.wait_for_subscribers("t", 1, PATIENCE)
+    fill(a, "t")
+    backlog = vars(Stack)["backlog"]
+
+    def read(stack: Stack) -> Any:
+        assert threading.current_thread() is not threading.main_thread()
+        return backlog.__get__(stack)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stack, "backlog", property(read))
+        with pytest.raises(glue.WouldBlockError):
+            a.publish("t", 1, block=False)
 
 
 def test_a_publisher_waits_for_a_slow_reader_and_nothing_is_lost(lan: Lan) -> None:
