@@ -64,12 +64,18 @@ class Aside(threading.Thread):
         self._lookout.wait(SOON, lambda: self.due)
 
 
-@pytest.fixture
-def leader(lookout: Lookout, line: Line) -> Iterator[Aside]:
+def stands_aside(lookout: Lookout) -> Aside:
+    """A leader that does so by now."""
     thread = Aside(lookout)
     thread.start()
     while not lookout.is_aside:
         pass
+    return thread
+
+
+@pytest.fixture
+def leader(lookout: Lookout, line: Line) -> Iterator[Aside]:
+    thread = stands_aside(lookout)
     yield thread
     thread.due = True
     lookout.call()
@@ -80,6 +86,17 @@ def leader(lookout: Lookout, line: Line) -> Iterator[Aside]:
 
 def waits(lookout: Lookout) -> bool:
     return lookout.relieve(math.inf, lambda: False, lambda: False)
+
+
+@pytest.fixture
+def publisher(lookout: Lookout, line: Line, leader: Aside) -> Iterator[threading.Thread]:
+    """One that waits in the leader's place."""
+    thread = threading.Thread(target=waits, args=(lookout,))
+    thread.start()
+    assert line.waiting.wait(SOON)
+    yield thread
+    thread.join(SOON)
+    assert not thread.is_alive()
 
 
 def test_nobody_takes_the_place_of_a_leader_who_does_not_stand_aside(lookout: Lookout, line: Line) -> None:
@@ -102,10 +119,9 @@ def test_a_publisher_waits_in_the_leaders_place_until_something_comes(
     assert not lookout.is_relieved
 
 
-def test_who_waits_there_runs_a_turn_for_others_who_are_in_a_hurry(lookout: Lookout, line: Line, leader: Aside) -> None:
-    publisher = threading.Thread(target=waits, args=(lookout,))
-    publisher.start()
-    assert line.waiting.wait(SOON)
+def test_who_waits_there_runs_a_turn_for_others_who_are_in_a_hurry(
+    lookout: Lookout, publisher: threading.Thread
+) -> None:
     lookout.hurry()
     publisher.join(SOON)
     assert not publisher.is_alive()
@@ -119,24 +135,20 @@ def test_a_leader_looks_without_waiting_if_its_place_does_not_become_free(lookou
         back.join(SOON)  # it ends nevertheless
 
     line.wait = called  # type: ignore[method-assign]
-    back = Aside(lookout)
-    back.start()
-    while not lookout.is_aside:
-        pass
+    back = stands_aside(lookout)
     assert waits(lookout)
     assert not back.is_alive()
     del line.wait
 
 
-def test_a_second_publisher_does_not_wait_behind_the_first(lookout: Lookout, line: Line, leader: Aside) -> None:
-    first = threading.Thread(target=waits, args=(lookout,))
-    first.start()
-    assert line.waiting.wait(SOON)
+def test_a_second_publisher_does_not_wait_behind_the_first(
+    lookout: Lookout, line: Line, publisher: threading.Thread
+) -> None:
     assert lookout.is_relieved
     assert not waits(lookout)
     line.wake()
-    first.join(SOON)
-    assert line.waits == [first]
+    publisher.join(SOON)
+    assert line.waits == [publisher]
 
 
 def test_a_publisher_does_not_wait_behind_a_leader_who_is_back(lookout: Lookout, line: Line, leader: Aside) -> None:
@@ -147,10 +159,9 @@ def test_a_publisher_does_not_wait_behind_a_leader_who_is_back(lookout: Lookout,
     lookout.is_aside = False
 
 
-def test_a_leader_who_is_called_takes_the_place_back(lookout: Lookout, line: Line, leader: Aside) -> None:
-    publisher = threading.Thread(target=waits, args=(lookout,))
-    publisher.start()
-    assert line.waiting.wait(SOON)
+def test_a_leader_who_is_called_takes_the_place_back(
+    lookout: Lookout, line: Line, leader: Aside, publisher: threading.Thread
+) -> None:
     lookout.call()
     publisher.join(SOON)
     assert not publisher.is_alive()
@@ -220,12 +231,11 @@ def test_what_a_network_raises_is_logged_and_frees_the_place(
     del line.wait
 
 
-def test_the_network_is_closed_when_nobody_waits_for_it(lookout: Lookout, line: Line, leader: Aside) -> None:
-    publisher = threading.Thread(target=waits, args=(lookout,))
-    publisher.start()
-    assert line.waiting.wait(SOON)
+def test_the_network_is_closed_when_nobody_waits_for_it(
+    lookout: Lookout, line: Line, publisher: threading.Thread
+) -> None:
     closer = threading.Thread(target=lookout.close)
     closer.start()
     line.wake()
-    for thread in (closer, publisher):
-        thread.join(SOON)
+    closer.join(SOON)
+    assert not closer.is_alive()

@@ -110,13 +110,14 @@ def test_a_wake_may_be_interrupted_by_another_as_of_a_signal_handler() -> None:
     waits.close()
 
 
-def test_a_stream_is_waited_for_asleep() -> None:
+@pytest.mark.parametrize(("gather", "patient"), [(GATHER, False), (0.0, True)], ids=["a stream", "patiently"])
+def test_a_stream_is_waited_for_asleep_and_so_does_who_is_patient(gather: float, patient: bool) -> None:
     reader, writer = os.pipe()
     waits = Waiter([reader], spin=10.0)
     busy(waits, reader, writer, WARM + 1)
-    waits.patience = GATHER
+    waits.patience = gather
     before = time.thread_time()
-    assert waits.wait(0.05) == []
+    assert waits.wait(0.05, patient) == []
     assert time.thread_time() - before < 0.04  # it would have spun all the while
     waits.close()
     os.close(reader)
