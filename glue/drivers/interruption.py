@@ -22,7 +22,10 @@ INTERRUPT = int(SIGINT)
 
 
 class Uninterrupted:
-    """A context in which no KeyboardInterrupt is raised, for `within`, the code that enters it; for any thread."""
+    """A context in which no KeyboardInterrupt is raised, for `within`, the code that enters it; for any thread.
+
+    That is a turn, which is short, or a wait, which is then ended (`hurry`).
+    """
 
     __slots__ = ("_handler", "_hurry", "_note", "_noted", "_thread", "_within")
 

@@ -31,8 +31,8 @@ JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
 LONGEST = 1024  # datagrams, likewise; there are at most this many views of each part
-SHORT = 256  # bytes of datagrams of which
-FEW = 4  # are no stream: acknowledgements, most often, that are not alike, and are handed up one by one
+SHORT = 256  # bytes of a datagram, most often of an acknowledgement, that is unlike the one before it;
+FEW = 4  # up to so many of them, read together, are handed up one by one
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
 
 
@@ -161,7 +161,7 @@ class Receiver:
                 if self._is_over(error):
                     break
                 continue
-            if read == usual:
+            if read == usual:  # as ever in a stream
                 self.reads += 1
                 end += size
                 continue
