@@ -53,7 +53,10 @@ class Acknowledger:
         """When the first acknowledgement is due."""
         if self._prompt:
             return -math.inf
-        at = self._late[0][0] if self._late else math.inf
+        late = self._late
+        while late and late[0][1].acknowledge_at != late[0][0]:  # else there is a turn in vain for each of them
+            late.popleft()
+        at = late[0][0] if late else math.inf
         return min(at, self._reports[0][0]) if self._reports else at
 
     def taken(self, now: float, incoming: Incoming, count: int, at_once: bool) -> None:
@@ -128,9 +131,6 @@ class Acknowledger:
         incoming.unacknowledged = 0
         if self._owing.get(incoming.peer) is incoming:
             del self._owing[incoming.peer]
-        late = self._late
-        while late and late[0][1].acknowledge_at != late[0][0]:  # else there is a turn in vain for each of them
-            late.popleft()
         held = int((now - incoming.newest_at) * 1e6)
         return held if held < MAX_HELD_US else MAX_HELD_US
 
@@ -148,7 +148,7 @@ class Acknowledger:
             if len(orjson.dumps(carried)) > MAX_ENTRY:
                 return  # after years; the acknowledgement goes on its own
         incoming.gap_told = False
-        incoming.window(True)
+        incoming.promise()
         entry[3], entry[4], entry[5] = channel, upto, self._held(now, incoming)
         self._statistics["acknowledgements carried by data"] += 1
 

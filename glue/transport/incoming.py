@@ -153,8 +153,14 @@ class Incoming:
     def window(self, accepting: bool) -> int:
         """Frames beyond `next` that the sender may send from now on; what was promised stays promised."""
         if accepting:
-            self.promised = max(self.promised, self.next + WINDOW)
+            self.promise()
         return self.promised - self.next
+
+    def promise(self) -> None:
+        """Let the sender go on by a whole window."""
+        promised = self.next + WINDOW
+        if promised > self.promised:
+            self.promised = promised
 
 
 def _cost(run: Inbound) -> int:

@@ -75,11 +75,13 @@ class Transport:
     @property
     def backlog(self) -> int:
         """Bytes queued, or sent and not yet acknowledged by every receiver."""
+        self._take_carried()
         return sum([channel.backlog for channel in self._busy.values()]) if self._busy else 0
 
     @property
     def unsettled(self) -> int:
         """Reliable messages that are on their way, once for each receiver."""
+        self._take_carried()
         return sum([unsettled(channel) for channel in self._by_number.values()])
 
     @property
@@ -88,10 +90,11 @@ class Transport:
 
         Only here it is found out, for all that came in a turn together, whether acknowledgements let anything be sent.
         """
+        self._take_carried()
         if self._eased:
             self._stirred = self._stirred or not all(channel.resting for channel in self._busy.values())
             self._eased = False
-        if self._fates.news or self._reception.carried or self._stirred:
+        if self._fates.news or self._stirred:
             return -inf
         at = self._acknowledger.deadline
         for channel in self._busy.values():
@@ -103,11 +106,7 @@ class Transport:
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Upward], list[Downward]]:
         """Frames in order go up; acknowledgements, repairs and what the windows now let go come back."""
-        carried = self._reception.carried
-        if carried:  # by now whatever it came with has gone up, and been answered
-            for came, peer, number, upto, held_us in carried:
-                self._acknowledged(came, peer, number, upto, [], WINDOW, held_us / 1e6)
-            carried.clear()
+        self._take_carried()
         up: list[Upward] = []
         for item in items:
             if item.__class__ is not Inbound:
@@ -157,8 +156,9 @@ class Transport:
             return None
         if kind == "data" or kind == "group":
             return self._reception.lift(now, item, source)
-        if kind != "ack" or self._reception.carried:  # which are older
+        if kind != "ack":
             return None
+        self._take_carried()  # which are older
         self._on_ack(now, item, item.header[KEY], source, [])
         return TAKEN
 
@@ -173,6 +173,17 @@ class Transport:
                 self.statistics["malformed entries"] += 1
                 continue
             self._acknowledged(now, run.peer, channel, upto + offset, ranges, window, held_us / 1e6)
+
+    def _take_carried(self) -> None:
+        """Take the acknowledgements that came with data, as of then; whoever drives the layer has answered it by now.
+
+        So before anything is said of what is acknowledged, or another acknowledgement is taken.
+        """
+        carried = self._reception.carried
+        if carried:
+            for came, peer, number, upto, held_us in carried:
+                self._acknowledged(came, peer, number, upto, [], WINDOW, held_us / 1e6)
+            carried.clear()
 
     def _mended(self, now: float, peer: str, number: int, total: int) -> bool:
         """A receiver tells how many frames of a channel parity gave it; False if that cannot be true."""

@@ -6,7 +6,7 @@ from math import inf
 
 from glue.contract import Downward, Inbound, Outbound, PeerAdded, Upward
 from glue.transport import Transport
-from tests.transport.network import endpoint_id
+from tests.transport.network import Wire, endpoint_id
 
 ADDRESS = ("10.0.0.1", 1)
 
@@ -22,9 +22,33 @@ def test_what_data_acknowledges_is_read_after_the_data_has_been_answered() -> No
 
     assert pass_on(one.send(1.0, [Outbound((endpoint_id(1),), [b"ping"])]), 0, two, 1.001)
     assert pass_on(two.send(1.001, [Outbound((endpoint_id(0),), [b"pong"])]), 1, one, 1.002)
-    assert one.backlog
+    assert one.statistics["acknowledgements received"] == 0
     assert one.deadline == -inf
     assert one.send(1.1, [Outbound((endpoint_id(1),), [b"ping"])])
     one.receive(1.2, [])
     assert one.backlog == 4
     assert one.deadline < 1.25, "the round trip is the one measured when the answer came"
+
+
+def test_answers_that_follow_each_other_need_no_turn_between_them() -> None:
+    wire = Wire(2)
+    asker, answerer = (wire.transports[id] for id in wire.ids)
+    form = b"of data to one peer"
+    wire.publish(0, [1], b"hello")
+    wire.publish(1, [0], b"hello")
+    wire.run(0.1)
+
+    def pass_on(source: int, receiver: Transport, body: bytes) -> None:
+        sender, peer = wire.transports[wire.ids[source]], wire.ids[1 - source]
+        (item,) = sender.send(wire.now, [Outbound((peer,), [body])])
+        assert isinstance(item, Outbound)
+        frames = Inbound(wire.ids[source], 1, ADDRESS, item.header, item.bodies, form=form)
+        assert receiver.lift(wire.now + 0.001, frames) or receiver.receive(wire.now + 0.001, [frames])[0]
+        wire.now += 0.001
+
+    for _ in range(3):
+        pass_on(0, answerer, b"ping")
+        pass_on(1, asker, b"pong")
+    asker.send(wire.now, [Outbound((wire.ids[1],), [b"ping"])])
+    assert wire.now < asker.deadline < wire.now + 1
+    assert asker.backlog == 4, "what the answer acknowledged is done with"
