@@ -31,13 +31,17 @@ from glue.events import Receipted as Receipted
 from glue.events import Undelivered as Undelivered
 from glue.express import TAKEN as TAKEN
 from glue.express import Express as Express
+from glue.publication import BULK as BULK
+from glue.publication import HIGH as HIGH
+from glue.publication import LARGE as LARGE
+from glue.publication import NORMAL as NORMAL
+from glue.publication import PLAIN as PLAIN
+from glue.publication import URGENT as URGENT
+from glue.publication import Options as Options
+from glue.publication import Publication as Publication
 
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
-
-URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
-"""The classes of data. What waits in one never stands before what goes in one above it (a lower number). LARGE are
-large messages that the application calls normal, so that small ones on other topics do not wait behind them."""
 
 Lane = tuple[tuple[str, ...], int]
 """Peers (endpoint ids, sorted) and a class: what goes to these peers in this class keeps its order."""
@@ -209,54 +213,6 @@ class Outbound:
         self.expires = expires
         self.after = after
         self.address = address
-
-
-class Publication:
-    """Messages of one topic from the application, alike but for their payloads.
-
-    `payloads` are bytes (`json` False) or encoded JSON documents (`json` True). `lifespan` in seconds, None
-    for ever. `published_at` is the wall clock (Unix seconds) of the first of them. `receipt`, if any, hears who has
-    the last of them. `priority` is their class. If not `ordered`, they may overtake what went to other peers before.
-    `length` is that of each payload; None: not known, or they differ.
-    """
-
-    __slots__ = (
-        "json", "length", "lifespan", "ordered", "payloads", "priority", "published_at", "receipt", "reliable",
-        "retain", "topic", "type",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        topic: str,
-        payloads: list[bytes],
-        published_at: float,
-        json: bool = False,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliable: bool = True,
-        receipt: Hashable | None = None,
-        priority: int = NORMAL,
-        ordered: bool = True,
-        length: int | None = None,
-    ) -> None:
-        self.length = length
-        self.topic = topic
-        self.priority = priority
-        self.ordered = ordered
-        self.payloads = payloads
-        self.receipt = receipt
-        self.published_at = published_at
-        self.json = json
-        self.type = type
-        self.retain = retain
-        self.lifespan = lifespan
-        self.reliable = reliable
-
-    @property
-    def size(self) -> int:
-        """Bytes of payload."""
-        return sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
 
 
 # --------------------------------------------------------------------------------------- orders going down

@@ -19,6 +19,7 @@ from glue.contract import (
     HIGH,
     LARGE,
     NORMAL,
+    PLAIN,
     URGENT,
     Accept,
     Addressed,
@@ -26,6 +27,7 @@ from glue.contract import (
     Event,
     Missed,
     NameClash,
+    Options,
     PeerAdded,
     PeerRemoved,
     Publication,
@@ -107,12 +109,8 @@ def _alike(one: Publication, other: Publication) -> bool:
     return (
         one.topic == other.topic
         and one.json == other.json
-        and one.type == other.type
-        and one.retain == other.retain
-        and one.lifespan == other.lifespan
-        and one.reliable == other.reliable
-        and one.receipt is other.receipt
         and one.priority == other.priority
+        and (one.options is other.options or one.options == other.options)
     )
 
 
@@ -176,23 +174,17 @@ class Core:
             body, json = b"", False
         else:
             body, json = encoded(payload)
-        if len(body) > self.settings.message_limit:
+        size = len(body)
+        if size > self.settings.message_limit:
             raise MessageTooLargeError(
-                f"message of {len(body)} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
+                f"message of {size} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
             )
-        reliable = reliability == "reliable"
-        if not reliable and reliability != "best-effort":
-            raise ConfigurationError(f"reliability={reliability!r}: expected one of reliable, best-effort")
-        if lifespan is not None and not _is_duration(lifespan):
-            raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
-        if type is not None:
-            check_type(type)
-        level = NORMAL
-        if priority != "normal" or len(body) >= LARGE_MESSAGE:
-            level = class_of(priority, len(body))
-        if receipt is not None and not reliable:
-            raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
-        return Publication(topic, [body], now, json, type, retain, lifespan, reliable, receipt, level, True, len(body))
+        options, level = PLAIN, NORMAL
+        if type is not None or retain or lifespan is not None or reliability != "reliable" or receipt is not None:
+            options = _options(type, retain, lifespan, reliability, receipt)
+        if priority != "normal" or size >= LARGE_MESSAGE:
+            level = class_of(priority, size)
+        return Publication(topic, [body], now, json, size, level, options)
 
     def publications(
         self, topic: str, payloads: Iterable[Any], now: float, priority: str = "normal"
@@ -204,7 +196,7 @@ class Core:
             if topic.__class__ is not str or topic not in self._checked:
                 self._check(topic)
             length = largest if len(sizes) == 1 else None
-            return [Publication(topic, many, now, priority=class_of(priority, largest), length=length)]
+            return [Publication(topic, many, now, False, length, class_of(priority, largest))]
         return [self.publication(topic, payload, now, priority=priority) for payload in many]
 
     def chunk_count(self, count: int, publications: Sequence[Publication]) -> int:
@@ -343,6 +335,20 @@ def check_not_reserved(name: str) -> None:
     """Raise TopicError for a topic or pattern among those that glue itself uses."""
     if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
+
+
+def _options(type: str | None, retain: bool, lifespan: float | None, reliability: str, receipt: Any) -> Options:
+    """Options of which any is set, checked."""
+    reliable = reliability == "reliable"
+    if not reliable and reliability != "best-effort":
+        raise ConfigurationError(f"reliability={reliability!r}: expected one of reliable, best-effort")
+    if lifespan is not None and not _is_duration(lifespan):
+        raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
+    if type is not None:
+        check_type(type)
+    if receipt is not None and not reliable:
+        raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
+    return Options(type, retain, lifespan, reliable, True, receipt)
 
 
 def _is_duration(value: Any) -> bool:

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 import glue
-from glue.contract import Delivery, Event, Publication, Subscribe, Train
+from glue.contract import PLAIN, Delivery, Event, Options, Publication, Subscribe, Train
 from glue.settings import Settings
 from glue.simulation import Conditions, Crossing, Host, World
 from glue.stack import Identity, Stack
@@ -41,7 +41,10 @@ def stack(name: str, seed: int = 0, network_id: int = 1) -> Stack:
 def published(
     payload: bytes, topic: str = "t", json: bool = False, retain: bool = False, reliable: bool = True
 ) -> Publication:
-    return Publication(topic, [payload], 1_700_000_000.0, json=json, retain=retain, reliable=reliable)
+    options = Options(retain=retain, reliable=reliable)
+    return Publication(
+        topic, [payload], 1_700_000_000.0, json=json, options=options if retain or not reliable else PLAIN
+    )
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import inf
 from random import Random
 
-from glue.contract import Delivery, Publication, Request, Subscribe, Unsubscribe
+from glue.contract import Delivery, Options, Publication, Request, Subscribe, Unsubscribe
 from glue.errors import ModelError, StorageError
 from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Call, Calls, Settled
 from glue.model.clock import LeaderClock
@@ -68,6 +68,8 @@ class Group:
         self._speakers: set[str] = set()  # who sent as a leader in this turn
         self._clock = LeaderClock()
         self._lifespan = options.consensus.election_timeout
+        # By whether reliable. Not ordered: who is away must not keep from the others what is newer.
+        self._options = [Options(lifespan=self._lifespan, reliable=way, ordered=False) for way in (False, True)]
         self._calls = Calls(f"{peer}-{incarnation}-{luck.getrandbits(32):08x}")
         self._reads: list[tuple[float, Pending, Pattern]] = []  # deadline, token, pattern; to be asked for
         self._reading: dict[int, list[tuple[float, Pending, Pattern]]] = {}  # by ticket
@@ -224,9 +226,7 @@ class Group:
                 self._stirred_at = now
             topic = self.to_all if receiver is None else self.to_one(receiver)
             is_rest = now - self._stirred_at > self._lifespan
-            body = [encode(message)]
-            # Not ordered: who is away must not keep from the others what is newer.
-            down.append(Publication(topic, body, 0.0, lifespan=self._lifespan, reliable=not is_rest, ordered=False))
+            down.append(Publication(topic, [encode(message)], 0.0, options=self._options[not is_rest]))
         if output.status is not None:
             self._follow(output.status)
             self._clock.role(now, output.status.role is Role.LEADER, self.state.time_ms)

@@ -16,7 +16,7 @@ from math import inf
 
 import orjson
 
-from glue.contract import NORMAL, Delivery, Inbound, Outbound, Publication, Request
+from glue.contract import NORMAL, PLAIN, Delivery, Inbound, Outbound, Publication, Request
 from glue.topics.bundle import (
     APART,
     BUNDLE_MESSAGES,
@@ -67,7 +67,7 @@ class Departures:
 
     def take(self, item: Request) -> Outbound | None:
         """The bundle of a publication; None, and nothing is done, if it is not plain or has to go the long way."""
-        if not isinstance(item, Publication) or not _is_plain(item):
+        if item.__class__ is not Publication or item.options is not PLAIN:
             return None
         topic = self._published.known(item.topic)
         if topic is None:
@@ -79,7 +79,7 @@ class Departures:
             return None
         payloads = item.payloads
         count = len(payloads)
-        if count > 1 and not _fits(way.topic, common_length(payloads) if item.length is None else item.length, count):
+        if count != 1 and not _fits(way.topic, common_length(payloads) if item.length is None else item.length, count):
             return None
         sequence = topic.sequence + 1
         topic.sequence = topic.counts[True] = topic.sequence + count
@@ -99,22 +99,14 @@ class Departures:
         return Way(self._changes.count, orjson.dumps(name), lane if is_open else NOWHERE)
 
 
-def _is_plain(item: Publication) -> bool:
-    """Whether no option is set but that it may be JSON."""
-    return (
-        item.reliable
-        and item.ordered
-        and not item.retain
-        and item.type is None
-        and item.lifespan is None
-        and item.receipt is None
-        and len(item.payloads) > 0
-    )
-
-
 def _fits(topic: bytes, length: int | None, count: int) -> bool:
-    """Whether so many payloads have this one length, and fit into one bundle on this topic (as JSON)."""
-    return length is not None and count <= BUNDLE_MESSAGES and GROUP_SIZE + len(topic) + length * count <= BUNDLE_SIZE
+    """Whether so many payloads, at least one, have this one length, and fit into one bundle on this topic (as JSON)."""
+    return (
+        count > 0
+        and length is not None
+        and count <= BUNDLE_MESSAGES
+        and GROUP_SIZE + len(topic) + length * count <= BUNDLE_SIZE
+    )
 
 
 class Heard:

@@ -164,36 +164,37 @@ class Topics:
 
     def _check(self, item: Request) -> None:
         if isinstance(item, Publication):
+            options = item.options
             check_topic(item.topic)
-            if item.type is not None:
-                check_type(item.type)
-            if item.lifespan is not None and not 0 < item.lifespan < inf:
-                raise ConfigurationError(f"lifespan={item.lifespan!r}: expected a positive number of seconds")
+            if options.type is not None:
+                check_type(options.type)
+            if options.lifespan is not None and not 0 < options.lifespan < inf:
+                raise ConfigurationError(f"lifespan={options.lifespan!r}: expected a positive number of seconds")
         elif isinstance(item, Subscribe):
             check_pattern(item.pattern)
 
     def _publish(self, now: float, item: Publication) -> None:
-        count = len(item.payloads)
+        count, options = len(item.payloads), item.options
         if not count:
             return
         self.statistics["messages published"] += count
         topic = self._published.topic(item.topic)
-        sequence, position = topic.number(count, item.reliable)
+        sequence, position = topic.number(count, options.reliable)
         group = Group(
             item.topic,
             sequence,
             int(item.published_at * 1e6),
             item.payloads[:],
             common_length(item.payloads) if item.length is None else item.length,
-            item.type,
+            options.type,
             item.json,
-            KEEP if item.retain else LIVE,
-            None if item.lifespan is None else milliseconds(item.lifespan),
+            KEEP if options.retain else LIVE,
+            None if options.lifespan is None else milliseconds(options.lifespan),
             position,
         )
-        expires = inf if item.lifespan is None else now + item.lifespan
+        expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
-        if item.retain:
+        if options.retain:
             self._retain(group, expires)
         tokens = self._subscriptions.index.match(item.topic)
         if tokens:
@@ -201,15 +202,15 @@ class Topics:
         route = self._peers.index.match(item.topic)
         if route:
             lane = route, priority
-            after = self._published.follow(topic, lane) if item.reliable and item.ordered else ()
-            self._outbox.add(lane, item.reliable, group, expires, after)
+            after = self._published.follow(topic, lane) if options.reliable and options.ordered else ()
+            self._outbox.add(lane, options.reliable, group, expires, after)
             self.statistics["messages owed"] += count * len(route)
         elif not tokens:
             self.statistics["messages to nobody"] += count
-        if item.receipt is not None:
-            self._news.append(Addressed(item.receipt, route))
+        if options.receipt is not None:
+            self._news.append(Addressed(options.receipt, route))
             if route:
-                self._outbox.receipt(lane, item.receipt)
+                self._outbox.receipt(lane, options.receipt)
 
     def _retain(self, group: Group, expires: float) -> None:
         """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from glue.contract import Address, Leave, Publication, Request, Subscribe, Train
+from glue.contract import NORMAL, PLAIN, Address, Leave, Options, Publication, Request, Subscribe, Train
 from glue.settings import Settings
 from glue.stack import Identity, Stack
 
@@ -118,8 +118,11 @@ def datagrams(train: Train) -> Iterator[bytes]:
     return (data[at : at + train.segment] for at in range(0, len(data), train.segment))
 
 
-def publication(topic: str, *payloads: bytes, **options: Any) -> Publication:
-    return Publication(topic, list(payloads), WALL_CLOCK, **options)
+def publication(
+    topic: str, *payloads: bytes, json: bool = False, priority: int = NORMAL, **options: Any
+) -> Publication:
+    chosen = Options(**options) if options else PLAIN
+    return Publication(topic, list(payloads), WALL_CLOCK, json, None, priority, chosen)
 
 
 def of(sent: list[Sent], source: str, layer: str, kind: str) -> list[bytes]:

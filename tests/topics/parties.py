@@ -6,12 +6,14 @@ from typing import Any
 
 from glue.contract import (
     NORMAL,
+    PLAIN,
     Delivery,
     Downward,
     Event,
     Inbound,
     Interest,
     Lane,
+    Options,
     Outbound,
     PeerAdded,
     PeerInterest,
@@ -50,8 +52,9 @@ def wants_no_more(name: str, *patterns: str) -> PeerInterest:
     return PeerInterest(endpoint_id(name), [], patterns)
 
 
-def message(topic: str, *payloads: bytes, **options: Any) -> Publication:
-    return Publication(topic, list(payloads), WALL_CLOCK, **options)
+def message(topic: str, *payloads: bytes, json: bool = False, priority: int = NORMAL, **options: Any) -> Publication:
+    chosen = Options(**options) if options else PLAIN
+    return Publication(topic, list(payloads), WALL_CLOCK, json, None, priority, chosen)
 
 
 def route(*names: str) -> tuple[str, ...]:

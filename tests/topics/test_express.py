@@ -69,8 +69,8 @@ def test_a_lone_message_becomes_the_same_as_one_in_company(seed: int) -> None:
 def test_the_way_of_lone_messages_is_found_again_after_one_that_went_another() -> None:
     layer = topics()
     layer.receive(0.0, [added("x"), wants("x", "a")])
-    for options in ({}, {"priority": HIGH}, {}, {}):
-        (item,) = outbounds(express(layer, 0.0, message("a", b"1", **options)))
+    for priority in (NORMAL, HIGH, NORMAL, NORMAL):
+        (item,) = outbounds(express(layer, 0.0, message("a", b"1", priority=priority)))
     assert item.priority == NORMAL
     assert not item.after
 

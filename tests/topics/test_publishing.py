@@ -114,9 +114,7 @@ def test_what_needs_no_order_waits_for_nobody_who_is_away() -> None:
     layer = publisher(ann="a", bob="a")
     layer.send(0.0, [message("a", b"1")])
     layer.receive(0.0, [wants_no_more("bob", "a")])
-    unordered = message("a", b"2")
-    unordered.ordered = False
-    (sent,) = outbounds(layer.send(0.0, [unordered]))
+    (sent,) = outbounds(layer.send(0.0, [message("a", b"2", ordered=False)]))
     assert (sent.peers, sent.after) == (route("ann"), ())
     (sent,) = outbounds(layer.send(0.0, [message("a", b"3")]))
     assert sent.after == (lane("ann", "bob"),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import orjson
 import pytest
@@ -148,7 +149,7 @@ def test_own_json_values_arrive_equal_and_own_messages_expire_like_others() -> N
 
 
 @pytest.mark.parametrize("options", [{}, {"reliable": False}, {"json": True}, {"lifespan": 1.0}, {"retain": True}])
-def test_two_endpoints_hear_each_other(options: dict[str, object]) -> None:
+def test_two_endpoints_hear_each_other(options: dict[str, Any]) -> None:
     wire = Wire("ann", "bob")
     wire.send(0.0, "bob", Subscribe(1, "t/+"))
     wire.send(0.0, "ann", message("t/a", b"1", b"2", **options), message("t/b", b"333", **options))

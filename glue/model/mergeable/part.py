@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from random import Random
 
-from glue.contract import Delivery, Publication, Request
+from glue.contract import Delivery, Options, Publication, Request
 from glue.errors import ModelError
 from glue.model.calls import DISAGREEMENT
 from glue.model.mergeable.exchange import Exchange, Sending
@@ -35,6 +35,8 @@ from glue.model.storage.memory import new_life
 
 LIFESPAN = 10.0
 """Seconds after which a delta that could not be delivered need not be: digests find what is missing."""
+
+OPTIONS = Options(lifespan=LIFESPAN, ordered=False)  # merging needs no order
 
 WAITING = 65_536
 """Calls that wait for the disk or for another replica at once."""
@@ -234,7 +236,7 @@ class Mergeable:
         receiver, message = sending
         topic = self.topic if receiver is None else self.to_one(receiver)
         body = [encode(self.store.prefixes, message)]
-        return Publication(topic, body, 0.0, lifespan=LIFESPAN, ordered=False)  # merging needs no order
+        return Publication(topic, body, 0.0, options=OPTIONS)
 
     def topics(self, peer: str) -> list[str]:
         """What this peer is to hear."""
