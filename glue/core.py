@@ -140,6 +140,7 @@ class Core:
         self.statistics = Counts()
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
+        self.overfed = False  # whether it has yet to handle too much of those
         self._accepting = True
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
@@ -272,6 +273,7 @@ class Core:
             self.waiting += change
             if delivery.publisher_id == self._id:
                 self._own_waiting += change
+                self.overfed = self._own_waiting > self.settings.receive_limit
             if (self.waiting <= self._enough) is not self._accepting:
                 self._turn_around()
 
@@ -295,11 +297,6 @@ class Core:
         """So many messages came to this end, one of `glue.ledger.FATES`. May be called from any thread."""
         with self._counting:
             self.statistics[FATES[fate]] += count
-
-    @property
-    def overfed(self) -> bool:
-        """Whether this endpoint has not yet handled too much of what it published to itself."""
-        return self._own_waiting > self.settings.receive_limit
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Missed):

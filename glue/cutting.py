@@ -145,6 +145,6 @@ def first_length(pieces: Sequence[bytes]) -> int:
 
 def total(pieces: Sequence[bytes]) -> int:
     """Bytes in pieces of one size, of which only the last may be shorter; at least one piece."""
-    if isinstance(pieces, Pieces):
+    if pieces.__class__ is Pieces:
         return pieces.length
     return (len(pieces) - 1) * len(pieces[0]) + len(pieces[-1])

@@ -110,7 +110,8 @@ class Stack:
         self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
         self._downwards = self._upwards[::-1]
         self._lifts = [_express(layer, "lift", "receive") for layer in self._upwards]
-        self._lowers = [(_express(layer, "lower", "send"), layer) for layer in self._downwards]
+        lowers = [_express(layer, "lower", "send") for layer in self._downwards]
+        self._lowers = [lowers[place:] for place in range(len(lowers))]  # from each layer on
         self._earliest: float | None = None  # when something is due, if that was asked since the latest turn
 
     @classmethod
@@ -207,18 +208,22 @@ class Stack:
         """The sweep down alone, of what cannot wait for a turn; return datagrams."""
         self._earliest = None
         going: list[Any] = requests
-        lone = requests[0] if len(requests) == 1 else None
-        for lower, layer in self._lowers:
-            if lone is not None:
-                if (lowered := lower(now, lone)) is not None:
+        level, levels = 0, len(self._downwards)
+        while going and level < levels:
+            if len(going) == 1:
+                lone, lowers = going[0], self._lowers[level]
+                for lower in lowers:
+                    lowered = lower(now, lone)
+                    if lowered is None:
+                        break
                     lone = lowered
-                    continue
+                else:
+                    return [lone]
                 going = [lone]
-            elif not going:
-                return []
-            going = layer.send(now, going)
-            lone = going[0] if len(going) == 1 else None
-        return going if lone is None else [lone]
+                level += lowers.index(lower)
+            going = self._downwards[level].send(now, going)
+            level += 1
+        return going
 
 
 def _express(layer: Layer[Any, Any, Any, Any], short: str, ordinary: str) -> Callable[[float, Any], Any]:

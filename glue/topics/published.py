@@ -73,12 +73,13 @@ class PublishedTopic:
 class PublishedTopics:
     """The topics published to. `peers` is the table, kept by another, of the peers there are now."""
 
-    __slots__ = ("_forgotten", "_peers", "_sequence", "_statistics", "_topics")
+    __slots__ = ("_forgotten", "_peers", "_sequence", "_statistics", "_topics", "known")
 
     def __init__(self, peers: Mapping[str, Any], statistics: Counter[str]) -> None:
         self._peers = peers
         self._statistics = statistics
         self._topics: Recent[str, PublishedTopic] = Recent(PUBLISHED_TOPICS, self._forget)
+        self.known = self._topics.get  # the record of a topic if there is one; then its name is well-formed
         self._sequence = 0  # the last number of any forgotten topic
         self._forgotten: tuple[Lane, ...] = ()  # which forgotten topics went in
 
@@ -93,10 +94,6 @@ class PublishedTopics:
             topic = PublishedTopic(self._sequence, self._forgotten)
             self._topics.put(name, topic)
         return topic
-
-    def known(self, name: str) -> PublishedTopic | None:
-        """The record of a topic if there is one; then its name is well-formed."""
-        return self._topics.get(name)
 
     def follow(self, topic: PublishedTopic, lane: Lane) -> tuple[Lane, ...]:
         """Note that the topic goes in `lane` now; returns the lanes that it must not overtake."""

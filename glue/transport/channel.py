@@ -110,9 +110,9 @@ class Channel:
         for member in self.attached:
             if member.lost or stop > member.next + member.window.frames:
                 return None
-        size = len(bodies[0]) if len(bodies) == 1 else total(bodies)
-        flight = self._launch(now, item, size, now, True)
-        return self.frames(now, flight, 0, len(bodies), 0, self.destinations[0])
+        self._launch(now, item, len(bodies[0]) if len(bodies) == 1 else total(bodies), now, True)
+        header = {**item.header, KEY: [self.kind, 0, 0, 0, 0, 0, self.number, stop - len(bodies)]}
+        return Outbound(self.destinations[0], bodies, header)
 
     def pump(self, now: float) -> list[Outbound]:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""

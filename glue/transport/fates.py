@@ -49,7 +49,7 @@ class Fates:
             if before < flight.stop <= member.skip:
                 count += flight.item.messages
                 flight.forgone |= {member.peer}
-                flight.mended.pop(member.peer, None)
+                flight.mended -= {member.peer}
         self.lost(member.peer, count, cause, _forgotten(channel, member.peer, member.skip))
 
     def expired(self, channel: Channel, item: Outbound) -> None:

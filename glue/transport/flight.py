@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from glue.transport.channel import Channel
 
 
+NOBODY: frozenset[str] = frozenset()
+
+
 class Flight:
     """A run of frames of one message that was sent and is not yet acknowledged by all members."""
 
@@ -34,8 +37,8 @@ class Flight:
         self.size = size  # bytes
         self.begins = begins  # whether it is the beginning of its message
         self.covered_at = -inf  # when parity for it was sent
-        self.forgone: frozenset[str] = frozenset()  # the members that will not get it
-        self.mended: dict[str, None] = {}  # the members that any of this, or of its message before this, was resent to
+        self.forgone = NOBODY  # the members that will not get it
+        self.mended = NOBODY  # the members that any of this, or of its message before this, was resent to
 
 
 class Flights:
@@ -112,13 +115,13 @@ class Flights:
             else:  # its message goes on
                 following = self._kept[0] if self._kept else self._open[0] if self._open else None
                 if following is not None:
-                    following.mended.update(flight.mended)
+                    following.mended |= flight.mended
 
     def leave(self, peer: str) -> None:
         """A member is gone."""
         for flight in self:
             flight.forgone -= {peer}
-            flight.mended.pop(peer, None)
+            flight.mended -= {peer}
 
     def clear(self) -> None:
         """Nobody needs any of it."""

@@ -167,7 +167,7 @@ def resend(channel: Channel, now: float, start: int, count: int, members: list[M
         flight = channel.flights.find(start)
         end = min(stop, flight.stop)
         for member in members:
-            flight.mended[member.peer] = None
+            flight.mended |= {member.peer}
             first_sent_at = -math.inf if member.apart else flight.sent_at  # it may be the first time
             member.repaired(now, range(start, end), channel.transmissions, attempt, first_sent_at)
         channel.transmissions += end - start

@@ -99,3 +99,16 @@ def test_an_acknowledgement_asks_for_a_turn_only_if_there_is_more_to_do() -> Non
     assert transport.deadline < wire.now  # it is done with
     transport.receive(wire.now, [])
     assert transport.deadline == inf
+
+
+def test_what_is_sent_again_is_what_was_handed_down_whatever_those_below_made_of_it() -> None:
+    wire = Wire(2)
+    wire.publish(0, [1], b"first")
+    wire.run(0.1)
+    transport = wire.transports[wire.ids[0]]
+    frames = transport.lower(wire.now, Outbound((wire.ids[1],), [b"plain"], {"above": [1]}))
+    assert frames is not None
+    frames.bodies, frames.header["above"] = [b"encrypted"], [2]
+    wire.now = transport.deadline
+    (resent,) = [item for item in transport.receive(wire.now, [])[1] if isinstance(item, Outbound)]
+    assert (resent.bodies, resent.header["above"]) == ([b"plain"], [1])
