@@ -283,15 +283,16 @@ class Channel:
     def _acknowledge_cleanly(self, now: float, member: Member, upto: int, held: float) -> None:
         """The common case, kept short: everything below `upto` is there, and nothing was lost before."""
         flight = self.flights.find(upto - 1)
-        elapsed = math.inf
+        elapsed, round_trip = now - flight.sent_at, math.inf
+        member.round_trip.held_back(min(held, elapsed))
         if held < recovery.MAX_HELD:
-            member.round_trip.sample(now - flight.sent_at, held)
-            elapsed = member.round_trip.latest
+            member.round_trip.sample(elapsed, held)
+            round_trip = member.round_trip.latest
         member.latest = flight.number + upto - 1 - flight.first
         count = upto - member.next
         member.next = upto
         member.answered(now)
-        member.window.acknowledged(now, count, elapsed, member.latest, self.transmissions)
+        member.window.acknowledged(now, count, round_trip, member.latest, self.transmissions)
         self.release()
         if self._deadline is not None and recovery.is_due_before(self, now, member, self._deadline):
             self.arm()

@@ -21,6 +21,7 @@ from typing import Any
 
 from glue.contract import TAKEN, Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.counts import Counts
+from glue.transport import recovery
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
@@ -183,6 +184,8 @@ class Transport:
         if carried:
             for came, peer, number, upto, held_us in carried:
                 self._acknowledged(came, peer, number, upto, [], WINDOW, held_us / 1e6)
+                if (channel := self._by_number.get(number)) is not None:
+                    recovery.taken_late(channel, peer)
             carried.clear()
 
     def _mended(self, now: float, peer: str, number: int, total: int) -> bool:

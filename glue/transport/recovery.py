@@ -36,6 +36,8 @@ def acknowledge(
         whole = len(ranges) < MAX_RANGES  # else there are newer ones, which `held` is of
         flowing = newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent)
         round_trip = math.inf
+        if newest > top:
+            member.round_trip.held_back(min(held, now - channel.flights.find(newest - 1).sent_at))
         if flowing:
             round_trip = arrived(channel, now, member, newest - 1, held if whole else MAX_HELD)
         elif newest > top and held < MAX_HELD and not member.apart:
@@ -53,6 +55,16 @@ def acknowledge(
             follow(channel, member, newest, count)
         channel.release()
     channel.arm()
+
+
+def taken_late(channel: Channel, peer: str) -> None:
+    """An acknowledgement was taken some time after it came: what was sent meanwhile is waited for since then only."""
+    member = channel.members.get(peer)
+    if member is not None and member.missing(channel.next):
+        sent_at = channel.flights.find(member.next).sent_at
+        if sent_at > member.waiting_since:
+            member.waiting_since = sent_at
+            channel.arm()
 
 
 def follow(channel: Channel, member: Member, newest: int, count: int) -> None:

@@ -12,17 +12,19 @@ MAX_PROBE = 0.25  # a lossy link is probed at least this often, however often pr
 class RoundTrip:
     """Smoothed round trip and its variation, in seconds."""
 
-    __slots__ = ("_timeout", "guessed", "latest", "least", "measured", "smoothed", "variation")
+    __slots__ = ("_held", "_timeout", "guessed", "latest", "least", "measured", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.latest = self.least = self.smoothed = INITIAL
         self.variation = INITIAL / 2
         self.measured = False
         self.guessed = False  # for want of a measurement
+        self._held = 0.0  # seconds for which the receiver holds answers back: the longest lately
         self._set_timeout()
 
     def _set_timeout(self) -> None:
-        self._timeout = self.smoothed + max(4 * self.variation, GRANULARITY) + ACK_DELAY
+        held = self._held if self._held > ACK_DELAY else ACK_DELAY
+        self._timeout = self.smoothed + max(4 * self.variation, GRANULARITY) + held
 
     def sample(self, elapsed: float, held: float) -> None:
         """Take a measurement: `elapsed` since the frame left, of which the receiver `held` the answer."""
@@ -40,6 +42,15 @@ class RoundTrip:
             self.variation += (abs(self.smoothed - adjusted) - self.variation) / 4
             self.smoothed += (adjusted - self.smoothed) / 8
         self._set_timeout()
+
+    def held_back(self, held: float) -> None:
+        """The receiver held an answer back: while its thread runs handlers, for longer than it should.
+
+        Unless it is given that time, it is asked, and sent again what it has, in vain.
+        """
+        if held > ACK_DELAY or self._held > ACK_DELAY:
+            self._held = held if held > self._held else self._held + (held - self._held) / 8
+            self._set_timeout()
 
     def guess(self, elapsed: float, held: float) -> None:
         """It is known to be no longer than that. The least of these has to do until one is measured."""

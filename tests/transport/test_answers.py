@@ -52,3 +52,21 @@ def test_answers_that_follow_each_other_need_no_turn_between_them() -> None:
     asker.send(wire.now, [Outbound((wire.ids[1],), [b"ping"])])
     assert wire.now < asker.deadline < wire.now + 1
     assert asker.backlog == 4, "what the answer acknowledged is done with"
+
+
+def test_who_takes_long_to_answer_does_not_say_it_twice() -> None:
+    one, two = (Transport(endpoint_id=endpoint_id(number)) for number in (0, 1))
+    one.receive(0.0, [PeerAdded(endpoint_id(1), 1, "two", ADDRESS)])
+    two.receive(0.0, [PeerAdded(endpoint_id(0), 1, "one", ADDRESS)])
+    now = 1.0
+    for _ in range(2):
+        for source, (sender, hearer) in enumerate(((one, two), (two, one))):
+            item = Outbound((endpoint_id(1 - source),), [b"..."])
+            lone = sender.lower(now, item)
+            down = sender.send(now, [item]) if lone is None else [lone]
+            assert sender.deadline > now, "there is nothing to ask for yet"
+            frames = [
+                Inbound(endpoint_id(source), 1, ADDRESS, i.header, i.bodies) for i in down if isinstance(i, Outbound)
+            ]
+            assert hearer.receive(now + 0.001, [*frames])[0]
+            now += 0.03  # that is how long its handler takes

@@ -46,6 +46,16 @@ def test_the_time_that_an_answer_was_held_back_does_not_count() -> None:
     assert measured.latest == measured.least == pytest.approx(0.002)
 
 
+def test_a_receiver_that_holds_answers_back_for_longer_than_it_should_is_given_that_time_for_a_while() -> None:
+    measured = after(*[0.002] * 50)
+    usual = measured.probe_timeout(0)
+    measured.held_back(0.020)
+    assert measured.probe_timeout(0) == pytest.approx(usual + 0.020 - ACK_DELAY)
+    for _ in range(50):
+        measured.held_back(0.001)
+    assert measured.probe_timeout(0) == pytest.approx(usual, rel=0.1)
+
+
 def test_a_receiver_that_claims_to_have_held_back_too_much_is_next_door() -> None:
     measured = after(0.010)
     measured.sample(0.012, held=5.0)
