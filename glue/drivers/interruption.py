@@ -21,13 +21,39 @@ from typing import Any
 INTERRUPT = int(SIGINT)
 
 
+PACKAGE = "glue."
+PROGRAMS = ("glue.cmd.", "glue.aio.", "glue.simulation.")  # of it: these are to a blocking endpoint what programs are
+
+
+def is_interruption() -> bool:
+    """Whether whoever calls this package is the handler of a signal that has interrupted the package itself.
+
+    Then it must not wait for long: what it interrupted may hold what those need who are waited for. (The same goes for
+    a finalizer that was called there.)
+    """
+    if get_ident() != threading.main_thread().ident:  # only there handlers of signals run
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    while frame is not None and not _is_ours(frame):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is one of the package, but none that calls its user's code in the main thread."""
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(PACKAGE) and not name.startswith(PROGRAMS) and frame.f_code.co_name != "publish_many"
+
+
 class Uninterrupted:
     """A context in which no KeyboardInterrupt is raised, for `within`, the code that enters it; for any thread.
 
     That is a turn, which is short, or a wait, which is then ended (`hurry`).
     """
 
-    __slots__ = ("_handler", "_hurry", "_note", "_noted", "_thread", "_within")
+    __slots__ = ("_handler", "_hurry", "_main", "_nested", "_note", "_noted", "_thread", "_within")
 
     def __init__(self, within: CodeType, hurry: Callable[[], None] | None = None) -> None:
         """`hurry` is called when SIGINT was noted, so that what is within ends soon."""
@@ -35,35 +61,48 @@ class Uninterrupted:
         self._hurry = hurry
         self._note = self._take
         self._noted = False
+        self._nested = 0  # how often it was entered within itself, by handlers of other signals
+        self._main = threading.main_thread().ident  # who uses this is at its end in a forked child, where it may differ
         self._thread = 0  # that may enter
         self._handler: Any = None  # the program's, as long as ours is in its place
 
     def __enter__(self) -> None:
         thread = get_ident()
-        if thread != threading.main_thread().ident:
+        if thread != self._main:
             return
         handler = _signal.getsignal(INTERRUPT)
-        if handler is self._note or not callable(handler):  # if not, it is ignored, ends the process, or not Python's
+        if handler is self._note:
+            self._nested += self._is_within(sys._getframe(2))
+            return
+        if not callable(handler):  # it is ignored, ends the process, or not Python's
             return
         try:
-            self._handler, self._thread, self._noted = handler, thread, False
+            self._handler, self._thread = handler, thread
             _signal.signal(INTERRUPT, self._note)
+            self._handler = handler  # again: in between, the handler of another signal may have come and gone this way
         except ValueError:  # this thread was the first to ask for others, but is not the interpreter's first
             self._handler = None
 
     def __exit__(self, *_: object) -> None:
-        if self._handler is not None and get_ident() == self._thread:
+        if get_ident() != self._thread:
+            return
+        if self._nested:
+            self._nested -= 1
+        elif self._handler is not None:
             self._end(sys._getframe(2))  # of what called the code within
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         self._noted = True
         if self._hurry is not None:
             self._hurry()
-        outer = frame
-        while outer is not None and outer.f_code is not self._within:
-            outer = outer.f_back
-        if outer is None:
+        if not self._is_within(frame):
             self._end(frame)
+
+    def _is_within(self, frame: FrameType | None) -> bool:
+        """Whether a frame is, or was called by, the code within."""
+        while frame is not None and frame.f_code is not self._within:
+            frame = frame.f_back
+        return frame is not None
 
     def _end(self, frame: FrameType | None) -> None:
         """Give the program its handler back, unless it has set another, and what it is to handle."""

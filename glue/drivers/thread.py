@@ -14,28 +14,28 @@ import logging
 import math
 import threading
 import time
-from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from glue.admission import OPEN, Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Train
 from glue.core import EARLY, Core
-from glue.drivers.interruption import Uninterrupted
+from glue.drivers.interruption import Uninterrupted, is_interruption
 from glue.drivers.life import FAREWELL, Life
 from glue.drivers.lookout import ASIDE, Lookout
 from glue.drivers.memory import keep_freed_memory
-from glue.drivers.pace import BUSY, Pace
+from glue.drivers.pace import BUSY, OUTBOX, Pace
 from glue.drivers.receiver import Receiver, addressed
 from glue.errors import ClosedError
 from glue.model import Wish
 
-OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 ALERT = 0.006  # seconds after such a turn during which it does so
 SLEEP = 60.0  # seconds the leader sleeps at most
+INTERRUPTION = 0.05  # seconds the handler of a signal that has interrupted glue waits for room at most;
+LONG_INTERRUPTION, BEYOND = 1.0, 2  # and while so many times `queue_limit` wait to be acknowledged
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
 
 Result = TypeVar("Result")
@@ -54,18 +54,16 @@ class ThreadDriver(Life):
         self._network = network
         self._news = news
         self._uninterrupted = Uninterrupted(ThreadDriver._flush.__code__)
-        self._waiters = self._blocked = 0  # blocked: publishers that wait for room, by the leader's word
+        self._waiters = 0
         self._events: deque[tuple[Receiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
-        self._watching = False
-        self._watch = threading.Event()
+        self._watching, self._watch = False, threading.Event()
         self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
-        self._turning, self._flushed_at = 0, 0.0  # which publisher's thread is in a turn; when the last was: inf if now
+        self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
         self._maintain_at, self._datagram_size = 0.0, 0
-        self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
-        self._settled = True  # whether these are known
+        self._deadline, self._backlog, self._settled = 0.0, 0, True  # of the stack, as of the latest turn; if known
         self._admission = Admission(core.settings.queue_limit)
         self._pace = Pace(core.settings.queue_limit)
 
@@ -73,9 +71,8 @@ class ThreadDriver(Life):
         """Make all locks, those of the core, too."""
         self._core.renew_locks()
         self._lookout.renew_locks()
-        self._turn_lock = threading.Lock()  # held while the stack and the network are in use
+        self._turn_lock: Any = threading.RLock()  # held while the stack and the network are in use; it knows its owner
         self._changed = threading.Condition(self._turn_lock)
-        self._room = threading.Condition(self._turn_lock)  # told when the queue is no longer full
         self._hand_out = threading.Lock()  # guards mailboxes, `busy` and who leads
 
     # ------------------------------------------------------------------------------------ life and death
@@ -112,7 +109,7 @@ class ThreadDriver(Life):
             self._leave(self._core.send(time.monotonic()))
             self._closed = True
             self._changed.notify_all()
-            self._room.notify_all()
+        self._lookout.admit()
         self._network.wake()
         self._watch.set()
         for thread in list(self._threads):
@@ -158,30 +155,40 @@ class ThreadDriver(Life):
 
     def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
         """Run a turn from a publisher's thread, these last; if the leader is in one, and not `wait`, leave it to it."""
-        if self._turn_lock.locked() and (not wait or self._turning == get_ident()):
-            self._core.outbox.add(*publications)
-            self._wake()
+        lock = self._turn_lock
+        if not lock._is_owned():  # else a signal came in a turn of this thread: that is to send what its handler says
+            with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
+                try:
+                    if lock.acquire(blocking=False) or (wait and not is_interruption() and lock.acquire()):
+                        self._run(publications)
+                        return
+                finally:
+                    try:  # noqa: SIM105  # nothing is called before, as handlers of signals, which may raise, come after a call
+                        lock.release()
+                    except RuntimeError:  # it was not acquired
+                        pass
+        self._core.outbox.add(*publications)
+        self._wake()
+
+    def _run(self, publications: Sequence[Publication]) -> None:
+        """A turn from a publisher's thread, which holds the turn lock; or only what goes down."""
+        if self._closed and publications:  # nobody would send them, or ever tell what became of them
+            raise ClosedError("the endpoint was closed while publish waited for its turn")
+        if self._closed:
             return
-        with self._uninterrupted, self._turn_lock:  # in this order, as whatever Ctrl-C calls may want the lock
-            if self._closed and publications:  # nobody would send them, or ever tell what became of them
-                raise ClosedError("the endpoint was closed while publish waited for its turn")
-            if self._closed:
-                return
-            in_handler = threading.current_thread() is self._leader
-            self._turning = get_ident()
-            if not in_handler:
-                self._flushed_at = math.inf
-            try:
-                if self._backlog < BUSY or publications or in_handler:
-                    self._leave(self._core.send(time.monotonic(), publications))
-                else:
-                    self._turn(time.monotonic())
-                self._settle()
-            finally:
-                self._turning = 0
-                self._flushed_at = self._flushed_at if in_handler else time.monotonic()
-            if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
-                self._wake()
+        in_handler = threading.current_thread() is self._leader
+        if not in_handler:
+            self._flushed_at = math.inf
+        try:
+            if self._backlog < BUSY or publications or in_handler or is_interruption():
+                self._leave(self._core.send(time.monotonic(), publications))
+            else:
+                self._turn(time.monotonic())
+            self._settle()
+        finally:
+            self._flushed_at = self._flushed_at if in_handler else time.monotonic()
+        if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
+            self._wake()
 
     def _wake(self) -> None:
         if self._lookout.is_aside:
@@ -192,8 +199,6 @@ class ThreadDriver(Life):
 
     def _wait_for_room(self, priority: int, block: bool) -> None:
         """Wait for acknowledgements; and, but in a handler, until what was published to oneself is handled."""
-        if self._turning == get_ident():  # in the handler of a signal: it cannot wait for what that interrupted
-            return
         in_handler = threading.current_thread() in self._threads
 
         def has_room() -> bool:
@@ -202,16 +207,15 @@ class ThreadDriver(Life):
 
         if not has_room() and not block:
             raise self._core.would_block(self._backlog)
+        if self._turn_lock._is_owned():  # a signal came in a turn of this thread, which is to make room
+            return
+        if is_interruption():  # who has to make room may wait for what it has interrupted
+            is_beyond = self._backlog + self._core.outbox.size > BEYOND * self._core.settings.queue_limit
+            self._lookout.queue(has_room, self._wake, LONG_INTERRUPTION if is_beyond else INTERRUPTION)
+            return
         self._step_down()
         self._relieve(has_room)
-        with self._room:
-            if not has_room():
-                self._blocked += 1
-                self._wake()
-                try:
-                    self._room.wait_for(has_room)
-                finally:
-                    self._blocked -= 1
+        self._lookout.queue(has_room, self._wake)
         if self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
@@ -253,11 +257,9 @@ class ThreadDriver(Life):
 
     def handled(self, delivery: Delivery) -> None:
         """A subscription is done with a delivery; the senders are told if they were waiting for that."""
-        was_overfed = self._core.overfed
         self._core.handled(delivery)
-        if was_overfed:
-            with self._room:
-                self._room.notify_all()
+        if self._lookout.queued and not self._core.overfed:
+            self._lookout.admit()
         if self._core.outbox.requests:
             self._wake()
 
@@ -283,14 +285,14 @@ class ThreadDriver(Life):
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
         if self._admission.update(self._backlog):
-            self._room.notify_all()
+            self._lookout.admit()
             self._lookout.hurry()
         if self._waiters:
             self._changed.notify_all()
 
     def _streaming(self) -> bool:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
-        if self._backlog < BUSY or self._blocked or self._events or self._waiters or self.closed:
+        if self._backlog < BUSY or self._lookout.queued or self._events or self._waiters or self.closed:
             return False
         is_near = self._lookout.is_relieved or time.monotonic() < self._flushed_at + ASIDE
         return is_near and time.monotonic() < self._maintain_at

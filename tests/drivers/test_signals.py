@@ -1,0 +1,236 @@
+"""Handlers of signals that publish: they come between any two steps of the main thread, where none may wait."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from glue.drivers.interruption import Uninterrupted, is_interruption
+from glue.stack import Identity
+from glue.topics import Topics
+from tests.endpoint.lan import PATIENCE, Lan
+from tests.support.loopback import loopback_environment
+
+PROGRAM = """
+import signal, sys, threading
+import glue
+
+SIGNALS = 1500
+heard = {"stream": [], "signals": []}
+publisher = glue.Endpoint("publisher", queue_limit=256 << 10).start()
+hearer = glue.Endpoint("hearer").start()
+for topic in heard:
+    hearer.subscribe(topic, heard[topic].append)
+    publisher.wait_for_subscribers(topic, timeout=20)
+own = publisher.subscribe("own")
+sent = {"stream": 0, "signals": 0}
+
+def publish(topic, size):
+    publisher.publish(topic, sent[topic].to_bytes(4, "big").ljust(size))
+    sent[topic] += 1
+
+handling = 0
+def handle(number, frame):
+    global handling
+    if handling == 0 and sent["signals"] < SIGNALS:
+        handling = 1
+        publish("signals", 600)
+        handling = 0
+    elif handling == 1:  # one interrupts another
+        handling = 2
+        publisher.publish("nobody's", b"")
+        handling = 1
+
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+while sent["signals"] < SIGNALS:
+    publish("stream", 3000)
+    if sys.argv[1:] and sent["stream"] % 5 == 0:
+        publisher.publish("own", b"")
+        own.get(timeout=20)
+        publisher.statistics
+signal.setitimer(signal.ITIMER_REAL, 0)
+publisher.close(timeout=20)
+while not all(len(heard[topic]) == sent[topic] for topic in heard):
+    pass
+numbers = {topic: [int.from_bytes(message.payload[:4], "big") for message in heard[topic]] for topic in heard}
+print(all(numbers[topic] == list(range(sent[topic])) for topic in heard))
+hearer.close(timeout=0)
+"""
+
+
+@pytest.mark.parametrize("also", [[], ["reads"]])
+def test_a_signals_handler_publishes_while_the_main_thread_waits_for_room(also: list[str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *also],
+        env=loopback_environment(), capture_output=True, text=True, timeout=3 * PATIENCE,
+    )  # fmt: skip
+    assert (ran.stdout, ran.stderr) == ("True\n", "")
+
+
+@pytest.fixture
+def lan() -> Iterator[Lan]:
+    network = Lan()
+    yield network
+    network.close()
+
+
+class Struck(Topics):
+    """A topics layer in which, if that has a handler, SIGUSR1 comes on the way down of what the main thread moves."""
+
+    def send(self, now: float, items: list[Any]) -> Any:
+        is_main = threading.current_thread() is threading.main_thread()
+        if items and is_main and callable(signal.getsignal(signal.SIGUSR1)):
+            signal.raise_signal(signal.SIGUSR1)
+        return super().send(now, items)
+
+
+def struck(who: Identity) -> Struck:
+    return Struck(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
+
+
+@pytest.fixture
+def interruptions() -> Iterator[list[bool]]:
+    """At each SIGUSR1: whether it is known for an interruption of glue."""
+    found: list[bool] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: found.append(is_interruption()))
+    yield found
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_a_signal_has_interrupted_is_known(lan: Lan, interruptions: list[bool]) -> None:
+    def source() -> Iterator[bytes]:
+        signal.raise_signal(signal.SIGUSR1)  # while its own code runs, which holds nothing of glue's
+        yield b""
+
+    signal.raise_signal(signal.SIGUSR1)
+    endpoint = lan.start("a")
+    endpoint.publish_many("t", source())
+    assert interruptions == [False, False]
+    endpoint = lan.start("b", topics=struck)
+    while len(interruptions) == 2:  # the leader may be in a turn
+        endpoint.publish("t", b"")
+    assert interruptions == [False, False, True]
+
+
+def test_what_a_handler_says_in_a_turn_goes_with_that_turn(lan: Lan) -> None:
+    endpoint = lan.start("a", topics=struck)
+    said: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not said:
+            said.append(number)
+            endpoint.publish("t", b"from the handler")
+
+    subscription = endpoint.subscribe("t")
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        published = 0
+        while not said:  # the leader may be in a turn, and takes what is published into that
+            endpoint.publish("t", b"interrupted")
+            published += 1
+        payloads = [subscription.get(PATIENCE).payload for _ in range(published + 1)]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert sorted(payloads) == [b"from the handler"] + [b"interrupted"] * published
+
+
+def test_a_handler_that_publishes_too_much_is_slowed_down_though_it_has_interrupted_a_wait(lan: Lan) -> None:
+    limit, stuck = 1 << 20, threading.Event()
+    endpoint, deaf = lan.start("a", queue_limit=limit), lan.start("b", receive_limit=limit)
+    deaf.subscribe("t", lambda message: stuck.wait(PATIENCE))
+    endpoint.wait_for_subscribers("t", timeout=PATIENCE)
+    published = begun = 0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal published, begun
+        if begun == published:  # else it has interrupted itself
+            begun += 1
+            endpoint.publish("t", bytes(100_000))
+            published += 1
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        with pytest.raises(TimeoutError):
+            endpoint.subscribe("nothing").get(timeout=1.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        stuck.set()
+    assert limit < published * 100_000 < 15 * limit  # of some 900 signals; the window lets 6 MB go
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_ctrl_c_is_heard_though_another_signal_comes_when_it_is_put_off(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Directly before, or after, the handler of SIGINT is exchanged, at the beginning and at the end of a turn."""
+    heard: list[int] = []
+    quiet = False
+
+    class Exchange:
+        getsignal = staticmethod(signal.getsignal)
+
+        @staticmethod
+        def signal(number: int, handler: Any) -> None:
+            nonlocal quiet
+            quiet, was_quiet = True, quiet
+            if not was_quiet and moment == "before":
+                signal.raise_signal(signal.SIGUSR1)
+            signal.signal(number, handler)
+            if not was_quiet and moment == "after":
+                signal.raise_signal(signal.SIGUSR1)
+            quiet = was_quiet
+
+    def turn(action: Callable[[], object]) -> None:
+        with uninterrupted:
+            action()
+
+    uninterrupted = Uninterrupted(turn.__code__)
+    handlers: dict[int, Any] = {
+        signal.SIGINT: lambda number, frame: heard.append(number),
+        signal.SIGUSR1: lambda number, frame: turn(lambda: None),
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    monkeypatch.setattr("glue.drivers.interruption._signal", Exchange)
+    try:
+        turn(lambda: signal.raise_signal(signal.SIGINT))
+        assert heard == [signal.SIGINT]
+        assert signal.getsignal(signal.SIGINT) is handlers[signal.SIGINT]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_ctrl_c_waits_for_the_end_of_a_turn_in_which_another_signal_came() -> None:
+    heard: list[int] = []
+
+    def turn(*actions: Callable[[], object]) -> None:
+        with uninterrupted:
+            for action in actions:
+                action()
+
+    uninterrupted = Uninterrupted(turn.__code__)
+    handlers = {
+        signal.SIGINT: lambda number, frame: heard.append(number),
+        signal.SIGUSR1: lambda number, frame: turn(lambda: heard.append(number)),
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        turn(
+            lambda: signal.raise_signal(signal.SIGUSR1),
+            lambda: signal.raise_signal(signal.SIGINT),
+            lambda: heard.append(0),
+        )
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert heard == [signal.SIGUSR1, 0, signal.SIGINT]
