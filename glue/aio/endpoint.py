@@ -215,7 +215,8 @@ class Endpoint(BaseEndpoint, Life):
             waiter: asyncio.Future[None] = loop.create_future()
             self._changed.add(waiter)
             try:
-                await asyncio.wait_for(waiter, None if until is None else until - loop.time())
+                async with asyncio.timeout_at(until):  # wait_for of Python 3.11 may lose a cancellation
+                    await waiter
             except TimeoutError:
                 break
             finally:

@@ -171,7 +171,8 @@ class Model(BaseModel):
         pending = _Pending()
         self._endpoint.order(Ask(self.name, pending, question, timeout, time.time()))
         try:
-            return await asyncio.wait_for(pending.done, timeout + GRACE)
+            async with asyncio.timeout(timeout + GRACE):
+                return await pending.done
         except TimeoutError:
             return None
 

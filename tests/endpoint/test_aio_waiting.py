@@ -124,3 +124,16 @@ def test_publishing_without_a_pause_lets_other_tasks_run() -> None:
             assert ticks > 5
 
     run(main())
+
+
+def test_a_cancellation_that_comes_together_with_news_is_not_lost() -> None:
+    async def main() -> None:
+        async with pair() as (a, _):
+            waiting = asyncio.create_task(a.wait_for_peers(99))
+            await asyncio.sleep(0)
+            a._notify()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    run(main())
