@@ -281,7 +281,11 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
     @property
     def deadline(self) -> float:
-        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed)."""
+        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed).
+
+        Asked after each turn, at the latest once what came up has been answered. What could wait until then may be done
+        only now, and when `backlog` is asked.
+        """
 
     @property
     def backlog(self) -> int:

@@ -11,11 +11,12 @@ TAKEN: Final = ()
 class Express(Protocol):
     """A short way through a layer for one item, of which it need not be asked what is due.
 
-    Somebody may wait for it, so nothing is done on this way that can wait: what is to be said to those below comes with
-    the next call of `receive` (see `Layer.deadline`). Both methods return the one item that goes on; or None, and then
-    nothing was done, and `receive` or `send` is called. What becomes of the item, and of all that follow, is the same
-    either way, though not always at the same moment: what else is to be sent waits for its own deadline, and what comes
-    as several items is acknowledged as such. Items are true, as objects are by default.
+    Somebody may wait for it, so nothing is done on this way that can wait: it is done when the layer is asked for its
+    deadline, and what is to be said to those below comes with the next call of `receive`. Both methods return the one
+    item that goes on; or None, and then nothing was done, and `receive` or `send` is called. What becomes of the item,
+    and of all that follow, is the same either way, though not always at the same moment: what else is to be sent waits
+    for its own deadline, and what comes as several items is acknowledged as such. Items are true, as objects are by
+    default.
     """
 
     def lift(self, now: float, item: Any) -> Any | None:
