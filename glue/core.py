@@ -11,7 +11,7 @@ import math
 import socket
 from collections.abc import Iterable, Sequence
 from random import Random
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, cast
 
 from glue.contract import (
@@ -149,7 +149,7 @@ class Core:
 
     def renew_locks(self) -> None:
         """Make all locks; again in a forked child, where nobody is left to release them."""
-        self._counting = Lock()
+        self._counting: Any = RLock()
         self.outbox.renew_lock()
 
     # ---------------------------------------------------------------------------------------- publishing
@@ -276,6 +276,11 @@ class Core:
                 self.overfed = self._own_waiting > self.settings.receive_limit
             if (self.waiting <= self._enough) is not self._accepting:
                 self._turn_around()
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether this thread was about to when the handler of a signal interrupted it: it cannot take a turn now."""
+        return self._counting._is_owned()  # type: ignore[no-any-return]
 
     def _turn_around(self) -> None:
         """Begin or end to stop the senders."""

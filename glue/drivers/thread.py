@@ -34,7 +34,7 @@ PATIENCE = 0.02  # seconds a handler may take before the standby thread takes th
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 ALERT = 0.006  # seconds after such a turn during which it does so
 SLEEP = 60.0  # seconds the leader sleeps at most
-INTERRUPTION = 0.05  # seconds the handler of a signal that has interrupted glue waits for room at most;
+INTERRUPTION = 0.05  # seconds after which a signal's handler that has interrupted glue waits no more for room;
 LONG_INTERRUPTION, BEYOND = 1.0, 2  # and while so many times `queue_limit` wait to be acknowledged
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
 
@@ -51,17 +51,15 @@ class ThreadDriver(Life):
         self._core = core
         self._lookout = Lookout(network)
         super().__init__()
-        self._network = network
-        self._news = news
+        self._network, self._news = network, news
         self._uninterrupted = Uninterrupted(ThreadDriver._flush.__code__)
-        self._waiters = 0
         self._events: deque[tuple[Receiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
         self._watching, self._watch = False, threading.Event()
         self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
-        self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
+        self._waiters, self._flushed_at = 0, 0.0  # and when the last turn of a publisher's thread was: inf if now
         self._maintain_at, self._datagram_size = 0.0, 0
         self._deadline, self._backlog, self._settled = 0.0, 0, True  # of the stack, as of the latest turn; if known
         self._admission = Admission(core.settings.queue_limit)
@@ -73,7 +71,7 @@ class ThreadDriver(Life):
         self._lookout.renew_locks()
         self._turn_lock: Any = threading.RLock()  # held while the stack and the network are in use; it knows its owner
         self._changed = threading.Condition(self._turn_lock)
-        self._hand_out = threading.Lock()  # guards mailboxes, `busy` and who leads
+        self._hand_out = threading.RLock()  # guards mailboxes, `busy` and who leads
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -180,7 +178,7 @@ class ThreadDriver(Life):
         if not in_handler:
             self._flushed_at = math.inf
         try:
-            if self._backlog < BUSY or publications or in_handler or is_interruption():
+            if self._backlog < BUSY or publications or in_handler or self._core.is_counting:
                 self._leave(self._core.send(time.monotonic(), publications))
             else:
                 self._turn(time.monotonic())
@@ -209,19 +207,21 @@ class ThreadDriver(Life):
             raise self._core.would_block(self._backlog)
         if self._turn_lock._is_owned():  # a signal came in a turn of this thread, which is to make room
             return
-        if is_interruption():  # who has to make room may wait for what it has interrupted
-            is_beyond = self._backlog + self._core.outbox.size > BEYOND * self._core.settings.queue_limit
-            self._lookout.queue(has_room, self._wake, LONG_INTERRUPTION if is_beyond else INTERRUPTION)
-            return
         self._step_down()
         self._relieve(has_room)
+        self._lookout.queue(has_room, self._wake, INTERRUPTION)
+        if not has_room() and is_interruption():  # who has to make room may wait for what it has interrupted
+            if self._backlog + self._core.outbox.size > BEYOND * self._core.settings.queue_limit:
+                self._lookout.queue(has_room, self._wake, LONG_INTERRUPTION)
+            return
         self._lookout.queue(has_room, self._wake)
         if self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
     def _relieve(self, has_room: Callable[[], bool]) -> None:
         """Wait for acknowledgements in the leader's place, as long as it stands aside, and run the turns."""
-        while self._backlog >= BUSY and not self._core.overfed and time.monotonic() < self._maintain_at:
+        until = min(self._maintain_at, time.monotonic() + INTERRUPTION)
+        while self._backlog >= BUSY and not self._core.overfed and time.monotonic() < until:
             if not self._lookout.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
                 break
             self._flush(True)
