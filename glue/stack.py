@@ -211,8 +211,8 @@ class Stack:
         level, levels = 0, len(self._downwards)
         while going and level < levels:
             if len(going) == 1:
-                lone, lowers = going[0], self._lowers[level]
-                for lower in lowers:
+                lone, passed = going[0], 0
+                for passed, lower in enumerate(self._lowers[level]):  # noqa: B007  # it is, where one does not take it
                     lowered = lower(now, lone)
                     if lowered is None:
                         break
@@ -220,7 +220,7 @@ class Stack:
                 else:
                     return [lone]
                 going = [lone]
-                level += lowers.index(lower)
+                level += passed
             going = self._downwards[level].send(now, going)
             level += 1
         return going
