@@ -37,12 +37,13 @@ def acknowledge(
         flowing = newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent)
         round_trip = math.inf
         if newest > top:
-            member.round_trip.held_back(min(held, now - channel.flights.find(newest - 1).sent_at))
-        if flowing:
-            round_trip = arrived(channel, now, member, newest - 1, held if whole else MAX_HELD)
-        elif newest > top and held < MAX_HELD and not member.apart:
-            # The way may be longer than the patience of the probes, and so would never be measured: rather too long.
-            member.round_trip.guess(now - channel.flights.find(newest - 1).sent_at, held)
+            elapsed = now - channel.flights.find(newest - 1).sent_at
+            member.round_trip.held_back(min(held, elapsed))
+            if flowing:
+                round_trip = arrived(channel, now, member, newest - 1, held if whole else MAX_HELD)
+            elif held < MAX_HELD and not member.apart:
+                # The way may be longer than the patience of the probes, and never be measured: rather too long.
+                member.round_trip.guess(elapsed, held)
         member.fill(now, flowing)
         member.told = channel.next if whole else newest
         dig(channel, member, member.told)
