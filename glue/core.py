@@ -267,15 +267,21 @@ class Core:
         requests += publications
         return self.stack.send(now, requests)
 
-    def _wait(self, delivery: Delivery, change: int) -> None:
-        """Count what waits to be handled; the senders are stopped when it is too much, and until half is done."""
+    def _wait(self, delivery: Delivery, change: int) -> bool:
+        """Count what waits to be handled; the senders are stopped when it is too much, and until half is done.
+
+        Returns whether this endpoint is overfed no more.
+        """
+        was_overfed = False
         with self._counting:
             self.waiting += change
             if delivery.publisher_id == self._id:
                 self._own_waiting += change
+                was_overfed = self.overfed
                 self.overfed = self._own_waiting > self.settings.receive_limit
             if (self.waiting <= self._enough) is not self._accepting:
                 self._turn_around()
+            return was_overfed and not self.overfed
 
     @property
     def is_counting(self) -> bool:
@@ -294,9 +300,12 @@ class Core:
         """A subscription holds on to a delivery, to be read later. May be called from any thread."""
         self._wait(delivery, weight(delivery))
 
-    def handled(self, delivery: Delivery) -> None:
-        """One subscription is done with a delivery. May be called from any thread; may leave an order to send."""
-        self._wait(delivery, -weight(delivery))
+    def handled(self, delivery: Delivery) -> bool:
+        """One subscription is done with a delivery. May be called from any thread; may leave an order to send.
+
+        Returns whether this endpoint is overfed no more by what it published to itself.
+        """
+        return self._wait(delivery, -weight(delivery))
 
     def settled(self, fate: str, count: int) -> None:
         """So many messages came to this end, one of `glue.ledger.FATES`. May be called from any thread."""

@@ -330,9 +330,7 @@ class Endpoint(BaseEndpoint, Life):
 
     def handled(self, delivery: Delivery) -> None:
         """For subscriptions: a delivery was read."""
-        was_overfed = self._core.overfed
-        self._core.handled(delivery)
-        if was_overfed:
+        if self._core.handled(delivery):
             self._notify()
         if self._core.outbox.requests:
             self._turn_soon()

@@ -5,6 +5,7 @@ take with it what the turn had received, and acknowledged, or was about to send;
 shell, a notebook). So while the main thread is in a turn, SIGINT is only noted, and at its end the program's handler is
 called, whatever it is. Other signals are left alone: what their handlers raise mostly ends the process. Where it does
 not, it may have come between the turn and its end, and left our handler behind; who then notes a SIGINT sees that.
+And handlers may publish, whatever they have interrupted: `is_interruption` tells those who are about to wait.
 """
 
 from __future__ import annotations

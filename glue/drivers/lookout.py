@@ -11,7 +11,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 
 from glue.contract import Network
@@ -22,21 +21,19 @@ logger = logging.getLogger("glue")
 
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
 LONGER = 0.003  # seconds after which it looks again while a publisher waits in its place
-FOREVER = -1.0  # to whoever waits for a lock
 RELIEF = 0.05  # seconds a publisher waits there at a time: by then it is back, unless it is in the handler of a signal
 
 
 class Lookout:
-    """Waiting for one network, by one thread at a time; and for room in the queue, by any number."""
+    """Waiting for one network, by one thread at a time."""
 
-    __slots__ = ("_back_at", "_called", "_network", "_seat", "_uninterrupted", "is_aside", "queued")
+    __slots__ = ("_back_at", "_called", "_network", "_seat", "_uninterrupted", "is_aside")
 
     def __init__(self, network: Network) -> None:
         self._network = network
         self._uninterrupted = Uninterrupted(Lookout.relieve.__code__, network.wake)
         self._back_at = 0.0  # when whoever waits in the leader's place has done so
         self.is_aside = False  # whether the leader leaves the turns to a publisher
-        self.queued: deque[threading.Lock] = deque()  # one for each publisher that waits for room
         self.renew_locks()
 
     def renew_locks(self) -> None:
@@ -104,31 +101,6 @@ class Lookout:
                 self._seat.release()
                 self._pass_on()
         return True
-
-    def queue(self, is_over: Callable[[], bool], wake: Callable[[], None], longest: float = FOREVER) -> None:
-        """Wait for room until it `is_over`, which is asked after each `admit`; `wake` the leader, who has to make some.
-
-        No lock is held meanwhile: the handler of a signal may have to wait, too. For `longest` seconds at most after
-        each.
-        """
-        while not is_over():
-            gate = threading.Lock()
-            gate.acquire()
-            self.queued.append(gate)
-            try:
-                if not is_over():  # since from here on it is told
-                    wake()
-                    if not gate.acquire(timeout=longest):
-                        return
-            finally:
-                with contextlib.suppress(ValueError):
-                    self.queued.remove(gate)
-
-    def admit(self) -> None:
-        """Let all who wait for room look again."""
-        for gate in list(self.queued):
-            with contextlib.suppress(RuntimeError):  # it has been told, and is on its way
-                gate.release()
 
     def _pass_on(self) -> None:
         """Wake the leader if it does not stand aside any more: a publisher may have been woken in its stead."""

@@ -23,10 +23,11 @@ from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Tr
 from glue.core import EARLY, Core
 from glue.drivers.interruption import Uninterrupted, is_interruption
 from glue.drivers.life import FAREWELL, Life
-from glue.drivers.lookout import ASIDE, Lookout
+from glue.drivers.lookout import ASIDE, RELIEF, Lookout
 from glue.drivers.memory import keep_freed_memory
 from glue.drivers.pace import BUSY, OUTBOX, Pace
 from glue.drivers.receiver import Receiver, addressed
+from glue.drivers.room import Room
 from glue.errors import ClosedError
 from glue.model import Wish
 
@@ -34,8 +35,6 @@ PATIENCE = 0.02  # seconds a handler may take before the standby thread takes th
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 ALERT = 0.006  # seconds after such a turn during which it does so
 SLEEP = 60.0  # seconds the leader sleeps at most
-INTERRUPTION = 0.05  # seconds after which a signal's handler that has interrupted glue waits no more for room;
-LONG_INTERRUPTION, BEYOND = 1.0, 2  # and while so many times `queue_limit` wait to be acknowledged
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
 
 Result = TypeVar("Result")
@@ -50,18 +49,23 @@ class ThreadDriver(Life):
         """`news` is given every event that is not a delivery."""
         self._core = core
         self._lookout = Lookout(network)
+        self._room = Room(core.settings.queue_limit)
         super().__init__()
-        self._network, self._news = network, news
+        self._network = network
+        self._news = news
         self._uninterrupted = Uninterrupted(ThreadDriver._flush.__code__)
         self._events: deque[tuple[Receiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
-        self._watching, self._watch = False, threading.Event()
+        self._watching = False
+        self._watch = threading.Event()
         self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
-        self._waiters, self._flushed_at = 0, 0.0  # and when the last turn of a publisher's thread was: inf if now
+        self._waiters = 0
+        self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
         self._maintain_at, self._datagram_size = 0.0, 0
-        self._deadline, self._backlog, self._settled = 0.0, 0, True  # of the stack, as of the latest turn; if known
+        self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
+        self._settled = True  # whether these are known
         self._admission = Admission(core.settings.queue_limit)
         self._pace = Pace(core.settings.queue_limit)
 
@@ -107,7 +111,7 @@ class ThreadDriver(Life):
             self._leave(self._core.send(time.monotonic()))
             self._closed = True
             self._changed.notify_all()
-        self._lookout.admit()
+        self._room.admit()
         self._network.wake()
         self._watch.set()
         for thread in list(self._threads):
@@ -154,7 +158,9 @@ class ThreadDriver(Life):
     def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
         """Run a turn from a publisher's thread, these last; if the leader is in one, and not `wait`, leave it to it."""
         lock = self._turn_lock
-        if not lock._is_owned():  # else a signal came in a turn of this thread: that is to send what its handler says
+        if (
+            not lock._is_owned()
+        ):  # else a signal came in a turn of this thread: what its handler says goes with the next
             with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
                 try:
                     if lock.acquire(blocking=False) or (wait and not is_interruption() and lock.acquire()):
@@ -209,18 +215,13 @@ class ThreadDriver(Life):
             return
         self._step_down()
         self._relieve(has_room)
-        self._lookout.queue(has_room, self._wake, INTERRUPTION)
-        if not has_room() and is_interruption():  # who has to make room may wait for what it has interrupted
-            if self._backlog + self._core.outbox.size > BEYOND * self._core.settings.queue_limit:
-                self._lookout.queue(has_room, self._wake, LONG_INTERRUPTION)
-            return
-        self._lookout.queue(has_room, self._wake)
-        if self.closed:
+        waited = self._room.wait(has_room, self._wake, lambda: self._backlog + self._core.outbox.size)
+        if waited and self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
     def _relieve(self, has_room: Callable[[], bool]) -> None:
-        """Wait for acknowledgements in the leader's place, as long as it stands aside, and run the turns."""
-        until = min(self._maintain_at, time.monotonic() + INTERRUPTION)
+        """Wait for acknowledgements in the leader's place, if it stands aside, and run the turns; for a while."""
+        until = min(self._maintain_at, time.monotonic() + RELIEF)
         while self._backlog >= BUSY and not self._core.overfed and time.monotonic() < until:
             if not self._lookout.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
                 break
@@ -257,9 +258,8 @@ class ThreadDriver(Life):
 
     def handled(self, delivery: Delivery) -> None:
         """A subscription is done with a delivery; the senders are told if they were waiting for that."""
-        self._core.handled(delivery)
-        if self._lookout.queued and not self._core.overfed:
-            self._lookout.admit()
+        if self._core.handled(delivery):
+            self._room.admit()
         if self._core.outbox.requests:
             self._wake()
 
@@ -285,14 +285,14 @@ class ThreadDriver(Life):
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
         if self._admission.update(self._backlog):
-            self._lookout.admit()
+            self._room.admit()
             self._lookout.hurry()
         if self._waiters:
             self._changed.notify_all()
 
     def _streaming(self) -> bool:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
-        if self._backlog < BUSY or self._lookout.queued or self._events or self._waiters or self.closed:
+        if self._backlog < BUSY or self._room.is_awaited or self._events or self._waiters or self.closed:
             return False
         is_near = self._lookout.is_relieved or time.monotonic() < self._flushed_at + ASIDE
         return is_near and time.monotonic() < self._maintain_at

@@ -1,0 +1,70 @@
+"""Waiting for room in the queue: any number of publishers, each on a lock of its own, while it holds none that counts.
+
+The handler of a signal may have to wait, too, and comes between any two steps of the main thread. If it has interrupted
+glue itself, who has to make room may wait for what it has interrupted: so it gives up after a while.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from glue.drivers.interruption import is_interruption
+
+INTERRUPTION = 0.05  # seconds after which it is asked whether this is such a handler, which then waits no more;
+LONG_INTERRUPTION, BEYOND = 1.0, 2  # but for so long where so many times the queue's limit is unacknowledged
+FOREVER = -1.0  # to a lock
+
+
+class Room:
+    """Who waits for room in a queue of `limit` bytes."""
+
+    __slots__ = ("_gates", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._gates: deque[threading.Lock] = deque()  # one for each who waits
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anyone waits."""
+        return bool(self._gates)
+
+    def wait(self, has_room: Callable[[], bool], wake: Callable[[], None], backlog: Callable[[], int]) -> bool:
+        """Wait until there is room, as asked after each `admit`; `wake` calls who has to make some.
+
+        False if it gave up, which only the handler of a signal does that has interrupted glue; later if the `backlog`,
+        in bytes, is far beyond the limit.
+        """
+        self._wait(has_room, wake, INTERRUPTION)
+        if has_room():
+            return True
+        if is_interruption():
+            if backlog() > BEYOND * self._limit:
+                self._wait(has_room, wake, LONG_INTERRUPTION)
+            return False
+        self._wait(has_room, wake, FOREVER)
+        return True
+
+    def admit(self) -> None:
+        """Let all who wait look again."""
+        for gate in list(self._gates):
+            with contextlib.suppress(RuntimeError):  # it has been told, and is on its way
+                gate.release()
+
+    def _wait(self, has_room: Callable[[], bool], wake: Callable[[], None], longest: float) -> None:
+        """Wait until there is room, and for `longest` seconds at most after each look."""
+        while not has_room():
+            gate = threading.Lock()
+            gate.acquire()
+            self._gates.append(gate)
+            try:
+                if not has_room():  # since from here on it is told
+                    wake()
+                    if not gate.acquire(timeout=longest):
+                        return
+            finally:
+                with contextlib.suppress(ValueError):
+                    self._gates.remove(gate)
