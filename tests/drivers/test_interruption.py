@@ -41,13 +41,6 @@ class Interrupted(Topics):
         return super().send(now, items)
 
 
-@pytest.fixture
-def lan() -> Iterator[Lan]:
-    network = Lan()
-    yield network
-    network.close()
-
-
 def talk(a: glue.Endpoint, b: glue.Endpoint, counts: dict[glue.Endpoint, int]) -> None:
     """Let them publish to each other until Ctrl-C; what that interrupts was published, unless it waited for room."""
     while True:

@@ -75,13 +75,6 @@ def test_a_signals_handler_publishes_while_the_main_thread_waits_for_room(also: 
     assert (ran.stdout, ran.stderr) == ("True\n", "")
 
 
-@pytest.fixture
-def lan() -> Iterator[Lan]:
-    network = Lan()
-    yield network
-    network.close()
-
-
 class Struck(Topics):
     """A topics layer in which, if that has a handler, SIGUSR1 comes on the way down of what the main thread moves."""
 
@@ -120,7 +113,7 @@ def test_what_a_signal_has_interrupted_is_known(lan: Lan, interruptions: list[bo
     assert interruptions == [False, False, True]
 
 
-def test_what_a_handler_says_in_a_turn_goes_with_that_turn(lan: Lan) -> None:
+def test_what_a_handler_says_in_a_turn_is_heard(lan: Lan) -> None:
     endpoint = lan.start("a", topics=struck)
     said: list[int] = []
 
