@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from glue.cutting import split
+from glue.cutting import Pieces, split
 from glue.events import Addressed as Addressed
 from glue.events import Delivery as Delivery
 from glue.events import Gap as Gap
@@ -64,8 +64,8 @@ def advanced(header: Header, count: int) -> Header:
 class Train:
     """Datagrams that travel together: each `segment` bytes long, but the last, which may be shorter.
 
-    `data` may hold more than one system call takes, or gives. Up: `address` is the source and `data` is valid until the
-    next train is asked for. Down: `address` is the destination, None for the multicast group.
+    `data` may hold more than one system call takes, or gives. Up: `address` is the source and `data`, and what it is
+    split into, is valid until the next train is asked for. Down: `address` is the destination, None for the group.
     """
 
     __slots__ = ("address", "data", "segment")
@@ -75,9 +75,10 @@ class Train:
         self.data = data
         self.segment = segment
 
-    def split(self, at: int) -> tuple[bytes, bytes]:
-        """The first `at` bytes of all datagrams, one after the other, and likewise the rest of all."""
-        return split(self.data, self.segment, at)
+    def split(self, at: int) -> tuple[bytes, Pieces]:
+        """The first `at` bytes of all datagrams, one after the other, and the rest of each; that may be lent."""
+        heads, rests = split(self.data, self.segment, at)
+        return heads, Pieces([rests], self.segment - at, -(-len(self.data) // self.segment))
 
 
 class Inbound:
@@ -85,7 +86,7 @@ class Inbound:
 
     `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
     integer counts up by one from frame to frame of the run, and everything else stays the same. All bodies of a
-    run have one length, but the last, which may be shorter.
+    run have one length, but the last, which may be shorter. On the express way they may be `glue.cutting.Lent`.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
     `reliable`: whether they come in order, and none is missing unless `Gap` says so.
     `form`: the same object for all headers that differ in digits alone: they have the same keys, lists and strings, as

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain
 from mmap import MAP_ANON, MAP_PRIVATE, mmap
 from struct import Struct
-from typing import overload
+from typing import Any, overload
 
 BLOCK = 64  # pieces cut by one call: enough to forget its cost, few enough for its plan to be remembered
 
@@ -79,8 +79,14 @@ class Pieces(Sequence[bytes]):
         return b"".join(self._between(start, start + self.size))
 
     def __iter__(self) -> Iterator[bytes]:
+        if self._count == 1:
+            return iter([b"".join(self.parts)])
         pieces = cut(b"".join(self.parts), self.size) if self.size else []
         return iter(pieces + [b""] * (self._count - len(pieces)))
+
+    def copies(self, start: int, size: int, count: int) -> list[bytes]:
+        """So many pieces of another size, at least 1, from the byte at `start` on, all of which are there."""
+        return [b"".join(self._between(at, at + size)) for at in range(start, start + size * count, size)]
 
     def copy_to(self, memory: mmap) -> None:
         """Copy all bytes to the beginning of `memory`."""
@@ -96,6 +102,46 @@ class Pieces(Sequence[bytes]):
                 found.append(part[max(start, 0) : stop])
             start -= size
             stop -= size
+        return found
+
+
+class Lent(Pieces):
+    """Pieces that stand in memory which soon is another's, each in a view of its own.
+
+    What is asked for is a copy; so who keeps nothing but that need not know.
+    """
+
+    __slots__ = ("_stride",)
+
+    def __init__(self, views: Sequence[memoryview], size: int, length: int) -> None:
+        """At least one view; they are of `size` bytes, but the last, which may be of fewer; of `length` in all."""
+        self.parts = views
+        self.size = self._stride = size
+        self.length = length
+        self._count = len(views)
+
+    def __getitem__(self, place: int | slice) -> Any:
+        """A piece, or some."""
+        return self.own()[place] if isinstance(place, slice) else super().__getitem__(place)
+
+    def whole(self) -> Lent:
+        """All of it as one piece."""
+        one = Lent(self.parts, self._stride, self.length)  # type: ignore[arg-type]  # they are views
+        one.size, one._count = self.length, 1
+        return one
+
+    def own(self) -> Pieces:
+        """The same pieces in memory that stays."""
+        return Pieces([b"".join(self.parts)], self.size, self._count)
+
+    def _between(self, start: int, stop: int) -> list[bytes | memoryview]:
+        first, before = divmod(start, self._stride)
+        last, behind = divmod(stop, self._stride)
+        found = [*self.parts[first:last]]
+        if behind:
+            found.append(self.parts[last][:behind])
+        if before:
+            found[0] = self.parts[first][before : stop - first * self._stride]
         return found
 
 
@@ -145,6 +191,6 @@ def first_length(pieces: Sequence[bytes]) -> int:
 
 def total(pieces: Sequence[bytes]) -> int:
     """Bytes in pieces of one size, of which only the last may be shorter; at least one piece."""
-    if pieces.__class__ is Pieces:
+    if pieces.__class__ is not list and isinstance(pieces, Pieces):
         return pieces.length
     return (len(pieces) - 1) * len(pieces[0]) + len(pieces[-1])

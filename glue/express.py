@@ -17,6 +17,9 @@ class Express(Protocol):
     and of all that follow, is the same either way, though not always at the same moment: what else is to be sent waits
     for its own deadline, and what comes as several items is acknowledged as such. Items are true, as objects are by
     default.
+
+    Bodies may be lent (`glue.cutting.Lent`): they stand where they came in until the next item is lifted. Who keeps
+    them longer makes them its own; `receive` is given nothing that is lent.
     """
 
     def lift(self, now: float, item: Any) -> Any | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.cutting import Pieces, Views, cut, fresh_memory, split, total
+from glue.cutting import Lent, Pieces, Views, cut, fresh_memory, split, total
 
 DATA = bytes(range(250))
 
@@ -76,6 +76,22 @@ def test_a_slice_of_views_shares_their_memory() -> None:
     (part,) = Pieces([memoryview(memory)], 2, 3)[1:].parts
     memory[2:] = b"ddee"
     assert part == b"ddee"
+
+
+@given(st.integers(1, 250), st.integers(1, 60), st.integers(0, 250), st.integers(1, 60), st.integers(0, 9))
+def test_what_is_asked_of_lent_memory_is_a_copy(length: int, size: int, start: int, other: int, count: int) -> None:
+    memory = bytearray(DATA[:length])
+    expected = pieces_of(DATA[:length], size)
+    lent = Lent(Views(memoryview(memory), size, 0, size).of(length), size, length)
+    whole = lent.whole()
+    count = min(count, max(0, length - start) // other)
+    copies = lent.copies(start, other, count)
+    cut = [lent[place] for place in range(len(lent))], [*lent[:1], *lent[1:]]
+    found = [*lent], *cut, [*lent.own()], [*whole], [whole[0]], [*whole.own()]
+    assert (len(lent), len(whole), total(lent), total(whole)) == (len(expected), 1, length, length)
+    memory[:] = bytes(length)
+    assert found == (*[expected] * 4, *[[DATA[:length]]] * 3)
+    assert copies == [DATA[at : at + other] for at in range(start, start + other * count, other)]
 
 
 @given(st.integers(0, 250), st.integers(1, 60), st.integers(0, 60))

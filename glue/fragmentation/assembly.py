@@ -14,6 +14,7 @@ from glue.cutting import Pieces
 
 FRAGMENT_COST = 150  # bytes of bookkeeping a fragment: a bytes object and its place in a dict
 MESSAGE_COST = 1000  # bytes of bookkeeping a message; so a million tiny first fragments meet the budget too
+FEW = 8  # parts in which a message stays until it is known what it consists of; more are joined before
 FINISHED = 1024  # message numbers remembered per peer, so that late fragments do not start a message again
 
 
@@ -59,9 +60,12 @@ class Assembly:
         self.held += new * (self.size + FRAGMENT_COST)
         return new
 
-    def message(self, now: float) -> tuple[bytes, float]:
-        """The whole message and its age in seconds."""
-        return b"".join(self._begun), now - self._since
+    def message(self, now: float) -> tuple[Sequence[bytes], float]:
+        """The whole message, as the one body that it is, and its age in seconds."""
+        parts = self._begun
+        several = 1 < len(parts) <= FEW
+        bodies = [memoryview(part) for part in parts] if several else [b"".join(parts)]
+        return Pieces(bodies, sum(map(len, parts)), 1), now - self._since
 
 
 class Shelf:

@@ -18,7 +18,7 @@ from typing import Any
 
 from glue.contract import TAKEN, Downward, Inbound, Outbound, PeerRemoved, Upward
 from glue.counts import Counts
-from glue.cutting import Pieces, total
+from glue.cutting import Lent, Pieces, total
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
 
@@ -118,6 +118,8 @@ class Fragmentation:
             return None
         if self._is_whole(now, item):
             return item
+        if item.bodies.__class__ is Lent:
+            item.bodies = item.bodies.own()
         up: list[Upward] = []
         self._on_fragments(now, item, up)
         return up[0] if up else TAKEN
@@ -145,7 +147,7 @@ class Fragmentation:
         shelf.absent = False
         self.statistics["fragments received"] += len(bodies)
         self.statistics["messages reassembled"] += 1
-        run.bodies = [b"".join(bodies.parts)]
+        run.bodies = bodies.whole() if bodies.__class__ is Lent else [b"".join(bodies.parts)]
         return True
 
     def _on_fragments(self, now: float, run: Inbound, up: list[Upward]) -> None:
@@ -194,10 +196,10 @@ class Fragmentation:
             shelf.remember(message)
             if self._held == 0:
                 self._check_at = math.inf
-            body, age = assembly.message(now)
-            if len(body) == assembly.total:
+            bodies, age = assembly.message(now)
+            if total(bodies) == assembly.total:
                 self.statistics["messages reassembled"] += 1
-                up.append(Inbound(run.peer, run.incarnation, run.address, run.header, [body], age, run.reliable))
+                up.append(Inbound(run.peer, run.incarnation, run.address, run.header, bodies, age, run.reliable))
             else:  # a fragment within a run was shorter than the first
                 self.statistics["malformed fragments"] += 1
         while shelf.held > PEER_FACTOR * self._limit:

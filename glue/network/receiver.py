@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from glue.contract import Address, Train
-from glue.cutting import Views, fresh_memory
+from glue.cutting import Lent, Pieces, Views, fresh_memory
 from glue.network.offload import CONTROL_SIZE
 
 # Plain integers, because arithmetic on Python's flags costs as much as a system call.
@@ -33,6 +33,7 @@ and more than any bundle."""
 LONGEST = 1024  # datagrams, likewise; there are at most this many views of each part
 SHORT = 256  # bytes of a datagram, most often of an acknowledgement, that is unlike the one before it;
 FEW = 4  # up to so many of them, read together, are handed up one by one
+LENT = 32 << 10  # bytes of a train from which on its bodies are joined by whoever knows what of: most often a bundle's
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
 
 
@@ -52,16 +53,18 @@ class Buffer:
         self.memory = memoryview(fresh_memory(JOINED + LARGEST))
         self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
 
-    def split(self, size: int, segment: int, at: int) -> tuple[bytes, bytes]:
-        """The two parts, each joined, of all datagrams of the train in the first `size` bytes."""
+    def split(self, size: int, segment: int, at: int) -> tuple[bytes, Pieces]:
+        """The two parts, the first joined, of all datagrams of the train in the first `size` bytes."""
         views = self._views.get((segment, at))
         if views is None:
             if len(self._views) >= LAYOUTS:
                 self._views.clear()
             views = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment)
             self._views[segment, at] = views
-        first, second = views
-        return b"".join(first.of(size)), b"".join(second.of(size))
+        heads, rests = b"".join(views[0].of(size)), views[1].of(size)
+        if size >= LENT and segment > at:
+            return heads, Lent(rests, segment - at, size - len(heads))
+        return heads, Pieces([b"".join(rests)], segment - at, len(rests))
 
 
 class Arrived(Train):
@@ -73,7 +76,7 @@ class Arrived(Train):
         super().__init__(address, buffer.memory[:size], segment)
         self._buffer = buffer
 
-    def split(self, at: int) -> tuple[bytes, bytes]:
+    def split(self, at: int) -> tuple[bytes, Pieces]:
         """As that of any train, with views that are kept; not for one datagram, which would displace them."""
         size = len(self.data)
         return self._buffer.split(size, self.segment, at) if size > self.segment else super().split(at)

@@ -199,7 +199,7 @@ class Serialization:
         if size > segment or length - (count - 1) * segment < size:
             return None
         heads, bodies = train.split(size)
-        return Pieces([bodies], segment - size, count) if are_run(heads, head, spans) else None
+        return bodies if are_run(heads, head, spans) else None
 
     def _rows(self, lone: Lone) -> Rows:
         """A single datagram as the first of several."""

@@ -247,7 +247,7 @@ class Rows:
         """Add a train's datagrams; of a last one too short to hold the same header all counts as header."""
         heads, bodies = train.split(self.size)
         self._heads.append(heads)
-        self._bodies.append(bodies)
+        self._bodies.append(b"".join(bodies.parts))
         count, rest = divmod(len(train.data), self.segment)
         self.count += count + (rest > 0)
         self.full = not rest

@@ -17,6 +17,7 @@ from math import inf
 import orjson
 
 from glue.contract import NORMAL, PLAIN, Delivery, Inbound, Outbound, Publication, Request
+from glue.cutting import Pieces
 from glue.topics.bundle import (
     APART,
     BUNDLE_MESSAGES,
@@ -35,6 +36,7 @@ from glue.topics.streams import Stream, Streams
 from glue.topics.subscriptions import Subscriptions
 
 NOWHERE = ((), NORMAL)
+ALONE = 32 << 10  # bytes of a payload from which on it is joined by itself, rather than cut from what was joined
 
 _PLAIN = re.compile(
     rb'\{"groups":\[\{"topic":"([^"\\\x00-\x1f]{1,65535})","sequence":([1-9][0-9]{0,15}),"at":([1-9][0-9]{0,15}),'
@@ -144,15 +146,21 @@ class Arrivals:
     def take(self, now: float, item: Inbound) -> Delivery | None:
         """The delivery of a plain bundle; None, and nothing is done, if this is none or has to go the long way."""
         bodies = item.bodies
-        found = _PLAIN.match(bodies[0]) if len(bodies) == 1 and item.reliable else None
+        if len(bodies) != 1 or not item.reliable:
+            return None
+        pieces = bodies if bodies.__class__ is not list and isinstance(bodies, Pieces) else None
+        if pieces is not None and pieces.length < ALONE:
+            pieces = None
+        text = bodies[0] if pieces is None else pieces.parts[0]
+        found = _PLAIN.match(text)
         if found is None:
             return None
         topic, sequence, at, length, many, is_json = found.groups()
-        body, start = bodies[0], found.end()
+        start, end = found.end(), len(text) if pieces is None else pieces.length
         name = topic.decode("utf-8", "surrogateescape")  # what is not UTF-8 becomes what no topic is
         stream = self._streams.get(item.peer, name)
         size, count = int(length), int(many) if many else 1
-        if stream is None or stream.incarnation != item.incarnation or start + size * count != len(body):
+        if stream is None or stream.incarnation != item.incarnation or start + size * count != end:
             return None
         number, micros = int(sequence), int(at)
         if number != stream.expected[True] or not number + count <= INTEGER_LIMIT >= micros or count > BUNDLE_MESSAGES:
@@ -160,7 +168,10 @@ class Arrivals:
         way = self._heard.get(stream) or self._way(stream, item.peer, name)
         if not way.tokens:
             return None
-        payloads = [body[start:]] if count == 1 else equal_parts(body, start, size, count)
+        if pieces is not None and size >= ALONE:
+            payloads = pieces.copies(start, size, count)
+        else:
+            payloads = [bodies[0][start:]] if count == 1 else equal_parts(bodies[0], start, size, count)
         if is_json:
             try:
                 payloads = [orjson.loads(payload) for payload in payloads]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from glue.network.receiver import FEW, SHORT, Arrived, Buffer, Receiver
+from glue.cutting import Pieces
+from glue.network.receiver import FEW, JOINED, LENT, SHORT, Arrived, Buffer, Receiver
 
 
 @pytest.fixture
@@ -132,9 +134,23 @@ def test_a_train_is_split_as_its_datagrams_would_be(ends: tuple[socket.socket, s
             for payload in payloads:
                 sender.send(payload)
             (train,) = receiver.receive(8)
-            expected = b"".join(one[:at] for one in payloads), b"".join(one[at:] for one in payloads)
             if at <= size:
-                assert train.split(at) == expected
+                heads, rests = train.split(at)
+                assert heads == b"".join(one[:at] for one in payloads)
+                assert [*rests] == [one[at:] for one in payloads]
+
+
+@pytest.mark.parametrize("size", [LENT - 1, LENT, JOINED])
+@pytest.mark.parametrize("at", [0, 200, 1000])
+def test_a_large_train_is_split_like_a_small_one(size: int, at: int) -> None:
+    buffer = Buffer()
+    data = random.Random(size).randbytes(size)
+    buffer.memory[:size] = data
+    heads, rests = Arrived(("host", 1), buffer, size, 1000).split(at)
+    datagrams = [data[start : start + 1000] for start in range(0, size, 1000)]
+    assert heads == b"".join(one[:at] for one in datagrams)
+    assert [*rests] == [one[at:] for one in datagrams]
+    assert (rests.size, rests.length) == (1000 - at, size - len(heads))
 
 
 def test_only_a_train_that_goes_on_is_read_beyond_the_limit(ends: tuple[socket.socket, socket.socket]) -> None:
@@ -159,7 +175,7 @@ def test_single_datagrams_of_many_sizes_do_not_displace_the_views_of_trains() ->
     asked: list[int] = []
 
     class Noting(Buffer):
-        def split(self, size: int, segment: int, at: int) -> tuple[bytes, bytes]:
+        def split(self, size: int, segment: int, at: int) -> tuple[bytes, Pieces]:
             asked.append(segment)
             return super().split(size, segment, at)
 
@@ -167,5 +183,5 @@ def test_single_datagrams_of_many_sizes_do_not_displace_the_views_of_trains() ->
     for size in (3000, *range(200, 300)):
         train = Arrived(("host", 1), buffer, size, min(size, 1000))
         first, second = train.split(100)
-        assert len(first) + len(second) == size
+        assert len(first) + second.length == size
     assert asked == [1000]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.contract import NameClash, Subscribe, Undelivered, Unsubscribe
+from glue.cutting import Pieces
 from glue.topics import Topics
 from glue.topics.bundle import KEEP, Group, common_length, encode
 from tests.topics.parties import (
@@ -98,6 +99,16 @@ def test_a_malformed_bundle_is_counted_with_its_cause_and_the_next_is_taken() ->
     assert len(deliveries(up)) == 1
     assert layer.statistics["malformed bundle: no index"] == 1
     assert layer.statistics["malformed bundle: no groups"] == 1
+
+
+def test_a_body_of_which_nothing_is_left_is_malformed() -> None:
+    """As that of a header alone, where transport cut off what had come before it."""
+    layer = subscriber("a")
+    item = inbound("ann", b"")
+    item.bodies = Pieces([b"had before"], 10, 2)[1:]
+    assert layer.receive(0.0, [item]) == ([], [])
+    assert layer.lift(0.0, item) is None
+    assert layer.statistics == {"malformed bundle: no index": 1}
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
