@@ -98,7 +98,7 @@ class Serialization:
         head = b"%b%d],%b\n" % (self._own, self._counter, orjson.dumps(item.header)[1:])
         if len(head) > MAX_HEADER:
             return None
-        data: bytes | bytearray | None
+        data: bytes | bytearray
         if count == 1:
             data = head + bodies[0]
             segment = len(data)
@@ -106,9 +106,9 @@ class Serialization:
             if not isinstance(bodies, Pieces) or bodies.length > STAGE:
                 return None
             head, spans = widened(head, self._spans_of(head), count)
-            data = train_of(head, spans, self._stage.views(bodies))
-            if data is None or len(head) > MAX_HEADER:
+            if len(head) > MAX_HEADER:
                 return None
+            data = train_of(head, spans, self._stage.views(bodies))
             segment = len(head) + bodies.size
         self._counter += count
         self.statistics["datagrams sent"] += count

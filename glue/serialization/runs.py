@@ -200,17 +200,17 @@ def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
     return expected == heads
 
 
-def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memoryview]) -> bytearray | None:
+def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memoryview]) -> bytearray:
     """These bodies, of one size but the last, each behind its header, the first being `head`, of these spans.
 
-    Its fields must be wide enough. None if more than the last digits of a counter change.
+    Its fields must be wide enough.
     """
     count = len(bodies)
     stride = len(head) + len(bodies[0])
     values = [int(head[start:stop]) for start, stop in spans]
     for value in values:
         if value % PERIOD + count > PERIOD:
-            return None
+            return Pattern(head, spans).train(bodies)
     train = bytearray(head).join([b"", *bodies])
     for value, (start, end) in zip(values, spans, strict=True):
         _lay(train, stride, start, end, value, count)
