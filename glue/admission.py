@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from glue.contract import BULK
 
-SHARES = 1.5, 1.25, 1.0, 0.75, 0.75
+SHARES = 2.0, 1.5, 1.0, 0.75, 0.75
 """Of `queue_limit`, by class (normal, the default, takes it as it is): how much, of all classes together, may wait to
-be acknowledged before this one is stopped. Bulk leaves a quarter of the limit to normal, that as much to high, ..."""
+be acknowledged before this one is stopped. A stream is taken in by a quarter of the limit at once, at most; so those of
+normal and below do not stop what is more urgent, though one or two at a time go beyond their limit by that."""
 
 AGAIN = 0.5, 0.5, 0.5, 0.75, 0.75
 """Of that, how much is left when this class may go on. Of large messages few fit in: some stay on their way.
@@ -21,10 +22,10 @@ OPEN = BULK + 1
 class Admission:
     """Which classes may publish now: those below `closed_from`, which is OPEN while all may."""
 
-    __slots__ = ("_limits", "closed_from")
+    __slots__ = ("closed_from", "limits")
 
     def __init__(self, queue_limit: int) -> None:
-        self._limits = [queue_limit * share for share in SHARES]
+        self.limits = [queue_limit * share for share in SHARES]  # bytes beyond which each class is stopped
         self.closed_from = OPEN
 
     def update(self, backlog: int) -> bool:
@@ -33,9 +34,9 @@ class Admission:
         A class is stopped beyond its limit and goes on well below, so that nobody is woken for every message.
         """
         before = now = self.closed_from
-        while now < OPEN and backlog <= self._limits[now] * AGAIN[now]:
+        while now < OPEN and backlog <= self.limits[now] * AGAIN[now]:
             now += 1
-        while now and backlog > self._limits[now - 1]:
+        while now and backlog > self.limits[now - 1]:
             now -= 1
         self.closed_from = now
         return now > before

@@ -9,7 +9,7 @@ from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT
 def test_a_filling_queue_stops_the_least_urgent_first() -> None:
     admission = Admission(1000)
     stopped = []
-    for backlog in (750, 751, 1001, 1251, 1501):
+    for backlog in (750, 751, 1001, 1501, 2001):
         admission.update(backlog)
         stopped.append(admission.closed_from)
     assert stopped == [OPEN, LARGE, NORMAL, HIGH, URGENT]
@@ -17,16 +17,16 @@ def test_a_filling_queue_stops_the_least_urgent_first() -> None:
 
 def test_each_class_goes_on_well_below_its_limit_and_is_told_once() -> None:
     admission = Admission(1000)
-    admission.update(2000)
+    admission.update(2001)
     assert admission.closed_from == URGENT
-    told = [(admission.update(backlog), admission.closed_from) for backlog in (751, 750, 625, 501, 500, 375, 0)]
+    told = [(admission.update(backlog), admission.closed_from) for backlog in (1001, 1000, 751, 750, 501, 500, 0)]
     assert told == [
         (False, URGENT),
         (True, HIGH),
+        (False, HIGH),
         (True, NORMAL),
         (False, NORMAL),
         (True, OPEN),
-        (False, OPEN),
         (False, OPEN),
     ]
 

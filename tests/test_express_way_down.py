@@ -14,17 +14,23 @@ from typing import Any
 import pytest
 
 from glue.contract import Delivery, Downward, Leave, Outbound, Subscribe, Train, Unsubscribe
-from glue.core import PRIORITIES, Core
+from glue.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, Core
+from glue.drivers.pace import BUNDLE
+from glue.fragmentation import Fragmentation
+from glue.network.receiver import JOINED, LONGEST
+from glue.serialization import Serialization
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
+from glue.topics import BUNDLE_SIZE
 from glue.transport import Transport
 from glue.transport.channel import Channel
 from tests.test_express_way import FRAME, Plain, turns, wrapped
+from tests.topics import parties as party
 
 NAMES = "ann", "bob", "cid", "dan", "eve"
 TOPICS = ("t", "room/1", 'b/"quoted"\x7f', "room/2")
 SIZES = (0, 0, 1, 16, 16, 99, 1000, 7900, 7999, 8000, 8001, 32_767, 32_768, 60_000)
-LARGEST = 520 * 1024
+LARGEST = BUNDLE_SIZE
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"retain": True}, {"type": "t"}, {"lifespan": 0.2}, {"reliability": "best-effort"}, {"priority": "high"},
 )  # fmt: skip
@@ -217,7 +223,7 @@ class Plot:
         assert self.companies[0].state() == self.companies[1].state()
 
 
-@pytest.mark.parametrize("seed", [2, 7, 8, 12, 29, 34])
+@pytest.mark.parametrize("seed", [2, 7, 8, 20, 29, 34])
 def test_whatever_is_published_leaves_the_same_with_the_express_way_as_without(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,3 +251,21 @@ def test_of_many_messages_all_may_be_empty(count: int) -> None:
     (publication,) = core.publications("t", [b""] * count, 1e9)
     assert publication.payloads == [b""] * count
     assert publication.length == publication.size == 0
+
+
+@pytest.mark.parametrize("size", [1000, 8000, 32_768, 65_536, CHUNK, BUNDLE_SIZE - 200])
+def test_what_is_taken_of_a_stream_at_once_is_one_bundle_one_train_and_read_as_one(size: int) -> None:
+    topics, fragmentation = party.topics(), Fragmentation()
+    topics.receive(0.0, [party.added("ann"), party.wants("ann", "t")])
+    serialization = Serialization(endpoint_id="a" * 16, incarnation=1 << 52, network_id=1 << 52, counter=10**13)
+    fragmentation.fit(serialization.fit(FRAME))
+    payloads = [bytes(size)] * min(CHUNK_COUNT, (BUNDLE_SIZE - 200) // size)
+    for _ in range(2):
+        (bundle,) = party.outbounds(topics.send(0.0, [party.message("t", *payloads)]))
+        frames = fragmentation.lower(0.0, bundle)
+        assert isinstance(frames, Outbound)
+        train = serialization.lower(0.0, frames)
+        assert train is not None
+        assert len(train.data) <= JOINED
+        assert len(train.data) <= LONGEST * train.segment
+    assert max(CHUNK, BUNDLE + LARGE_MESSAGE) <= BUNDLE_SIZE - 200, "nor is what is gathered more than a bundle"

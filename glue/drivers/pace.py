@@ -11,7 +11,7 @@ import time
 from glue.core import STREAM_SHARE
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
-BUNDLE = 440 << 10  # bytes gathered at most before they are sent by whoever published them: one bundle of topics
+BUNDLE = 880 << 10  # bytes gathered at most before they are sent by whoever published them: one bundle of topics
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 

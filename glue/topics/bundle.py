@@ -26,8 +26,8 @@ from glue.cutting import Pieces, cut
 from glue.errors import TopicError
 from glue.topics.names import TYPE_LIMIT, check_topic
 
-BUNDLE_SIZE = 520 * 1024
-"""Bytes of payload and index at which a bundle closes: eight payloads of 64 KiB, with 8 KiB for their index. Only a
+BUNDLE_SIZE = 1030 * 1024
+"""Bytes of payload and index at which a bundle closes: sixteen payloads of 64 KiB, with 6 KiB for their index. Only a
 single message may be larger, as a bundle alone."""
 
 APART = 8000
@@ -49,9 +49,9 @@ GROUP_SIZE = 190
 LENGTH_SIZE = 7
 """Bytes in the index for one of `lengths`: "262144,"."""
 
-INDEX_LIMIT = 1024 * 1024
+INDEX_LIMIT = 1536 * 1024
 """Bytes of index taken from a peer. BUNDLE_SIZE counts groups, topics and types, so an honest index is at most
-520 KiB, and 384 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
+1,030 KiB, and 384 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
 
 INTEGER_LIMIT = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""

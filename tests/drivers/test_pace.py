@@ -50,8 +50,9 @@ def test_while_the_line_is_busy_only_full_bundles_leave(clock: Clock) -> None:
     line = Pace(4 << 20)
     line.arrived()
     assert not line.is_due(64, BUSY)
-    assert line.is_due(512 << 10, BUSY)
-    assert Pace(8_000).is_due(1_000, BUSY), "an eighth of the queue"
+    assert not line.is_due(512 << 10, BUSY)
+    assert line.is_due(1 << 20, BUSY)
+    assert Pace(8_000).is_due(2_000, BUSY), "a quarter of the queue"
 
 
 class Hearer:

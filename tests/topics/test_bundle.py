@@ -237,6 +237,16 @@ def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
     assert outbox.flush() == []
 
 
+def test_the_longest_index_of_an_honest_bundle_is_taken() -> None:
+    outbox = Outbox()
+    topics = [f"{number:02}" + letter * (65_535 - 2) for letter in "x\1" for number in range(50)]
+    for topic in topics:
+        outbox.add((("peer",), NORMAL), True, group_of(topic, [b""]), 1.0, ())
+    bodies = [item.bodies[0] for item in outbox.flush()]
+    assert [group.topic for body in bodies for group in decode(body)] == topics
+    assert 0.99 * BUNDLE_SIZE < max(map(len, bodies)) < INDEX_LIMIT
+
+
 @pytest.mark.parametrize("count", [5, BUNDLE_MESSAGES])
 def test_a_bundle_is_whole_and_no_larger_than_estimated_with_the_largest_numbers(count: int) -> None:
     numbers = {"sequence": INTEGER_LIMIT - count, "position": 2**53 - 2 * BUNDLE_MESSAGES, "lifespan_ms": INTEGER_LIMIT}

@@ -155,7 +155,7 @@ def test_what_the_caller_handed_down_stays_as_it_was() -> None:
 
 def test_bundles_close_when_they_are_full() -> None:
     layer = publisher(ann="#")
-    payloads = [bytes([number % 256]) * 1000 for number in range(2000)]
+    payloads = [bytes([number % 256]) * 1000 for number in range(4000)]
     sent = outbounds(layer.send(0.0, [message("a", *payloads)]))
     assert len(sent) == 4
     assert all(len(item.bodies[0]) <= BUNDLE_SIZE for item in sent)
