@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from glue.drivers.interruption import is_interruption
 
@@ -21,10 +22,11 @@ FOREVER = -1.0  # to a lock
 class Room:
     """Who waits for room in a queue of `limit` bytes."""
 
-    __slots__ = ("_gates", "_limit")
+    __slots__ = ("_gates", "_limit", "in_vain")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self.in_vain = False  # whether a handler of a signal has waited for a turn to end, which has not since
         self._gates: deque[threading.Lock] = deque()  # one for each who waits
 
     @property
@@ -38,6 +40,8 @@ class Room:
         False if it gave up, which only the handler of a signal does that has interrupted glue; later if the `backlog`,
         in bytes, is far beyond the limit.
         """
+        if self.in_vain and is_interruption():
+            return False
         self._wait(has_room, wake, INTERRUPTION)
         if has_room():
             return True
@@ -47,6 +51,15 @@ class Room:
             return False
         self._wait(has_room, wake, FOREVER)
         return True
+
+    def wait_for_turn(self, lock: Any) -> bool:
+        """Acquire the lock of a turn; False if the handler of a signal gave up, which waits for each turn once."""
+        if not is_interruption():
+            return bool(lock.acquire())
+        if self.in_vain:
+            return False
+        self.in_vain = not lock.acquire(timeout=INTERRUPTION)
+        return not self.in_vain
 
     def admit(self) -> None:
         """Let all who wait look again."""

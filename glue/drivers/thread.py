@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from glue.admission import OPEN, Admission
 from glue.contract import HIGH, Delivery, Event, Leave, Network, Publication, Train
 from glue.core import EARLY, Core
-from glue.drivers.interruption import Uninterrupted, is_interruption
+from glue.drivers.interruption import Uninterrupted
 from glue.drivers.life import FAREWELL, Life
 from glue.drivers.lookout import ASIDE, RELIEF, Lookout
 from glue.drivers.memory import keep_freed_memory
@@ -128,10 +128,10 @@ class ThreadDriver(Life):
         """
         if self._closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
-        priority = publications[0].priority
-        if priority >= self._admission.closed_from or self._core.overfed:
+        priority, outbox, admission = publications[0].priority, self._core.outbox, self._admission
+        is_full = self._backlog + outbox.size > admission.limits[priority]
+        if is_full or priority >= admission.closed_from or self._core.overfed:
             self._wait_for_room(priority, block)
-        outbox = self._core.outbox
         if self._backlog < BUSY and (priority <= HIGH or self._pace.is_due(outbox.size, self._backlog)):
             self._flush(outbox.size >= OUTBOX, publications)
             return
@@ -158,12 +158,10 @@ class ThreadDriver(Life):
     def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
         """Run a turn from a publisher's thread, these last; if the leader is in one, and not `wait`, leave it to it."""
         lock = self._turn_lock
-        if (
-            not lock._is_owned()
-        ):  # else a signal came in a turn of this thread: what its handler says goes with the next
+        if not lock._is_owned():  # else a signal came in a turn of this thread: what its handler says goes next
             with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
                 try:
-                    if lock.acquire(blocking=False) or (wait and not is_interruption() and lock.acquire()):
+                    if lock.acquire(blocking=False) or (wait and self._room.wait_for_turn(lock)):
                         self._run(publications)
                         return
                 finally:
@@ -207,7 +205,8 @@ class ThreadDriver(Life):
 
         def has_room() -> bool:
             overfed = self._core.overfed and not in_handler
-            return self.closed or not (overfed or priority >= self._admission.closed_from)
+            is_full = self._backlog + self._core.outbox.size > self._admission.limits[priority]
+            return self.closed or not (overfed or is_full or priority >= self._admission.closed_from)
 
         if not has_room() and not block:
             raise self._core.would_block(self._backlog)
@@ -281,10 +280,11 @@ class ThreadDriver(Life):
 
     def _settle(self) -> None:
         """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
-        self._settled = True
+        self._settled, self._room.in_vain = True, False
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
-        if self._admission.update(self._backlog):
+        reopened = self._admission.update(self._backlog)
+        if reopened or (self._room.is_awaited and self._admission.closed_from == OPEN):
             self._room.admit()
             self._lookout.hurry()
         if self._waiters:

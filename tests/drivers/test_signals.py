@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from glue.contract import Publication
 from glue.drivers.interruption import Uninterrupted, is_interruption
+from glue.drivers.thread import ThreadDriver
 from glue.stack import Identity
 from glue.topics import Topics
 from tests.endpoint.lan import PATIENCE, Lan
@@ -64,6 +66,57 @@ numbers = {topic: [int.from_bytes(message.payload[:4], "big") for message in hea
 print(all(numbers[topic] == list(range(sent[topic])) for topic in heard))
 hearer.close(timeout=0)
 """
+
+
+STUCK = """
+import signal, threading
+import glue
+from glue.drivers.pace import OUTBOX
+
+COUNT = 100
+a, b = glue.Endpoint("a").start(), glue.Endpoint("b").start()
+got = b.subscribe("t", lambda message: None)
+a.subscribe("u", lambda message: None)
+a.wait_for_subscribers("t", timeout=20)
+b.wait_for_subscribers("u", timeout=20)
+core = a._driver._core
+published = 0
+
+def handle(number, frame):
+    global published
+    for _ in range(COUNT):
+        a.publish("t", bytes(2 * OUTBOX // COUNT))
+        published += 1
+
+class Counts(type(core.statistics)):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        if threading.current_thread() is threading.main_thread() and not published:
+            b.publish("u", b"")  # a's leader takes it into a turn, and waits there for what this thread holds
+            while a.inspected():
+                pass
+            signal.raise_signal(signal.SIGALRM)
+
+def is_free():
+    is_free = a._driver._turn_lock.acquire(blocking=False)
+    if is_free:
+        a._driver._turn_lock.release()
+    return is_free
+
+a.inspected = is_free
+signal.signal(signal.SIGALRM, handle)
+core.statistics = Counts(core.statistics)
+core.settled("expired", 1)
+print(published, a.flush(20))
+a.close(), b.close()
+"""
+
+
+def test_a_handler_that_has_interrupted_what_a_turn_waits_for_comes_to_its_end() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", STUCK], env=loopback_environment(), capture_output=True, text=True, timeout=3 * PATIENCE
+    )
+    assert (ran.stdout, ran.stderr) == ("100 True\n", "")
 
 
 @pytest.mark.parametrize("also", [[], ["reads"]])
@@ -159,6 +212,25 @@ def test_a_handler_that_publishes_too_much_is_slowed_down_though_it_has_interrup
         signal.signal(signal.SIGALRM, before)
         stuck.set()
     assert limit < published * 100_000 < 15 * limit  # of some 900 signals; the window lets 6 MB go
+
+
+def test_a_call_that_looks_like_a_handler_s_is_slowed_down_as_well(lan: Lan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of a program that wraps what it watches: its own code stands between two calls of glue's."""
+    gathered: list[int] = []
+    publish = ThreadDriver.publish
+
+    def watched(driver: ThreadDriver, publications: Sequence[Publication], block: bool) -> None:
+        publish(driver, publications, block)
+        gathered.append(driver._core.outbox.size)
+
+    monkeypatch.setattr(ThreadDriver, "publish", watched)
+    publisher, subscriber = lan.start("a"), lan.start("b")
+    subscriber.subscribe("t", lambda message: None)
+    publisher.wait_for_subscribers("t", timeout=PATIENCE)
+    large = bytes(1 << 20)
+    for _ in range(200):
+        publisher.publish("t", large)
+    assert max(gathered) < 20 * len(large)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,6 +88,37 @@ def test_a_full_queue_refuses_at_once_if_asked_to(lan: Lan) -> None:
     assert a.flush(PATIENCE)
     a.publish("t", "room again", block=False)
     assert unread.get(PATIENCE).payload == "room again"
+
+
+def test_streams_of_several_threads_leave_room_for_what_is_more_urgent(lan: Lan) -> None:
+    """Each may go beyond its limit by what it takes at once, but not all of them together."""
+    limit = 400_000
+    a, b = lan.start("a", queue_limit=limit), lan.start("b", receive_limit=1000)
+    b.subscribe("bulk")
+    assert a.wait_for_subscribers("bulk", 1, PATIENCE)
+    fill(a, "bulk", priority="bulk")  # so that from now on nothing is taken
+    given = [0] * 8
+
+    def stream(number: int) -> None:
+        def source() -> Iterator[bytes]:
+            while True:
+                given[number] += 1
+                yield bytes(10_000)
+
+        with contextlib.suppress(glue.ClosedError):
+            a.publish_many("bulk", source(), priority="normal")
+
+    threads = [threading.Thread(target=stream, args=(number,)) for number in range(len(given))]
+    for thread in threads:
+        thread.start()
+    before: list[int] = []
+    while before != given or not all(given):  # until all of them wait
+        before = [*given]
+        time.sleep(0.1)
+    a.publish("bulk", b"urgent", priority="high", block=False)
+    a.close(timeout=0)
+    for thread in threads:
+        thread.join(PATIENCE)
 
 
 def test_a_refusal_does_not_read_the_stack_which_another_thread_may_be_using(
