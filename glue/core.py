@@ -53,7 +53,7 @@ KNOWN_LENGTH = 256  # characters of a name that is remembered
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 LARGE_MESSAGE = 32 << 10  # bytes of a normal message from which on it is LARGE: half of what one system call sends
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
-CHUNK = 920 << 10  # bytes that are taken of a stream at once, at most: they fit into one bundle of topics
+CHUNK = 1 << 20  # bytes that are taken of a stream at once, at most: they fit into one bundle of topics
 CHUNK_COUNT = 1024  # payloads, likewise
 
 PRIORITIES = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
