@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from glue.cutting import Pieces, split
+from glue.cutting import Lent, Pieces, split
 from glue.events import Addressed as Addressed
 from glue.events import Delivery as Delivery
 from glue.events import Gap as Gap
@@ -115,6 +115,11 @@ class Inbound:
         self.bodies = bodies
         self.age = age
         self.reliable = reliable
+
+    def own(self) -> None:
+        """Let the bodies stay as they are when the next train is read, if they were lent."""
+        if self.bodies.__class__ is Lent:
+            self.bodies = self.bodies.own()
 
 
 # ------------------------------------------------------------------------------------------ news going up

@@ -19,7 +19,7 @@ class Express(Protocol):
     default.
 
     Bodies may be lent (`glue.cutting.Lent`): they stand where they came in until the next item is lifted. Who keeps
-    them longer makes them its own; `receive` is given nothing that is lent.
+    them longer makes them its own (`Inbound.own`); `receive` is given nothing that is lent.
     """
 
     def lift(self, now: float, item: Any) -> Any | None:

@@ -19,7 +19,6 @@ from random import Random
 from typing import Any
 
 from glue.contract import Event, Inbound, Layer, Train
-from glue.cutting import Lent
 from glue.discovery import Discovery, ServiceDiscovery
 from glue.fragmentation import Fragmentation
 from glue.model import Replicated
@@ -169,7 +168,8 @@ class Stack:
                 lifted = lift(now, item)
                 if not lifted:
                     if lifted is None:
-                        _own(item)
+                        if isinstance(item, Inbound):
+                            item.own()
                         up, out = self._turn(now, self._lifts.index(lift), [item], waiting, requests)
                         return [*events, *up], out
                     break
@@ -226,12 +226,6 @@ class Stack:
             going = self._downwards[level].send(now, going)
             level += 1
         return going
-
-
-def _own(item: Any) -> None:
-    """Let an item that leaves the express way stay as it is when the next is read."""
-    if isinstance(item, Inbound) and isinstance(item.bodies, Lent):
-        item.bodies = item.bodies.own()
 
 
 def _express(layer: Layer[Any, Any, Any, Any], short: str, ordinary: str) -> Callable[[float, Any], Any]:

@@ -1,4 +1,5 @@
 """Waiting for room in the queue: any number of publishers, each on a lock of its own, while it holds none that counts.
+And for the turn that is to make some.
 
 The handler of a signal may have to wait, too, and comes between any two steps of the main thread. If it has interrupted
 glue itself, who has to make room may wait for what it has interrupted: so it gives up after a while.

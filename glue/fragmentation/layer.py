@@ -118,8 +118,7 @@ class Fragmentation:
             return None
         if self._is_whole(now, item):
             return item
-        if item.bodies.__class__ is Lent:
-            item.bodies = item.bodies.own()
+        item.own()
         up: list[Upward] = []
         self._on_fragments(now, item, up)
         return up[0] if up else TAKEN

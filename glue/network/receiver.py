@@ -33,7 +33,7 @@ and more than any bundle."""
 LONGEST = 1024  # datagrams, likewise; there are at most this many views of each part
 SHORT = 256  # bytes of a datagram, most often of an acknowledgement, that is unlike the one before it;
 FEW = 4  # up to so many of them, read together, are handed up one by one
-LENT = 32 << 10  # bytes of a train from which on its bodies are joined by whoever knows what of: most often a bundle's
+LENT = 32 << 10  # bytes of a train from which on its bodies are joined only by who knows what they are parts of
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
 
 
