@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from glue.cutting import Lent, Pieces, split
 from glue.events import Addressed as Addressed
@@ -42,6 +42,9 @@ from glue.publication import Publication as Publication
 
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
+
+TO_PEERS: Final[Address] = ()
+"""In place of a destination: the group, for peers that are known. (None is the group, for whoever listens.)"""
 
 Lane = tuple[tuple[str, ...], int]
 """Peers (endpoint ids, sorted) and a class: what goes to these peers in this class keeps its order."""
@@ -65,7 +68,8 @@ class Train:
     """Datagrams that travel together: each `segment` bytes long, but the last, which may be shorter.
 
     `data` may hold more than one system call takes, or gives. Up: `address` is the source and `data`, and what it is
-    split into, is valid until the next train is asked for. Down: `address` is the destination, None for the group.
+    split into, is valid until the next train is asked for. Down: `address` is the destination; None or TO_PEERS is the
+    group.
     """
 
     __slots__ = ("address", "data", "segment")
@@ -189,7 +193,7 @@ class Outbound:
     `priority`, its class, and `after`: lanes that its topics went in before; it must not overtake what went in those
     earlier. `messages` is how many it holds, for the ledger; `receipts` those that are to hear of it (see `Receipted`).
     Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds). Below
-    transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (None: the group).
+    transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (see `Train`).
     """
 
     __slots__ = (

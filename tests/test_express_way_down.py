@@ -104,7 +104,7 @@ class Company:
                 assert core is not None
                 core.handled(event)
         for train in trains:
-            to = None if train.address is None else train.address[1] - 1
+            to = train.address[1] - 1 if train.address else None
             step = max(1, FRAME * 40 // train.segment) * train.segment  # as much as one train brings
             for start in range(0, len(train.data), step):
                 data = bytes(train.data[start : start + step])

@@ -222,7 +222,7 @@ def test_a_victim_is_not_made_to_flood_others() -> None:
         now += 0.001
         _, out = victim.turn(now, [Train(("10.0.0.9", 9), datagram, max(1, len(datagram)))], [])
         received += len(datagram)
-        sent += sum(len(train.data) for train in out if train.address is not None)
+        sent += sum(len(train.data) for train in out if train.address)
     assert sent <= received
 
 

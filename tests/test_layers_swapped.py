@@ -102,7 +102,7 @@ class MemoryNetwork:
     def send(self, trains: Sequence[Train]) -> None:
         for train in trains:
             arriving = Train(self.unicast_address, bytes(train.data), train.segment)
-            reached = self._hub.sockets.values() if train.address is None else [self._hub.sockets[train.address]]
+            reached = [self._hub.sockets[train.address]] if train.address else self._hub.sockets.values()
             for network in reached:
                 network._arrived.put(arriving)
                 network.wake()

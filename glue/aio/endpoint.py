@@ -148,7 +148,7 @@ class Endpoint(BaseEndpoint, Life):
             self._maintain_at = self._network.maintain(now)
             self._core.stack.fit(self._network.datagram_size)
         if self._exchange(now, self._network.receive() if receive else []):
-            self._exchange(now, self._network.receive())  # our own multicast: it is back already, and wakes nobody then
+            self._exchange(now, self._network.receive())  # our announcement: it is back already, and wakes nobody then
 
     def _exchange(self, now: float, trains: Iterable[Train]) -> bool:
         """Take trains, send what there is to send; whether the last of it went to all."""

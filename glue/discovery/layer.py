@@ -18,7 +18,7 @@ from random import Random
 
 import orjson
 
-from glue.contract import Address, Downward, Inbound, Interest, Leave, Outbound, PeerInterest, Upward
+from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, PeerInterest, Upward
 from glue.counts import Counts
 from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
@@ -88,10 +88,7 @@ class Discovery:
         self._calm_until = -math.inf  # on the driver's clock: before that nothing is due, and data just passes
         self._up: list[Upward] = []
         self._handlers: dict[str, Callable[[float, Inbound, Envelope, bytes], None]] = {
-            ANNOUNCE: self._on_announcement,
-            CALL: self._on_announcement,
-            ANSWER: self._on_announcement,
-            PROBE: self._on_announcement,
+            **dict.fromkeys((ANNOUNCE, CALL, ANSWER, PROBE), self._on_announcement),
             WANT: self._on_want,
             OPERATIONS: self._on_operations,
             INTRODUCE: self._on_introductions,
@@ -165,12 +162,14 @@ class Discovery:
         return self._letters.take()
 
     def lower(self, now: float, item: Downward) -> Outbound | None:
-        """Data for a known peer goes to its address, and data for all to the group, if that reaches them."""
+        """Data for a known peer goes to its address, and data for several to the group, if that reaches all."""
         if now >= self._calm_until or item.__class__ is not Outbound:
             return None
         if item.peers and (peer := self._members.table.get(item.peers[0])):
             item.address = peer.address
-        return item if item.address or (self._multicast and not (item.peers or self._members.remote)) else None
+            return item
+        item.address = TO_PEERS
+        return item if self._multicast and not (item.peers or self._members.remote) else None
 
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
@@ -213,7 +212,7 @@ class Discovery:
                 for peer in self._members.remote.values()
             ]
             if self._multicast:
-                item.address = None
+                item.address = TO_PEERS
                 self._letters.outbox.append(item)
 
     def _change(self, now: float, item: Interest) -> None:

@@ -19,6 +19,7 @@ from glue.counts import Counts
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import courtesy, sockets
 from glue.network.choice import choose_interface, obstacle
+from glue.network.echo import Echo
 from glue.network.group import parse_group
 from glue.network.interfaces import Interface, find_interface
 from glue.network.offload import enable_coalescing, has_segmentation
@@ -46,7 +47,8 @@ ENOUGH = 4  # reads of unicast in one turn; by the time it is over as much has c
 class MulticastNetwork:
     """`glue.contract.Network` over UDP multicast; the address family follows the group.
 
-    Not thread-safe, but for `wake`. An endpoint hears its own multicast, as every other on its machine does.
+    Not thread-safe, but for `wake`. An endpoint hears what it sends to all, and, if others run on its machine, what it
+    sends to known peers by multicast, as those do (`Echo`).
     """
 
     def __init__(
@@ -89,9 +91,10 @@ class MulticastNetwork:
         self._receive_buffer_granted = min(sockets.raise_receive_buffer(s, self._receive_buffer) for s in both)
         self._coalescing = offload and all(enable_coalescing(s) for s in both)
         segmentation = offload and has_segmentation(self._unicast)
-        self._sender = Sender(self._unicast, self._group.payload_limit, segmentation, self.statistics)
-        self._unicast_receiver = Receiver(self._unicast, self._coalescing, self.statistics)
-        self._multicast_receiver = Receiver(self._multicast, self._coalescing, self.statistics)
+        self._echo = Echo(self._unicast)
+        self._sender = Sender(self._unicast, self._group.payload_limit, segmentation, self.statistics, self._echo)
+        self._unicast_receiver = Receiver(self._unicast, self._coalescing, self.statistics, self._echo)
+        self._multicast_receiver = Receiver(self._multicast, self._coalescing, self.statistics, self._echo)
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
@@ -233,9 +236,9 @@ class MulticastNetwork:
         else:
             self.statistics["memberships"] += 1
             self._joined = interface
-            if interface.addresses(self._group.family):  # else it would leave with the address of another interface
+            if addresses := interface.addresses(self._group.family):  # else it would leave with another's address
                 self._sender.destination = self._group.destination(interface.index)
-                self._multicast_receiver.own = self.unicast_address
+                self._echo.settle(addresses)
         if interface != before:
             self._tell(interface, trouble)
 

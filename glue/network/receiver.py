@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from glue.contract import Address, Train
 from glue.cutting import Lent, Pieces, Views, fresh_memory
+from glue.network.echo import Echo
 from glue.network.offload import CONTROL_SIZE
 
 # Plain integers, because arithmetic on Python's flags costs as much as a system call.
@@ -86,11 +87,14 @@ class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_drained", "_fileno", "_queued", "_socket", "coalesced", "own",
+        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_queued", "_socket", "coalesced",
         "reads", "statistics", "streams",
     )  # fmt: skip
 
-    def __init__(self, receiving: socket.socket, coalescing: bool, statistics: Counter[str]) -> None:
+    def __init__(
+        self, receiving: socket.socket, coalescing: bool, statistics: Counter[str], echo: Echo | None = None
+    ) -> None:
+        """`echo` tells what is this endpoint's own, and is told who else is heard."""
         self.statistics = statistics
         self._socket = receiving
         self._fileno = receiving.fileno()
@@ -99,7 +103,7 @@ class Receiver:
         self._buffer = Buffer()
         self._beginning = (self._buffer.memory,)
         self._drained = False  # whether nothing was left in the latest look
-        self.own: Address | None = None  # where this endpoint sends from
+        self._echo = echo
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
         self.streams = False  # whether trains of a stream came from others, until this is taken back
@@ -115,6 +119,8 @@ class Receiver:
         if first is None:
             return ()
         size, segment, address, _ = first
+        if self._echo is not None and not self._echo.is_needed:
+            self._echo.hear(address)
         if not self.coalesced and (fresh or not self._more()):
             self._count(1, size)
             return (Train(address, self._buffer.memory[:size], segment),)
@@ -127,8 +133,8 @@ class Receiver:
         while found is not None:
             end, segment, address, control = found
             found = None
-            if address == self.own:
-                passed += self._pass_by(limit)
+            if self._is_own(address):
+                passed += self._pass_by(limit, address)
             else:
                 self.streams = self.streams or end >= STREAM
                 if self.reads <= limit:  # else the train that might go on beyond is over
@@ -177,12 +183,19 @@ class Receiver:
                     break
         return end, None
 
-    def _pass_by(self, limit: int) -> int:
+    def _is_own(self, address: Address) -> bool:
+        """Whether what came from there is this endpoint's own; else it may be of a neighbour's."""
+        if self._echo is None:
+            return False
+        self._echo.hear(address)
+        return self._echo.is_own(address)
+
+    def _pass_by(self, limit: int, own: Address) -> int:
         """Let go, unread, of what else this endpoint itself has sent, as long as nothing from others comes first.
 
         Returns how many trains that were.
         """
-        receive, own, before = self._socket.recvmsg_into, self.own, self.reads
+        receive, before = self._socket.recvmsg_into, self.reads
         while self.reads < limit:
             try:
                 if receive((), 0, PEEK)[3] != own:

@@ -13,25 +13,37 @@ from collections import Counter
 from collections.abc import Sequence
 
 from glue.contract import Address, Train
+from glue.network.echo import Echo
 from glue.network.offload import MAXIMUM_SEGMENTS, SEGMENTATION_REFUSED, segmentation_control
 
 REMEMBERED = 1024  # destinations known to refuse UDP_SEGMENT: more than one segment has hosts; about 100 kB
 
 
 class Sender:
-    """Sends trains; `destination` is where a train without an address goes, None while there is no way to the group."""
+    """Sends trains; `destination` is where those for the group go, None while there is no way to it."""
 
-    __slots__ = ("_control", "_flags", "_payload_limit", "_plain", "_segment", "_socket", "destination", "segmentation",
-                 "statistics")  # fmt: skip
+    __slots__ = (
+        "_control", "_echo", "_flags", "_payload_limit", "_plain", "_segment", "_socket", "destination", "segmentation",
+        "statistics",
+    )  # fmt: skip
 
     def __init__(
-        self, unicast: socket.socket, payload_limit: int, segmentation: bool, statistics: Counter[str]
+        self,
+        unicast: socket.socket,
+        payload_limit: int,
+        segmentation: bool,
+        statistics: Counter[str],
+        echo: Echo | None = None,
     ) -> None:
-        """`payload_limit`: the most bytes of UDP payload in one call. `segmentation`: the kernel knows UDP_SEGMENT."""
+        """`payload_limit`: the most bytes of UDP payload in one call. `segmentation`: the kernel knows UDP_SEGMENT.
+
+        `echo` is that of the same socket; None: what goes to the group always comes back.
+        """
         self.destination: Address | None = None
         self.segmentation = segmentation
         self.statistics = statistics
         self._socket = unicast
+        self._echo = echo
         self._payload_limit = payload_limit
         self._flags = 0
         self._plain: set[str] = set()  # hosts the way to which refuses UDP_SEGMENT
@@ -45,6 +57,8 @@ class Sender:
         for train in trains:
             data, segment = train.data, train.segment
             address = train.address or self.destination
+            if not train.address and self._echo is not None:
+                self._echo.prepare(train.address is None)
             size = len(data)
             if address is None:
                 self.statistics["not sent: no interface"] += -(-size // segment)

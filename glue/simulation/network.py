@@ -199,18 +199,19 @@ class VirtualLan:
                 f"{source} sent {len(data)} bytes as datagrams of {segment}: expected 1 to {DATAGRAM_SIZE} each"
             )
         trace, now, links = self._schedule.trace, self._schedule.time, self._links[source]
-        trace.record(SENT, now, source.index, train.address is None, segment, data)
-        link = None if train.address is None else links.get(train.address)
-        if train.address is not None and link is None:
-            self._lose_to_unknown(source, train.address, data, segment)
+        trace.record(SENT, now, source.index, not train.address, segment, data)
+        to = train.address or None
+        link = links.get(to) if to else None
+        if to and link is None:
+            self._lose_to_unknown(source, to, data, segment)
             return
         ways = tuple(links.values()) if link is None else (link,)
         size = max(1, TRAIN_SIZE // segment) * segment
         if len(data) <= size:
-            self._send(ways, train.address, data, segment)
+            self._send(ways, to, data, segment)
         else:
             for start in range(0, len(data), size):
-                self._send(ways, train.address, data[start : start + size], segment)
+                self._send(ways, to, data[start : start + size], segment)
 
     def _send(self, ways: Sequence[Link], to: Address | None, data: bytes, segment: int) -> None:
         now, call_at = self._schedule.time, self._schedule.call_at

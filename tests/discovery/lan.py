@@ -185,7 +185,7 @@ class Lan:
             assert max(map(len, frame.bodies)) <= FRAME
             self.sent.append((source, frame))
             for host in self.hosts:
-                is_addressed = frame.address == host.address or (frame.address is None and host is not source)
+                is_addressed = frame.address == host.address or (not frame.address and host is not source)
                 if is_addressed and not self._is_lost(source, host, frame):
                     header = orjson.loads(encoded)
                     item = Inbound(source.id, source.incarnation, source.address, header, frame.bodies)

@@ -8,7 +8,7 @@ from random import Random
 import orjson
 import pytest
 
-from glue.contract import Inbound, Outbound
+from glue.contract import TO_PEERS, Inbound, Outbound
 from glue.discovery import Discovery
 from glue.discovery.membership import HOST_LIMIT
 from glue.errors import ConfigurationError
@@ -239,8 +239,18 @@ def test_data_passes_unchanged_to_and_from_known_peers_only() -> None:
     assert one.layer.receive(lan.now, [stranger])[0] == []
     to_peer, to_all, to_nobody = data(other.id), data(), data(endpoint_id(5))
     assert one.layer.send(lan.now, [to_peer, to_all, to_nobody]) == [to_peer, to_all]
-    assert (to_peer.address, to_all.address) == (other.address, None)
+    assert (to_peer.address, to_all.address) == (other.address, TO_PEERS)
     assert one.layer.statistics == {"unknown peer": 2, "unknown destination": 1}
+
+
+def test_the_short_way_leads_to_the_same_addresses() -> None:
+    lan, one, other = pair()
+    to_peer, to_all = data(other.id), data()
+    assert one.layer.deadline > lan.now
+    assert one.layer.lower(lan.now, to_peer) is to_peer
+    assert one.layer.lower(lan.now, to_all) is to_all
+    assert (to_peer.address, to_all.address) == (other.address, TO_PEERS)
+    assert one.layer.lower(lan.now, data(endpoint_id(5))) is None
 
 
 def test_a_peer_is_followed_to_another_address() -> None:

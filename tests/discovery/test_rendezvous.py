@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from glue.contract import Address, Inbound, Leave, Outbound
+from glue.contract import TO_PEERS, Address, Inbound, Leave, Outbound
 from glue.discovery.rendezvous import CONTACT_LIMIT, PROSPECT_CALLS
 from glue.discovery.wire import Introductions
 from tests.discovery.lan import DELAY, Host, Lan, endpoint_id
@@ -87,7 +87,7 @@ def test_what_is_for_several_goes_to_each_by_unicast_and_by_multicast_to_nobody_
     lan.is_dropped = None
     lan.run(1.2)
     sent = one.layer.send(lan.now, [Outbound((), [b"for all"], {"transport": [1]})])
-    assert [frame.address for frame in sent] == [None]
+    assert [frame.address for frame in sent] == [TO_PEERS]
 
 
 def test_where_multicast_works_a_contact_costs_one_more_datagram_an_interval() -> None:

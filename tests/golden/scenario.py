@@ -100,7 +100,7 @@ class Lan:
                 sent = Sent(name, data)
                 self._sent.append(sent)
                 if lost is None or not lost(sent):
-                    self._carry(sent, train.address)
+                    self._carry(sent, train.address or None)
 
     def _carry(self, sent: Sent, destination: Address | None) -> None:
         for name in self.stacks:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from glue.cutting import Pieces
+from glue.network.echo import Echo
 from glue.network.receiver import FEW, JOINED, LENT, SHORT, Arrived, Buffer, Receiver
 
 
@@ -50,8 +51,9 @@ def test_of_ones_own_only_the_first_in_a_row_is_read(
     monkeypatch.setattr("glue.network.receiver.SHORT", short)
     sender, hearing = ends
     statistics: Counter[str] = Counter()
-    receiver = Receiver(hearing, False, statistics)
-    receiver.own = sender.getsockname()
+    echo = Echo(sender)
+    echo.settle(["127.0.0.1"])
+    receiver = Receiver(hearing, False, statistics, echo)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.connect(hearing.getsockname())
         for source, payload in (
