@@ -346,7 +346,7 @@ class Network(Protocol):
     def wait(self, timeout: float | None, patient: bool = False) -> None:
         """Block until something can be received, `wake` was called, or `timeout` seconds passed.
 
-        `patient`: it need not be noticed at once, so no core is kept busy with looking again and again.
+        `patient`: no answer is expected at once, so no core is kept busy with looking again and again.
         """
 
     def wake(self) -> None:

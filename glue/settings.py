@@ -45,7 +45,7 @@ class Settings:
     receive_limit: int = setting(32 << 20, "bytes received and not yet handled, above which senders are stopped")
     receive_buffer: int = setting(32 << 20, "bytes of socket receive buffer to ask the kernel for")
     offload: bool = setting(True, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
-    spin: float = setting(0.0005, "seconds to poll before sleeping while lone datagrams come that fast (0: never)")
+    spin: float = setting(0.0005, "seconds to poll before sleeping while answers come that fast (0: never)")
     parity: float | None = setting(
         None, "parity beside each burst of frames, as a share of it (default: by the loss seen; 0: none)"
     )

@@ -51,7 +51,7 @@ class Lookout:
         if self.is_relieved:
             self._network.wake()
 
-    def wait(self, timeout: float, is_due: Callable[[], bool]) -> None:
+    def wait(self, timeout: float, is_due: Callable[[], bool], patient: bool) -> None:
         """Wait as the leader, as `Network.wait` does, unless something `is_due`; whoever did in its place, stops.
 
         If that takes long, as that thread is in the handler of a signal, it is time to look without waiting.
@@ -61,7 +61,7 @@ class Lookout:
         if self._seat.acquire(timeout=LONGER):
             try:
                 if not is_due():
-                    self._network.wait(timeout)
+                    self._network.wait(timeout, patient)
             finally:
                 self._seat.release()
 

@@ -13,27 +13,38 @@ from glue.core import STREAM_SHARE
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
 BUNDLE = 880 << 10  # bytes gathered at most before they are sent by whoever published them: one bundle of topics
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
+LATELY = 0.001  # seconds after something was heard, or said, during which that may be part of an exchange
 BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 
 
 class Pace:
     """What was sent and came lately."""
 
-    __slots__ = ("_answering", "_sent_at", "bundle")
+    __slots__ = ("_answering", "_heard_at", "_sent_at", "_spoke_at", "bundle")
 
     def __init__(self, queue_limit: int) -> None:
         self.bundle = min(BUNDLE, queue_limit // STREAM_SHARE)
         self._sent_at = 0.0
         self._answering = False  # whether messages came since then
+        self._heard_at = self._spoke_at = 0.0  # when messages came, and when some were published that left at once
 
     def sent(self) -> None:
         """Datagrams have left just now."""
         self._sent_at = time.monotonic()
         self._answering = False
 
-    def arrived(self) -> None:
+    def spoke(self, now: float) -> None:
+        """Messages were published that leave at once."""
+        self._spoke_at = now
+
+    def is_exchange(self, now: float) -> bool:
+        """Whether messages came, and others were published, so lately that answers may follow at once."""
+        return now - LATELY < self._heard_at and now - LATELY < self._spoke_at
+
+    def arrived(self, now: float) -> None:
         """Messages have come up."""
         self._answering = True
+        self._heard_at = now
 
     def is_due(self, gathered: int, backlog: int) -> bool:
         """Whether to send so many bytes now, while `backlog` bytes are unacknowledged."""

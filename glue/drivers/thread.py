@@ -58,11 +58,9 @@ class ThreadDriver(Life):
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
-        self._watching = False
-        self._watch = threading.Event()
+        self._watching, self._watch = False, threading.Event()
         self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
-        self._waiters = 0
-        self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
+        self._waiters, self._flushed_at = 0, 0.0  # and when the last turn of a publisher's thread was: inf if now
         self._maintain_at, self._datagram_size = 0.0, 0
         self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
         self._settled = True  # whether these are known
@@ -183,7 +181,10 @@ class ThreadDriver(Life):
             self._flushed_at = math.inf
         try:
             if self._backlog < BUSY or publications or in_handler or self._core.is_counting:
-                self._leave(self._core.send(time.monotonic(), publications))
+                now = time.monotonic()
+                if publications:
+                    self._pace.spoke(now)
+                self._leave(self._core.send(now, publications))
             else:
                 self._turn(time.monotonic())
             self._settle()
@@ -269,7 +270,7 @@ class ThreadDriver(Life):
         events, out = self._core.turn(now, self._network.receive())
         self._leave(out)
         if events:
-            self._pace.arrived()
+            self._pace.arrived(now)
             self._events += addressed(events, self._news)
         self._settled = False
 
@@ -283,8 +284,7 @@ class ThreadDriver(Life):
         self._settled, self._room.in_vain = True, False
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
-        reopened = self._admission.update(self._backlog)
-        if reopened or (self._room.is_awaited and self._admission.closed_from == OPEN):
+        if self._admission.update(self._backlog) or (self._room.is_awaited and self._admission.closed_from == OPEN):
             self._room.admit()
             self._lookout.hurry()
         if self._waiters:
@@ -313,7 +313,7 @@ class ThreadDriver(Life):
         now = time.monotonic()
         longest = min(longest, ATTENTIVE) if now - self._flushed_at < ALERT else longest
         self._sleeps_until = until = min(self._deadline, self._maintain_at, now + longest)
-        self._lookout.wait(max(until - now, 0.0), self._is_due)
+        self._lookout.wait(max(until - now, 0.0), self._is_due, not self._pace.is_exchange(now))
         self._sleeps_until, self._woken = 0.0, False
         if self._streaming():
             return

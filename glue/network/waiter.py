@@ -4,7 +4,7 @@ Measured against epoll and eventfd, both Linux only: the same within 0.1 µs for
 
 A thread that sleeps takes long to be back: an idle core must wake, and finds its caches cold. So where questions and
 answers follow each other within microseconds, waiting begins with a short spin; and with a short sleep where a stream
-comes in, which gathers meanwhile.
+comes in, which gathers meanwhile. Who only hears, however often, is not worth a core.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it ne
 GATHER_SHARED = 200e-6  # likewise where it goes to several: some time of another's for a bundle, on a core they share
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER = 0.02  # seconds without a spin after that
-REST = 0.05  # seconds without anything, after which a few datagrams are no exchange: a heartbeat and its answers
-WARM = 8  # waits that end with something, until they are
+EXCHANGE = 4  # answers in a row, each within a spin, before waiting begins with one; a late one outweighs so many
+LASTING = 16  # of them are remembered at most
+UNANSWERED = 2  # of them are forgotten for each wait that was ended by what called for none
 
 
 class Waiter:
@@ -44,18 +45,16 @@ class Waiter:
         self._spin = spin
         self._sober_until = 0.0
         self._latest = 0.0, 0.0, 0.0, False  # of the latest wait: its limit, when it began and ended, if with something
-        self._brisk = False  # whether one before it ended within `spin`
-        self._found_at = 0.0
-        self._warmth = 0  # waits that ended with something since the latest rest
+        self._answers = 0  # that came in a row, each within `spin`
         self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
         self.patience = 0.0  # seconds, while a stream is coming in: what comes next is best received in bulk
 
     def wait(self, timeout: float | None, patient: bool = False) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds.
 
-        If `patient`, without a spin.
+        If `patient`, as no answer is expected at once, without a spin.
         """
-        self._learn()
+        self._learn(patient)
         longest = LONGEST_WAIT if timeout is None else min(max(timeout, 0.0), LONGEST_WAIT)
         begun = time.monotonic()
         found: list[tuple[int, int]] = []
@@ -63,7 +62,7 @@ class Waiter:
         if 0.0 < self.patience < longest:
             time.sleep(self.patience)
             self.patience = 0.0
-        elif not patient and self._brisk and self._warmth >= WARM and begun > self._sober_until:
+        elif not patient and self._answers >= EXCHANGE and begun > self._sober_until:
             found = self._look(begun, longest)
         if not found:
             looked = time.monotonic()
@@ -79,14 +78,16 @@ class Waiter:
                 ready.append(fileno)
         return ready
 
-    def _learn(self) -> None:
+    def _learn(self, patient: bool) -> None:
         """What the latest wait tells of the next; only now, as what ended it could not wait."""
         longest, begun, ended, found = self._latest
-        if found or longest > self._spin:  # else it tells nothing
-            self._brisk = ended - begun < self._spin
-        if found:
-            self._warmth = self._warmth + 1 if ended - self._found_at < REST else 0
-            self._found_at = ended
+        if not found or ended - begun >= self._spin:
+            if found or longest > self._spin:  # else it tells nothing
+                self._answers = max(self._answers - EXCHANGE, 0)
+        elif patient:
+            self._answers = max(self._answers - UNANSWERED, 0)
+        elif self._answers < LASTING:
+            self._answers += 1
 
     def _look(self, now: float, longest: float) -> list[tuple[int, int]]:
         """Look again and again; not for a while if another process turns out to need the core."""

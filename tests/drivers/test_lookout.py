@@ -61,7 +61,7 @@ class Aside(threading.Thread):
 
     def run(self) -> None:
         self._lookout.stand_aside(lambda: True)
-        self._lookout.wait(SOON, lambda: self.due)
+        self._lookout.wait(SOON, lambda: self.due, False)
 
 
 def stands_aside(lookout: Lookout) -> Aside:

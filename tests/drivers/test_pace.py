@@ -8,7 +8,7 @@ import pytest
 
 from glue.contract import Delivery, Event, Missed, PeerRemoved
 from glue.drivers import pace
-from glue.drivers.pace import BUSY, COALESCE, Pace
+from glue.drivers.pace import BUSY, COALESCE, LATELY, Pace
 from glue.drivers.receiver import addressed
 
 
@@ -40,15 +40,29 @@ def test_a_lone_message_leaves_at_once_and_what_follows_gathers(clock: Clock) ->
 def test_an_answer_leaves_at_once_however_fast_it_is_asked_for_and_only_the_first(clock: Clock) -> None:
     line = Pace(4 << 20)
     line.sent()
-    line.arrived()
+    line.arrived(clock.now)
     assert line.is_due(64, 0)
     line.sent()
     assert not line.is_due(64, 0)
 
 
+def test_an_exchange_is_where_something_was_heard_and_said_lately(clock: Clock) -> None:
+    line = Pace(4 << 20)
+    line.arrived(10.0)
+    assert not line.is_exchange(10.0), "who only hears"
+    line.spoke(10.0 + LATELY / 2)
+    assert line.is_exchange(10.0 + 0.9 * LATELY)
+    assert not line.is_exchange(10.0 + 1.1 * LATELY), "what was heard is too long ago"
+    line.arrived(20.0)
+    assert not line.is_exchange(20.0), "what was said is"
+    other = Pace(4 << 20)
+    other.spoke(10.0)
+    assert not other.is_exchange(10.0), "who only publishes"
+
+
 def test_while_the_line_is_busy_only_full_bundles_leave(clock: Clock) -> None:
     line = Pace(4 << 20)
-    line.arrived()
+    line.arrived(clock.now)
     assert not line.is_due(64, BUSY)
     assert not line.is_due(512 << 10, BUSY)
     assert line.is_due(1 << 20, BUSY)

@@ -12,25 +12,25 @@ from types import FrameType
 
 import pytest
 
-from glue.network.waiter import GATHER, WARM, Waiter
+from glue.network.waiter import EXCHANGE, GATHER, LASTING, UNANSWERED, Waiter
 
 
 @pytest.fixture(params=[0.0, 10.0], ids=["asleep", "spinning"])
 def waiter(request: pytest.FixtureRequest) -> Iterator[tuple[Waiter, int]]:
     reader, writer = os.pipe()
     made = Waiter([reader], request.param)
-    busy(made, reader, writer, WARM + 1)  # so that the next wait may spin
+    busy(made, reader, writer, EXCHANGE + 1)  # so that the next wait may spin
     yield made, writer
     made.close()
     os.close(reader)
     os.close(writer)
 
 
-def busy(waits: Waiter, reader: int, writer: int, count: int) -> None:
+def busy(waits: Waiter, reader: int, writer: int, count: int, patient: bool = False) -> None:
     """So many waits that end at once."""
     for _ in range(count):
         os.write(writer, b"x")
-        assert waits.wait(1.0) == [reader]
+        assert waits.wait(1.0, patient) == [reader]
         os.read(reader, 1)
 
 
@@ -45,13 +45,13 @@ class Polled:
 
     def __init__(self, clock: list[float], answers: list[tuple[float, bool]]) -> None:
         self._clock = clock
-        self._answers = answers
+        self.left = answers
 
     def register(self, fileno: int, events: int) -> None:
         self._fileno = fileno
 
     def poll(self, milliseconds: float) -> list[tuple[int, int]]:
-        seconds, found = self._answers.pop(0)
+        seconds, found = self.left.pop(0)
         self._clock[0] += seconds
         return [(self._fileno, select.POLLIN)] if found else []
 
@@ -70,11 +70,11 @@ def test_only_what_was_not_there_at_first_has_come_just_now(
     monkeypatch: pytest.MonkeyPatch, spin: float, answers: list[tuple[float, bool]], fresh: bool
 ) -> None:
     clock = [100.0]
-    polled = Polled(clock, [(0.0, True)] * (WARM + 2) + answers)
+    polled = Polled(clock, [(0.0, True)] * (EXCHANGE + 2) + answers)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(select, "poll", lambda: polled)
     waits = Waiter([-1], spin)
-    for _ in range(WARM + 2):  # so that the next wait may spin
+    for _ in range(EXCHANGE + 2):  # so that the next wait may spin
         waits.wait(10.0)
     waits.wait(10.0)
     assert waits.fresh == fresh
@@ -114,7 +114,7 @@ def test_a_wake_may_be_interrupted_by_another_as_of_a_signal_handler() -> None:
 def test_a_stream_is_waited_for_asleep_and_so_does_who_is_patient(gather: float, patient: bool) -> None:
     reader, writer = os.pipe()
     waits = Waiter([reader], spin=10.0)
-    busy(waits, reader, writer, WARM + 1)
+    busy(waits, reader, writer, EXCHANGE + 1)
     waits.patience = gather
     before = time.thread_time()
     assert waits.wait(0.05, patient) == []
@@ -140,13 +140,64 @@ def test_what_gathered_in_a_sleep_has_not_come_just_now(monkeypatch: pytest.Monk
     os.close(writer)
 
 
-def test_a_few_datagrams_after_a_rest_are_no_reason_to_spin() -> None:
-    reader, writer = os.pipe()
-    waits = Waiter([reader], spin=10.0)
-    busy(waits, reader, writer, WARM)
-    before = time.thread_time()
-    assert waits.wait(0.05) == []
-    assert time.thread_time() - before < 0.04
-    waits.close()
-    os.close(reader)
-    os.close(writer)
+class Line:
+    """A waiter and what it finds, on a clock that stands still but while it looks."""
+
+    SPIN = 0.0002
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock = [100.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+        self._polled = Polled(clock, [])
+        monkeypatch.setattr(select, "poll", lambda: self._polled)
+        self.waits = Waiter([-1], self.SPIN)
+
+    def answered(self, count: int, patient: bool = False) -> None:
+        """So many waits that end at once."""
+        for _ in range(count):
+            self._polled.left[:] = [(1e-6, True)]
+            self.waits.wait(10.0, patient)
+
+    def spins(self) -> bool:
+        """Whether the next wait begins with a spin; what ends it comes later."""
+        self._polled.left[:] = [(1e-6, False), (self.SPIN, False), (self.SPIN, True)]
+        self.waits.wait(10.0)
+        return not self._polled.left
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    """A line on which nothing has happened."""
+    made = Line(monkeypatch)
+    yield made
+    made.waits.close()
+
+
+def test_an_exchange_is_worth_a_spin_once_it_lasts(line: Line) -> None:
+    line.answered(EXCHANGE - 1)
+    assert not line.spins()
+    line.answered(EXCHANGE)
+    assert line.spins()
+
+
+def test_who_only_hears_does_not_spin_however_often_something_comes(line: Line) -> None:
+    line.answered(100, patient=True)
+    assert not line.spins()
+    for _ in range(100):  # what is said now and then is no answer to what comes
+        line.answered(1)
+        line.answered(1, patient=True)
+    assert not line.spins()
+
+
+def test_an_exchange_stays_one_though_something_else_comes_in_between(line: Line) -> None:
+    line.answered(100)
+    line.answered((LASTING - EXCHANGE) // UNANSWERED - 1, patient=True)
+    assert line.spins()
+    line.answered(100, patient=True)
+    assert not line.spins()
+
+
+def test_an_exchange_outlasts_a_late_answer_but_not_many(line: Line) -> None:
+    line.answered(LASTING + 1)
+    assert [line.spins() for _ in range(LASTING // EXCHANGE + 1)] == [True] * (LASTING // EXCHANGE) + [False]
+    assert not line.spins()
