@@ -13,10 +13,11 @@ from random import Random
 
 from glue.contract import Interest
 from glue.discovery.interests import Log
-from glue.discovery.wire import Announcement
+from glue.discovery.wire import Announcement, Operations
 
 START_REPEATS = (0.1, 0.2)  # seconds from each announcement to the next after a start
 CHANGE_REPEATS = (0.05, 0.1)  # the same after a change of interests
+SETTLED = CHANGE_REPEATS[0]  # seconds after which an announcement has come everywhere, if it was not lost
 MIN_GAP = 0.01  # seconds between announcements, however fast the interests change
 JITTER = 0.1  # by this share intervals are longer at most, so that endpoints started together do not go on in step
 RIDE = 0.15  # of an interval: so much earlier an announcement may leave with something else
@@ -28,23 +29,27 @@ CALM_BODY = 512  # bytes of one that repeats what most know, or answers an addre
 class Announcer:
     """The content of this endpoint's announcements and the timer for them.
 
-    The next is `due` then; from `rides_from` on it goes with whatever is sent.
+    The next is `due` then; from `rides_from` on it goes with whatever is sent. Positions in the log are epoch and
+    version: all were told what is before `told`, and long enough ago what is before `settled`.
     """
 
     __slots__ = (
-        "_announced_at", "_bodies", "_interval", "_name", "_random", "_repeats", "due", "log", "rides_from", "size",
+        "_announced_at", "_bodies", "_interval", "_mark", "_marked_at", "_name", "_random", "_repeats", "due", "log",
+        "rides_from", "settled", "size", "told",
     )  # fmt: skip
 
     def __init__(self, name: str, interval: float, random: Random) -> None:
         self.due = self.rides_from = 0.0
         self.log = Log()
         self.size = FULL_BODY
+        self.told = self.settled = self._mark = self.log.position
+        self._marked_at = -math.inf  # when all were told what is before the mark
         self._name = name
         self._interval = interval
         self._random = random
         self._repeats: Sequence[float] = START_REPEATS
         self._announced_at = -math.inf
-        self._bodies: dict[int, bytes] = {}  # by size
+        self._bodies: dict[int, tuple[bytes, int]] = {}  # by size
 
     def fit(self, size: int) -> None:
         """No body may exceed `size` bytes."""
@@ -53,6 +58,8 @@ class Announcer:
 
     def change(self, now: float, item: Interest) -> int:
         """Announce these changes as soon as may be; returns how many withdrawn interests were not announced."""
+        if not self.is_fresh:
+            self.settled = self.log.position
         unknown = self.log.record(item.added, item.removed)
         self._bodies.clear()
         self._repeats = CHANGE_REPEATS
@@ -62,25 +69,58 @@ class Announcer:
     def announce(self, now: float) -> bytes:
         """The body of an announcement to all that is sent now; sets the timer for the next."""
         self._announced_at = now
+        if now >= self._marked_at + SETTLED:
+            self.settled, self._mark, self._marked_at = self._mark, self.log.position, now
         if self._repeats:
             delay, *self._repeats = self._repeats
             self.due = self.rides_from = now + min(delay, self._interval)
-            return self._body(self.size)
+            body, first = self._encoded(self.size)
+            if (self.log.epoch, first) <= self.told or self.told[0] != self.log.epoch:  # else some have to ask
+                self.told = self.log.position
+            return body
+        self.told = self.log.position
         self.due = now + self._interval * self._random.uniform(1.0, 1.0 + JITTER)
         self.rides_from = self.due - RIDE * self._interval
         return self.calm_body
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether there is something that peers may not have heard of."""
+        return bool(self._repeats)
+
+    @property
+    def calm_until(self) -> float:
+        """Before that nothing has to go along with, or before, what is sent."""
+        return -math.inf if self.is_fresh else self.rides_from
+
     def stop(self) -> None:
         """Announce nothing any more."""
         self.due = self.rides_from = math.inf
+        self._repeats = ()
+        self.told = self.log.position
+
+    def news(self, since: tuple[int, int], size: int, frames: int) -> list[tuple[bool, bytes]]:
+        """What somebody has to be told who was told what is before a position, in so many bodies of `size` at most.
+
+        Each with whether it is an announcement, or operations: if the log began anew since then, all of it is told.
+        """
+        epoch, version = since
+        told: list[tuple[bool, bytes]] = []
+        if epoch != self.log.epoch:
+            body, version = self._encoded(size)
+            told, version = [(True, body)], 0 if version else self.log.version
+        if version < self.log.version and frames > len(told):
+            told += [(False, body) for body in Operations.encode(self.log, version, size, frames - len(told))]
+        return told
 
     @property
     def calm_body(self) -> bytes:
         """The body of an announcement to one."""
-        return self._body(min(CALM_BODY, self.size))
+        return self._encoded(min(CALM_BODY, self.size))[0]
 
-    def _body(self, size: int) -> bytes:
-        body = self._bodies.get(size)
-        if body is None:
-            body = self._bodies[size] = Announcement.encode(self._name, self._interval, self.log, size)
-        return body
+    def _encoded(self, size: int) -> tuple[bytes, int]:
+        """The body of so many bytes at most, and the version of the first operation that it tells."""
+        found = self._bodies.get(size)
+        if found is None:
+            found = self._bodies[size] = Announcement.encode(self._name, self._interval, self.log, size)
+        return found

@@ -12,9 +12,10 @@ from collections import Counter
 from random import Random
 
 from glue.contract import Address, Inbound, Outbound
-from glue.discovery.announcer import Announcer
+from glue.discovery.announcer import CALM_BODY, Announcer
 from glue.discovery.peers import CREDIT_LIMIT, PROBES, Peer
 from glue.discovery.wire import (
+    ANNOUNCE,
     ANSWER,
     CALL,
     INTRODUCE,
@@ -37,6 +38,7 @@ PROBE_SPACING = 0.005  # seconds between any two probes, so that the end of many
 MULTICAST_PROBE_SPACING = 0.05  # the same before one that everybody gets
 
 FRAMES_PER_WANT = 16  # 22 kB a round trip: little enough for a socket buffer, and seldom hit by a loss
+FRAMES_OF_NEWS = 8  # some 400 changes since the last data, or within the last 50 ms
 FRAMES_PER_INTRODUCTION = 8  # some 30 addresses each; of more peers a random choice, and the rest when asked again
 FRAMES_PER_CALL = 256  # of operations, in all; whoever gets none asks again
 
@@ -127,6 +129,28 @@ class Correspondence:
                 self.send(now, peer, OPERATIONS, body)
         elif missing:
             self._statistics["reply withheld"] += 1
+
+    def tell(self, now: float, peer: Peer) -> None:
+        """Before data for a peer: tell it what it may not have heard of yet, for it may answer at once, on a new topic.
+
+        What is multicast comes to another socket, where data may overtake it. It takes no credit, as data goes to that
+        address in any case; but one that has none gets no more than a small datagram.
+        """
+        announcer = self._announcer
+        if announcer.is_fresh and peer.told != announcer.log.position:
+            told, peer.told = max(peer.told, announcer.settled), announcer.log.position
+            credit = peer.affordable
+            size, frames = (announcer.size, min(credit, FRAMES_OF_NEWS)) if credit else (CALM_BODY, 1)
+            for is_announcement, body in announcer.news(told, min(size, announcer.size), frames):
+                self.send(now, peer, ANSWER if is_announcement else OPERATIONS, body, is_free=True)
+
+    def tell_all(self) -> None:
+        """Likewise before data for all who hear multicast."""
+        announcer = self._announcer
+        if announcer.told != announcer.log.position:
+            for is_announcement, body in announcer.news(announcer.told, announcer.size, FRAMES_OF_NEWS):
+                self.outbox.append(frame((), None, Envelope(ANNOUNCE if is_announcement else OPERATIONS), body))
+            announcer.told = announcer.log.position
 
     def introduce(self, now: float, peer: Peer, others: list[tuple[str, Address]]) -> None:
         """Tell a peer of others, in any order; once it has proved its address, for it is much that is sent there."""

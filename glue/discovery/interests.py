@@ -62,6 +62,11 @@ class Log:
         """How many operations this epoch has."""
         return len(self._operations)
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """Epoch and version."""
+        return self.epoch, len(self._operations)
+
     def record(self, added: Iterable[str], removed: Iterable[str]) -> int:
         """Note a change; returns how many of the removed patterns were not there, which changes nothing."""
         if len(self._operations) > 2 * len(self._counts) + SLACK:

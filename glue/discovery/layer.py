@@ -101,7 +101,7 @@ class Discovery:
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
         at = min(self._announcer.due, self._check_at, self._rendezvous.call_at)
-        self._calm_until = min(at, self._announcer.rides_from) + self._paused - ROUNDING
+        self._calm_until = min(at, self._announcer.calm_until) + self._paused - ROUNDING
         return at + self._paused
 
     @property
@@ -150,7 +150,7 @@ class Discovery:
         now = self._listen(now)
         for item in items:
             if item.__class__ is Outbound:
-                self._route(item)
+                self._route(now, item)
             elif isinstance(item, Interest):
                 self._change(now, item)
             elif isinstance(item, Leave):
@@ -198,22 +198,24 @@ class Discovery:
 
     # ----------------------------------------------------------------------------------------- going down
 
-    def _route(self, item: Outbound) -> None:
-        if item.peers:
-            peer = self._members.table.get(item.peers[0])
-            if peer is None:
-                self.statistics["unknown destination"] += len(item.bodies)
-            else:
-                item.address = peer.address
-                self._letters.outbox.append(item)
+    def _route(self, now: float, item: Outbound) -> None:
+        if not item.peers:
+            for peer in self._members.remote.values():
+                self._letters.tell(now, peer)
+                self._letters.outbox.append(
+                    Outbound((peer.id,), item.bodies, dict(item.header), item.reliable, item.expires, (), peer.address)
+                )
+            if not self._multicast:
+                return
+            self._letters.tell_all()
+            item.address = TO_PEERS
+        elif known := self._members.table.get(item.peers[0]):
+            self._letters.tell(now, known)
+            item.address = known.address
         else:
-            self._letters.outbox += [
-                Outbound((peer.id,), item.bodies, dict(item.header), item.reliable, item.expires, (), peer.address)
-                for peer in self._members.remote.values()
-            ]
-            if self._multicast:
-                item.address = TO_PEERS
-                self._letters.outbox.append(item)
+            self.statistics["unknown destination"] += len(item.bodies)
+            return
+        self._letters.outbox.append(item)
 
     def _change(self, now: float, item: Interest) -> None:
         if self._state != LEFT and (unknown := self._announcer.change(now, item)):
@@ -321,9 +323,7 @@ class Discovery:
             self._rendezvous.hurry(now)
 
     def _on_introductions(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        peer = self._members.current(item)
-        if peer is None:
-            self._members.refuse(item)
+        if (peer := self._members.known(item)) is None:
             return
         assert item.address is not None
         introduced = Introductions.parse(body, item.address)
@@ -339,17 +339,13 @@ class Discovery:
                 self._letters.call_stranger(address, self._announcer.calm_body)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        peer = self._members.current(item)
-        if peer is None:
-            self._members.refuse(item)
+        if (peer := self._members.known(item)) is None:
             return
         self._letters.hear(now, peer, item, envelope)
         self._converse(now, peer, envelope)
 
     def _on_operations(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        peer = self._members.current(item)
-        if peer is None:
-            self._members.refuse(item)
+        if (peer := self._members.known(item)) is None:
             return
         operations = Operations.parse(body)
         if operations is None:

@@ -73,6 +73,13 @@ class Membership:
         self._clashes.add(item.incarnation)
         news.append(NameClash(announcement.name, item.incarnation, item.address))
 
+    def known(self, item: Inbound) -> Peer | None:
+        """The same; what is from anybody else is refused."""
+        peer = self.current(item)
+        if peer is None:
+            self.refuse(item)
+        return peer
+
     def refuse(self, item: Inbound) -> None:
         """Count what comes from no current life."""
         if self._past.returns_at(item.peer, item.incarnation) is not None:

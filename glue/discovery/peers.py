@@ -66,11 +66,13 @@ class Peer:
     is not owed. `token` is ours for it, `echo` its for us; it `is_verified` once it returned our token.
     `overheard` is when an announcement of it last came by multicast, `host` the one it was first heard from.
     `challenge` is the token for another life of the same id that would take its place; 0 before there was one.
+    It was `told` by unicast what is before this position in the own log.
     """
 
     __slots__ = (
         "address", "answer_at", "body", "challenge", "credit", "echo", "follower", "heard", "host", "id", "incarnation",
-        "is_verified", "lease", "name", "overheard", "patience", "probe_at", "token", "want_at", "want_delay",
+        "is_verified", "lease", "name", "overheard", "patience", "probe_at", "token", "told",
+        "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +97,7 @@ class Peer:
         self.credit = 0
         self.is_verified = False
         self.challenge = 0
+        self.told = 0, 0
 
     def follow_interval(self, interval: float, lease_intervals: float) -> None:
         """Set the lease after the interval it announced, and the patience, after which it is probed.

@@ -124,8 +124,8 @@ class Announcement:
         self.operations = operations
 
     @staticmethod
-    def encode(name: str, interval: float, log: Log, size: int) -> bytes:
-        """A body with as many of the log's newest operations as fit in `size` bytes."""
+    def encode(name: str, interval: float, log: Log, size: int) -> tuple[bytes, int]:
+        """A body with as many of the log's newest operations as fit in `size` bytes, and the version of their first."""
         start = {
             "name": name,
             "interval_ms": round(interval * 1000),
@@ -135,7 +135,8 @@ class Announcement:
             "base": log.base,
         }
         head = orjson.dumps(start)[:-1]
-        return _with_operations(head, log.newest(size - len(head) - len(_OPERATIONS_KEY) - len("]}")))
+        newest = log.newest(size - len(head) - len(_OPERATIONS_KEY) - len("]}"))
+        return _with_operations(head, newest), log.version - len(newest)
 
     @classmethod
     def parse(cls, body: bytes) -> Announcement | None:

@@ -23,7 +23,7 @@ def many(count: int) -> list[str]:
 
 
 def announced(log: Log, size: int = SIZE) -> Announcement:
-    announcement = Announcement.parse(Announcement.encode("owner", 1.0, log, size))
+    announcement = Announcement.parse(Announcement.encode("owner", 1.0, log, size)[0])
     assert announcement is not None
     return announcement
 
