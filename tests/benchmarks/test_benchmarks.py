@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import charts, compare, discovery_cost, end_to_end, requirements, results
-from benchmarks.end_to_end import CASES, Bench
+from benchmarks.end_to_end_cases import CASES, Bench
 from benchmarks.micro_cases import CASES as MICRO_CASES
 from benchmarks.micro_cases import Case
 from tests.support.namespaces import needs_namespaces
