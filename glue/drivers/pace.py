@@ -6,6 +6,7 @@ so the first of it leaves at once, too: who asks may ask again as fast as answer
 
 from __future__ import annotations
 
+import math
 import time
 
 from glue.core import STREAM_SHARE
@@ -26,7 +27,7 @@ class Pace:
         self.bundle = min(BUNDLE, queue_limit // STREAM_SHARE)
         self._sent_at = 0.0
         self._answering = False  # whether messages came since then
-        self._heard_at = self._spoke_at = 0.0  # when messages came, and when some were published that left at once
+        self._heard_at = self._spoke_at = -math.inf  # when messages came, and when some left at once
 
     def sent(self) -> None:
         """Datagrams have left just now."""
