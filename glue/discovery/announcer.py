@@ -107,8 +107,9 @@ class Announcer:
         epoch, version = since
         told: list[tuple[bool, bytes]] = []
         if epoch != self.log.epoch:
-            body, version = self._encoded(size)
-            told, version = [(True, body)], 0 if version else self.log.version
+            body, first = self._encoded(size)
+            told.append((True, body))
+            version = 0 if first else self.log.version
         if version < self.log.version and frames > len(told):
             told += [(False, body) for body in Operations.encode(self.log, version, size, frames - len(told))]
         return told

@@ -18,7 +18,7 @@ from glue.network.sockets import OPTIONS
 class Echo:
     """Loopback of what one socket sends to the group, on at first. (The loopback interface itself knows no other.)"""
 
-    __slots__ = ("_is_on", "_options", "_port", "_sending", "addresses", "is_needed")
+    __slots__ = ("_addresses", "_is_on", "_options", "_port", "_sending", "is_needed")
 
     def __init__(self, sending: socket.socket) -> None:
         """`sending` is bound."""
@@ -26,20 +26,20 @@ class Echo:
         self._options = OPTIONS[sending.family]
         self._port: int = sending.getsockname()[1]
         self._is_on = True
-        self.addresses: frozenset[str] = frozenset()  # this machine's
+        self._addresses: frozenset[str] = frozenset()  # this machine's
         self.is_needed = False  # whether others were heard on this machine; once they were, they may be again
 
     def settle(self, addresses: Sequence[str]) -> None:
         """From now on these addresses are this machine's."""
-        self.addresses = frozenset(addresses)
+        self._addresses = frozenset(addresses)
 
     def is_own(self, address: Address) -> bool:
         """Whether what came from there is this endpoint's."""
-        return address[1] == self._port and address[0] in self.addresses
+        return address[1] == self._port and address[0] in self._addresses
 
     def hear(self, address: Address) -> None:
         """Something came from there; if that is this machine, and not this endpoint, everything has to come back."""
-        if address[0] in self.addresses and address[1] != self._port:
+        if address[0] in self._addresses and address[1] != self._port:
             self.is_needed = True
 
     def prepare(self, for_all: bool) -> None:
