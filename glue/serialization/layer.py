@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 import orjson
 
@@ -19,7 +18,7 @@ from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
 from glue.cutting import Pieces, first_length
 from glue.serialization.forms import Forms, form_of
-from glue.serialization.runs import STAGE, Pattern, Rows, Span, Stage, are_run, spans_of, train_of, widened
+from glue.serialization.runs import STAGE, Rows, Span, Stage, are_run, run_length, spans_of, train_of, widened
 
 VERSION = 1
 MAX_HEADER = 192
@@ -80,10 +79,10 @@ class Serialization:
                 raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
             if count == 1:
                 parts: Iterable[bytes | bytearray] = (head + bodies[0],)
+            elif isinstance(bodies, Pieces):
+                parts = self._stage.trains(head, spans, bodies)
             else:
-                pattern = Pattern(head, spans)
-                staged = bodies.__class__ is Pieces
-                parts = self._stage.trains(pattern, cast(Pieces, bodies)) if staged else (pattern.train(bodies),)
+                parts = (train_of(head, spans, bodies),)
             segment = len(head) + first_length(bodies)
             trains += [Train(item.address, data, segment) for data in parts]
             self.statistics["datagrams sent"] += count
@@ -244,7 +243,7 @@ class Serialization:
         count = 1
         form = self._forms.of(head) or self._forms.learn(head, header, "glue")
         if rows.count > start + 1 and (spans := self._known_spans(header, head, form)):
-            count = Pattern(head, spans).length(heads, start)
+            count = run_length(heads, start * rows.size, head, spans)
         _, _, peer, incarnation, _ = header["glue"]
         run = bodies if count == rows.count else bodies[start : start + count]
         frames.append(Inbound(peer, incarnation, rows.address, header, run, 0.0, True, form))

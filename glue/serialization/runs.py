@@ -1,9 +1,9 @@
 """Headers of a whole run at the price of one.
 
 The frames of a run have headers that differ only in the integers that count up by one (see
-`glue.contract.Inbound`). In text, such an integer is what stands directly before a `]`. So the first header is
-cut there once into constant pieces and counters. The headers of the frames are then this one repeated, over
-which the digits that change are laid as columns, by one strided assignment each, ready-made in a table.
+`glue.contract.Inbound`). In text, such an integer is what stands directly before a `]`. So the headers of the frames
+are the first one repeated, over which the digits that change are laid as columns, by one strided assignment each,
+ready-made in a table.
 """
 
 from __future__ import annotations
@@ -17,18 +17,13 @@ from operator import eq
 from glue.contract import Address, Train
 from glue.cutting import Pieces, Views, cut, fresh_memory
 
-PLACES = 4  # decimal places of a counter that are laid as columns; what stands before them changes rarely
-PERIOD = 10_000  # 10**PLACES: numbers after which the columns start again; 80 kB of tables
-_UNIT = PERIOD // 10  # numbers after which the highest of these places changes
-_TENS = [10**width for width in range(200)]  # the least number that does not fit in a field so wide
+PLACES = 4  # decimal places whose columns are ready-made; what stands before them changes rarely
+PERIOD = 10_000  # 10**PLACES: numbers after which those columns start again
+_TENS: list[int] = [10**place for place in range(200)]  # the unit of a place; the least number with so many before it
 
 STAGE = 1040 << 10  # bytes of bodies that are made into a train at once: a message of 1 MiB, or any bundle
 
 FIRST_BLOCK = 16  # headers compared at once while it is unknown where a run ends; twice as many in each next block
-
-Counter = tuple[int, int]
-"""A counter in a header: its value and the width of its field in bytes, padding included."""
-
 
 _COUNTER = re.compile(rb"(?<=[\[,])( *[0-9]+)(?=\])")
 
@@ -43,9 +38,8 @@ def _digits(place: int) -> bytes:
 _DIGITS = [_digits(place) for place in range(PLACES)]
 _PADDED = [_DIGITS[0], *(b" " * 10**place + _DIGITS[place][10**place :] for place in range(1, PLACES))]
 """The same for numbers that nothing stands before: spaces where digits would be leading zeros."""
-_COLUMNS = (_PADDED[:-1], _PADDED), (_DIGITS[:-1], _DIGITS)
-"""The columns to lay, the last digit first: by whether any digit stands before these places, and whether the highest
-of them changes."""
+_COLUMNS = [one + other for one, other in zip(_PADDED, _DIGITS, strict=True)], [digits * 2 for digits in _DIGITS]
+"""The ready-made columns, 160 kB, the last digit first: of numbers that begin below PERIOD, and of others."""
 
 
 Span = tuple[int, int]
@@ -74,147 +68,97 @@ def widened(head: bytes, spans: Sequence[Span], count: int) -> tuple[bytes, list
     return head, found
 
 
-class Pattern:
-    """A header cut into what stays and what counts: for whatever may happen to a run. See `are_run` and `train_of`."""
-
-    __slots__ = ("_counters", "_fields", "_template", "size")
-
-    def __init__(self, head: bytes, spans: Sequence[Span]) -> None:
-        """`spans` are those of `head`."""
-        self.size = len(head)  # of each header, as long as the counters stay in their fields
-        self._counters: list[Counter] = []
-        self._fields: list[tuple[int, int, int, int]] = []  # value, start, numbers until other digits change too, end
-        pieces = []
-        after = 0
-        for start, stop in spans:
-            pieces.append(head[after:start])
-            after = stop
-            value, width = int(head[start:stop]), stop - start
-            self._counters.append((value, width))
-            self._fields.append((value, start, _TENS[width] if width < PLACES else PERIOD, stop))
-        pieces.append(head[after:])
-        self._template = b"%*d".join([piece.replace(b"%", b"%%") for piece in pieces])
-
-    def head(self, index: int) -> bytes:
-        """The header of the frame `index` frames after this."""
-        return self._template % tuple([part for value, width in self._counters for part in (width, value + index)])
-
-    def heads(self, count: int, first: int = 0) -> bytearray:
-        """The headers of `count` frames, from the `first` after this on, one after the other.
-
-        They have different lengths if a counter grows out of its field.
-        """
-        blocks = []
-        for start, part in self._blocks(first, count):
-            head = self.head(start)
-            if len(head) == self.size:
-                block = bytearray(head * part)
-                self._count(block, self.size, start, part)
-            else:
-                block = bytearray().join([self.head(start + i) for i in range(part)])
-            blocks.append(block)
-        return blocks[0] if len(blocks) == 1 else bytearray().join(blocks)
-
-    def train(self, bodies: Sequence[bytes | memoryview], first: int = 0) -> bytearray:
-        """These bodies, of one size but the last, each behind its header, from that of the `first` frame on.
-
-        The fields must be wide enough for all.
-        """
-        stride = self.size + len(bodies[0])
-        blocks = []
-        for start, count in self._blocks(first, len(bodies)):
-            part = bodies if count == len(bodies) else bodies[start - first : start - first + count]
-            block = bytearray(self.head(start)).join([b"", *part])
-            self._count(block, stride, start, count)
-            blocks.append(block)
-        return blocks[0] if len(blocks) == 1 else bytearray().join(blocks)
-
-    def _blocks(self, first: int, count: int) -> list[tuple[int, int]]:
-        """Parts of a run, as first frame and count, within which the counters change in the last PLACES digits only."""
-        blocks = []
-        while count:
-            part = count
-            for value, _, period, _ in self._fields:
-                left = period - (value + first) % period
-                if left < part:
-                    part = left
-            blocks.append((first, part))
-            first += part
-            count -= part
-        return blocks
-
-    def _count(self, data: bytearray, stride: int, first: int, count: int) -> None:
-        """Lay the counters of such a part over `data`, in which the same header stands at every `stride` bytes."""
-        for value, start, _, end in self._fields:
-            _lay(data, stride, start, end, value + first, count)
-
-    def length(self, heads: bytes, start: int) -> int:
-        """How many of `heads`, all of one size, from the one at `start` on are of the run.
-
-        The first of them is, however its writer padded it.
-        """
-        size = self.size
-        rest = len(heads) // size - start
-        if rest > 1 and heads.startswith(self.head(rest - 1), (start + rest - 1) * size):
-            expected = self.heads(rest - 1, 1)
-            if len(expected) == (rest - 1) * size and heads.startswith(expected, (start + 1) * size):
-                return rest
-        at, block = 1, FIRST_BLOCK
-        while at < rest:
-            block = min(block, rest - at)
-            found = heads[(start + at) * size : (start + at + block) * size]
-            expected = self.heads(block, at)
-            if expected != found:
-                grown = len(expected) != len(found)
-                single = [self.head(at + place) for place in range(block)] if grown else cut(expected, size)
-                return at + sum(1 for _ in takewhile(bool, map(eq, cut(found, size), single)))
-            at += block
-            block *= 2
-        return rest
-
-
-def _lay(data: bytearray, stride: int, start: int, end: int, value: int, count: int) -> None:
-    """Write the last digits of `count` numbers from `value` on over `data`, where the first stands at `start` to `end`.
-
-    What is written over may be any digits; those before the last PLACES are left, and have to be the same for all.
-    """
-    low = value % PERIOD
-    part = slice(low, low + count)
-    for column in _COLUMNS[value >= PERIOD][low % _UNIT + count > _UNIT]:
-        end -= 1
-        data[end::stride] = column[part]
-        if end == start:
-            break
-
-
-def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
-    """Whether all of `heads`, of one size, are the run that begins with `head`, the first of them, of these spans."""
-    size = len(head)
-    count = len(heads) // size
-    expected = bytearray(head * count)
-    for start, stop in spans:
-        value, width = int(head[start:stop]), stop - start
-        if value % PERIOD + count > PERIOD or (width < PLACES and value + count > _TENS[width]):
-            return Pattern(head, spans).length(heads, 0) == count
-        _lay(expected, size, start, stop, value, count)
-    return expected == heads
-
-
 def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memoryview]) -> bytearray:
     """These bodies, of one size but the last, each behind its header, the first being `head`, of these spans.
 
     Its fields must be wide enough.
     """
-    count = len(bodies)
-    stride = len(head) + len(bodies[0])
-    values = [int(head[start:stop]) for start, stop in spans]
-    for value in values:
-        if value % PERIOD + count > PERIOD:
-            return Pattern(head, spans).train(bodies)
     train = bytearray(head).join([b"", *bodies])
-    for value, (start, end) in zip(values, spans, strict=True):
-        _lay(train, stride, start, end, value, count)
+    _count(train, len(head) + len(bodies[0]), head, spans, len(bodies))
     return train
+
+
+def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
+    """Whether all of `heads`, of one size, are the run that begins with `head`, the first of them, of these spans."""
+    count = len(heads) // len(head)
+    expected = bytearray(head * count)
+    return _count(expected, len(head), head, spans, count) and expected == heads
+
+
+def run_length(heads: bytes, at: int, head: bytes, spans: Sequence[Span]) -> int:
+    """How many of `heads`, all of one size, are the run that begins with `head`, which stands there at byte `at`.
+
+    With at least one span. The others must be padded with spaces.
+    """
+    size = len(head)
+    left = min((len(heads) - at) // size, _room(head, spans))
+    if not at and heads.startswith(_heads(head, spans, left)):  # as nearly always
+        return left
+    length, block = 1, FIRST_BLOCK
+    while length < left:
+        block = min(block, left - length)
+        found = heads[at + length * size : at + (length + block) * size]
+        expected = _heads(_after(head, spans, length), spans, block)
+        if expected != found:
+            return length + sum(1 for _ in takewhile(bool, map(eq, cut(found, size), cut(expected, size))))
+        length += block
+        block *= 2
+    return length
+
+
+def _room(head: bytes, spans: Sequence[Span]) -> int:
+    """How many headers there can be, from this one on, before one of its counters grows out of its field."""
+    return min([_TENS[stop - start] - int(head[start:stop]) for start, stop in spans])
+
+
+def _after(head: bytes, spans: Sequence[Span], index: int) -> bytes:
+    """The header of the frame `index` frames after that of `head`, whose fields must be wide enough."""
+    found = bytearray(head)
+    for start, stop in spans:
+        found[start:stop] = b"%*d" % (stop - start, int(head[start:stop]) + index)
+    return bytes(found)
+
+
+def _heads(head: bytes, spans: Sequence[Span], count: int) -> bytearray:
+    """The headers of `count` frames from that of `head` on, one after the other."""
+    heads = bytearray(head * count)
+    _count(heads, len(head), head, spans, count)
+    return heads
+
+
+def _count(data: bytearray, stride: int, head: bytes, spans: Sequence[Span], count: int) -> bool:
+    """Let the headers in `data`, `head` at every `stride` bytes, `count` times, count from one to the next.
+
+    False if a field is not wide enough; they are of no use then.
+    """
+    for start, stop in spans:
+        value = int(head[start:stop])
+        if value + count > _TENS[stop - start]:
+            return False
+        low = value % PERIOD
+        laid = 0
+        if count <= PERIOD:
+            part = slice(low, low + count)
+            for laid, column in enumerate(_COLUMNS[value >= PERIOD][: stop - start], 1):
+                data[stop - laid :: stride] = column[part]
+        if low + count > PERIOD:  # what stands before these places changes, too
+            for place in range(laid, stop - start):
+                data[stop - 1 - place :: stride] = _column(place, value, count)
+    return True
+
+
+def _column(place: int, value: int, count: int) -> bytes:
+    """What `count` numbers from `value` on have in a decimal place: a digit, or a space if they are shorter."""
+    if place < PLACES:
+        column = _COLUMNS[value >= PERIOD][place][value % PERIOD :][:count]
+        return column + (_DIGITS[place] * (count // PERIOD))[: count - len(column)]
+    unit, end = _TENS[place], value + count
+    parts = []
+    while value < end:
+        part = min(end - value, unit - value % unit)
+        parts.append((b"%d" % (value // unit % 10) if value >= unit else b" ") * part)
+        value += part
+    return b"".join(parts)
 
 
 class Rows:
@@ -270,12 +214,12 @@ class Stage:
         self._memory: mmap | None = None
         self._views: Views | None = None
 
-    def trains(self, pattern: Pattern, bodies: Pieces) -> Iterator[bytearray]:
-        """The datagrams of a run in portions of STAGE bytes."""
+    def trains(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
+        """The datagrams of a run, the first with this header, of these spans, in portions of STAGE bytes."""
         count = STAGE // bodies.size
         for first in range(0, len(bodies), count):
             part = bodies if count >= len(bodies) else bodies[first : first + count]
-            yield pattern.train(self.views(part), first)
+            yield train_of(_after(head, spans, first) if first else head, spans, self.views(part))
 
     def views(self, bodies: Pieces) -> Sequence[memoryview]:
         """The bodies, at most STAGE bytes, laid out here: valid until the next are."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from glue.contract import Header, Outbound, Train
 from glue.cutting import Pieces
+from glue.serialization.runs import STAGE
 from tests.serialization.frames import (
     ADDRESS,
     SENDER,
@@ -74,6 +75,20 @@ def test_counters_go_on_from_run_to_run() -> None:
     up, _ = reader().receive(0.0, sent)
     assert [frame[3]["glue"][-1] for frame in frames(up)] == [7, 8, 9, 10, 11, 12]
     assert layer.statistics["datagrams sent"] == 6
+
+
+@pytest.mark.parametrize("counter", [0, 9_000])
+def test_a_long_run_leaves_in_portions_that_count_on(counter: int) -> None:
+    """As a best-effort message does: no window cuts it before."""
+    size, count = 1280, 1700
+    data = b"".join(numbered(count, size))
+    sent = writer(counter=counter).send(0.0, [Outbound((), Pieces([data], size, count), TRANSPORT, address=ADDRESS)])
+    assert len(sent) > 1
+    assert all(len(portion.data) < STAGE * 1.2 for portion in sent)
+    datagrams = [datagram for portion in sent for datagram in cut(portion)]
+    read_ones = read_alone(datagrams, reader())
+    assert [frame[3]["glue"][-1] for frame in read_ones] == [*range(counter, counter + count)]
+    assert b"".join(frame[-1] for frame in read_ones) == data
 
 
 def test_a_hole_splits_a_run_and_loses_nothing_else() -> None:
