@@ -48,15 +48,17 @@ def cut(data: bytes | bytearray | memoryview, size: int) -> list[bytes]:
 class Pieces(Sequence[bytes]):
     """Pieces of `size` bytes, the last of which may be shorter, that stand in `parts` one after the other.
 
-    They are cut, or put together, when they are asked for. A slice shares memory with the parts that are views, but
-    copies those that are bytes, so that a few of many pieces that came from the network never keep the others.
+    They are cut, or put together, when they are asked for. A slice shares memory with parts that are views, but copies
+    what it has of those that are bytes, so that a few of many pieces that came from the network never keep the others.
+    With `shared` it has views of these, too.
     """
 
-    __slots__ = ("_count", "length", "parts", "size")
+    __slots__ = ("_count", "_shared", "length", "parts", "size")
 
-    def __init__(self, parts: Sequence[bytes | memoryview], size: int, count: int) -> None:
+    def __init__(self, parts: Sequence[bytes | memoryview], size: int, count: int, shared: bool = False) -> None:
         """`count` is what `parts` and `size` make, unless pieces are empty."""
         self.parts = parts
+        self._shared = shared
         self.size = size
         self.length = sum(map(len, parts))  # bytes in all
         self._count = count
@@ -74,7 +76,8 @@ class Pieces(Sequence[bytes]):
         """A piece; or some, but not with a step."""
         if isinstance(place, slice):
             start, stop, _ = place.indices(self._count)
-            return Pieces(self._between(start * self.size, stop * self.size), self.size, max(0, stop - start))
+            parts = self._between(start * self.size, stop * self.size)
+            return Pieces(parts, self.size, max(0, stop - start), self._shared)
         start = range(self._count)[place] * self.size
         return b"".join(self._between(start, start + self.size))
 
@@ -99,7 +102,7 @@ class Pieces(Sequence[bytes]):
         for part in self.parts:
             size = len(part)
             if start < size and stop > 0:
-                found.append(part[max(start, 0) : stop])
+                found.append((memoryview(part) if self._shared else part)[max(start, 0) : stop])
             start -= size
             stop -= size
         return found
@@ -116,6 +119,7 @@ class Lent(Pieces):
     def __init__(self, views: Sequence[memoryview], size: int, length: int) -> None:
         """At least one view; they are of `size` bytes, but the last, which may be of fewer; of `length` in all."""
         self.parts = views
+        self._shared = True
         self.size = self._stride = size
         self.length = length
         self._count = len(views)

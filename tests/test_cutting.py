@@ -68,7 +68,17 @@ def test_there_is_no_piece_beyond_the_last(place: int) -> None:
 
 
 def test_a_few_of_many_pieces_that_are_bytes_do_not_keep_the_others() -> None:
-    assert Pieces([bytes(1000)], 10, 100)[:2].parts == [bytes(20)]
+    (part,) = Pieces([bytes(1000)], 10, 100)[:2].parts
+    assert part == bytes(20)
+    assert type(part) is bytes
+
+
+def test_unless_they_are_shared_and_so_are_slices_of_slices() -> None:
+    data = bytes(1000)
+    (part,) = Pieces([data], 10, 100, shared=True)[1:9][1:4].parts
+    assert part == bytes(30)
+    assert type(part) is memoryview
+    assert part.obj is data
 
 
 def test_a_slice_of_views_shares_their_memory() -> None:

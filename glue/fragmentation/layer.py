@@ -86,7 +86,7 @@ class Fragmentation:
         size, length = self._frame, total(bodies)
         if length > self._limit:
             raise MessageTooLargeError(f"message of {length} bytes; message_limit is {self._limit}")
-        item.bodies = Pieces([*map(memoryview, parts)], size, -(-length // size))  # type: ignore[arg-type]
+        item.bodies = Pieces(parts, size, -(-length // size), shared=True)
         item.header[KEY] = [self._messages + (not item.reliable), size, length, 0]
         self._messages = (self._messages + 2) % MESSAGE_NUMBERS
         self.statistics["messages fragmented"] += 1
