@@ -25,7 +25,7 @@ from glue.network.interfaces import Interface, find_interface
 from glue.network.offload import enable_coalescing, has_segmentation
 from glue.network.receiver import Receiver
 from glue.network.sender import Sender
-from glue.network.waiter import GATHER, GATHER_SHARED, Waiter
+from glue.network.waiter import GATHER, Waiter
 
 logger = logging.getLogger("glue.network")
 
@@ -154,9 +154,7 @@ class MulticastNetwork:
         """
         unicast, multicast = self._unicast_receiver, self._multicast_receiver
         is_shared = multicast.streams
-        if is_shared:
-            self._waiter.patience = GATHER_SHARED
-        elif multicast.reads:
+        if multicast.reads:
             self._waiter.patience = GATHER if unicast.reads + multicast.reads > 1 or multicast.coalesced else 0.0
         elif unicast.reads:
             is_stream = unicast.reads < ENOUGH and (unicast.reads > 1 or unicast.coalesced)

@@ -21,7 +21,6 @@ WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over co
 
 FRESH = 20e-6  # seconds asleep, after which what ends that has come just now
 GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it need not wake us for each train
-GATHER_SHARED = 200e-6  # likewise where it goes to several: some time of another's for a bundle, on a core they share
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER = 0.02  # seconds without a spin after that
 EXCHANGE = 4  # answers in a row, each within a spin, before waiting begins with one; a late one outweighs so many
