@@ -187,7 +187,7 @@ class Stack:
         self, now: float, level: int, lifted: list[Any], trains: Iterable[Train], requests: list[Any]
     ) -> tuple[list[Event], list[Train]]:
         """An ordinary turn; `lifted` came up to the layer of this `level` before."""
-        returned: list[tuple[Layer[Any, Any, Any, Any], list[Any]]] = []
+        returned: list[tuple[int, list[Any]]] = []
         items: Any = trains if level or not lifted else chain(lifted, trains)  # each train is valid until the next
         for place, layer in enumerate(self._upwards):
             if place and place == level:
@@ -195,22 +195,25 @@ class Stack:
             if items or layer.deadline <= now:
                 items, down = layer.receive(now, items)
                 if down:
-                    returned.append((layer, down))
-        if not returned:
-            return items, self.send(now, requests) if requests else []
+                    returned.append((place, down))
         going: list[Any] = requests
-        for layer in self._downwards:
-            if going:
-                going = layer.send(now, going)
-            if returned and returned[-1][0] is layer:
-                going = returned.pop()[1] + going
-        return items, going
+        level = 0  # of the layers downwards, from now on
+        for place, down in reversed(returned):
+            below = len(self._downwards) - place
+            for layer in self._downwards[level:below]:
+                if going:
+                    going = layer.send(now, going)
+            going, level = down + going, below
+        return items, self._descend(now, going, level) if going else []
 
     def send(self, now: float, requests: list[Any]) -> list[Train]:
         """The sweep down alone, of what cannot wait for a turn; return datagrams."""
         self._earliest = None
-        going: list[Any] = requests
-        level, levels = 0, len(self._downwards)
+        return self._descend(now, requests, 0)
+
+    def _descend(self, now: float, going: list[Any], level: int) -> list[Train]:
+        """What goes down from this level on, and what is alone by the express way; return datagrams."""
+        levels = len(self._downwards)
         while going and level < levels:
             if len(going) == 1:
                 lone, passed = going[0], 0
