@@ -14,6 +14,7 @@ from glue.contract import Delivery, Event, NameClash, Network, PeerAdded, PeerRe
 from glue.core import Core
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.errors import ConfigurationError
+from glue.forking import heirs
 from glue.ledger import Ledger, ledger
 from glue.messages import Gap, Peer
 from glue.network import MulticastNetwork
@@ -44,7 +45,7 @@ class PublishOptions(TypedDict, total=False):
 
 def multicast_network(settings: Settings) -> MulticastNetwork:
     """The default network layer, as the settings want it."""
-    return MulticastNetwork(
+    network = MulticastNetwork(
         interface=settings.interface,
         multicast_address=settings.multicast_address,
         listen_port=settings.listen_port,
@@ -52,6 +53,8 @@ def multicast_network(settings: Settings) -> MulticastNetwork:
         offload=settings.offload,
         spin=settings.spin,
     )
+    heirs.add(network)
+    return network
 
 
 class BaseEndpoint:

@@ -6,6 +6,7 @@ keeps it. Frames go through Python's write buffer: memory is bounded, and what w
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from pathlib import Path
@@ -13,6 +14,7 @@ from struct import Struct
 from typing import BinaryIO
 
 from glue.errors import ConfigurationError
+from glue.forking import heirs
 
 ETHERNET, RAW_IP = 1, 101
 """Link types."""
@@ -77,6 +79,7 @@ class Recording:
         self._start = header + _block(1, _INTERFACE.pack(0, 0, link, 0, 0)[8:] + options)
         self._file: BinaryIO
         self._open()
+        heirs.add(self)
 
     @property
     def paths(self) -> list[Path]:
@@ -121,6 +124,13 @@ class Recording:
             self._file.write(block)
             self.bytes += len(block)
         self._file.close()
+
+    def orphan(self) -> None:
+        """This is a forked child: what it has of the buffer is written by its parent."""
+        if not self._file.closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._file.fileno())
+            os.close(nowhere)
 
     def _open(self) -> None:
         self._files += 1

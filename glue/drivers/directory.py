@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from glue.errors import StorageError
+from glue.forking import heirs
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
 """Of the metadata it makes durable what is needed to read the data, its size above all (fdatasync(2))."""
@@ -29,6 +30,8 @@ class FileDirectory:
         except OSError as error:
             os.close(self._lock)
             raise StorageError(f"data_dir={str(path)!r}: another process uses it; give each its own") from error
+        self._closed = False
+        heirs.add(self)
 
     def read(self, name: str) -> bytes | None:
         """All of a file, None if there is none."""
@@ -72,10 +75,16 @@ class FileDirectory:
             os.close(directory)
 
     def close(self) -> None:
-        """Close the files, and let another process use the directory."""
-        for name in list(self._files):
-            self._forget(name)
-        os.close(self._lock)
+        """Close the files, and let another process use the directory. A second time does nothing."""
+        if not self._closed:
+            self._closed = True
+            for name in list(self._files):
+                self._forget(name)
+            os.close(self._lock)
+
+    def orphan(self) -> None:
+        """This is a forked child: its copy of the lock would keep the directory from others."""
+        self.close()
 
     def _open(self, name: str, flags: int) -> int:
         return os.open(self._path / name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)

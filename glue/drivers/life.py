@@ -7,8 +7,7 @@ beginning: endpoints, by their drivers, and subscriptions.
 
 from __future__ import annotations
 
-import os
-from weakref import WeakSet
+from glue.forking import heirs
 
 FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
 
@@ -19,7 +18,7 @@ class Life:
     def __init__(self) -> None:
         self._closed = True
         self.renew_locks()
-        _all.add(self)
+        heirs.add(self)
 
     @property
     def closed(self) -> bool:
@@ -33,15 +32,3 @@ class Life:
         """This is a forked child."""
         self._closed = True
         self.renew_locks()
-
-
-_all: WeakSet[Life] = WeakSet()
-
-
-def _after_fork() -> None:
-    for life in _all:
-        life.orphan()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -278,3 +278,8 @@ class MulticastNetwork:
     def close(self) -> None:
         """Release the sockets, and with them the membership; a second time does nothing."""
         self._cleanup.close()
+
+    def orphan(self) -> None:
+        """This is a forked child: its copies of the sockets would keep the port, and the group would fill them."""
+        self._waiter.renew_lock()
+        self.close()

@@ -39,7 +39,7 @@ class Waiter:
         self._poll = select.poll()
         for fileno in (self._wake_reader, *filenos):
             self._poll.register(fileno, select.POLLIN)
-        self._closing = threading.RLock()  # so that the handler of a signal may wake, too
+        self.renew_lock()
         self._closed = False
         self._spin = spin
         self._sober_until = 0.0
@@ -47,6 +47,10 @@ class Waiter:
         self._answers = 0  # that came in a row, each within `spin`
         self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
         self.patience = 0.0  # seconds, while a stream is coming in: what comes next is best received in bulk
+
+    def renew_lock(self) -> None:
+        """Make the lock."""
+        self._closing = threading.RLock()  # so that the handler of a signal may wake, too
 
     def wait(self, timeout: float | None, patient: bool = False) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -47,6 +48,20 @@ def test_rotation_keeps_the_last_files(tmp_path: Path) -> None:
     rows, tally = read(tmp_path)
     assert [row["time_ns"] for row in rows] == list(range(100 - len(rows), 100))
     assert tally.fault is None
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "trace.pcapng", "hall")
+    recording.write(1, FRAME, len(FRAME))
+    if not (child := os.fork()):
+        recording.flush()  # as at its end
+        os._exit(0)
+    os.waitpid(child, 0)
+    recording.write(2, FRAME, len(FRAME))
+    recording.close()
+    rows, tally = read(tmp_path / "trace.pcapng")
+    assert ([row["time_ns"] for row in rows], tally.fault) == ([1, 2], None)
 
 
 def test_a_capture_point_needs_a_name(tmp_path: Path) -> None:

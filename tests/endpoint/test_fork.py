@@ -7,13 +7,16 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 import glue
 import glue.aio
 from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
+from tests.network.listening import free_port
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -34,6 +37,25 @@ def in_child(action: Callable[[], object]) -> int:
     except BaseException:
         traceback.print_exc()
         os._exit(1)
+
+
+@contextmanager
+def lasting_child() -> Iterator[None]:
+    """A child that has been forked, and does nothing until the end."""
+    (born, birth), (end, life) = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(life)
+        os.write(birth, b"1")  # what it is told as a child has been done by now
+        os.read(end, 1)
+        os._exit(0)
+    try:
+        os.read(born, 1)
+        yield
+    finally:
+        for descriptor in (born, birth, end, life):
+            os.close(descriptor)
+        os.waitpid(child, 0)
 
 
 def use(endpoint: glue.Endpoint) -> None:
@@ -104,3 +126,25 @@ def test_an_endpoint_of_an_event_loop_is_closed_in_a_forked_child(lan: Lan) -> N
 
     assert asyncio.run(fork()) == 0
     assert [peer.reason for peer in gone.wait()] == ["goodbye"]
+
+
+def test_a_child_that_lives_on_keeps_nothing_of_what_its_parent_closes(lan: Lan, tmp_path: Path) -> None:
+    port = free_port()
+    endpoint = lan.start("a", listen_port=port)
+    endpoint.model("plant", voters=1, data_dir=tmp_path)
+    with lasting_child():
+        endpoint.close()
+        lan.start("a", listen_port=port).model("plant", voters=1, data_dir=tmp_path)
+
+
+def test_nor_does_one_of_an_event_loop(lan: Lan) -> None:
+    port = free_port()
+
+    async def fork() -> None:
+        async with glue.aio.Endpoint("a", **lan.settings, listen_port=port) as first:
+            with lasting_child():
+                await first.close()
+                async with glue.aio.Endpoint("b", **lan.settings, listen_port=port):
+                    pass
+
+    asyncio.run(fork())

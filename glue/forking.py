@@ -1,0 +1,32 @@
+"""What a forked child is told, and so what it lets go of.
+
+A child has the memory and the file descriptors of its parent. What the parent closes later stays open as long as the
+child lives that has a copy: a port stays taken, a lock held, and what comes for a group fills a buffer that nobody
+reads. So whoever has descriptors closes the child's copies, which changes nothing for the parent.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Heir(Protocol):
+    """Something that a forked child has inherited."""
+
+    def orphan(self) -> None:
+        """This is a forked child: nobody is left to release locks, and descriptors are copies of the parent's."""
+
+
+heirs: WeakSet[Heir] = WeakSet()
+"""Who is told."""
+
+
+def _after_fork() -> None:
+    for heir in list(heirs):
+        heir.orphan()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
