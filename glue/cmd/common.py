@@ -30,6 +30,8 @@ SUCCESS, FAILURE, USAGE = 0, 1, 2
 
 MISTAKES = (ConfigurationError, MissingExtraError, PayloadError, PortInUseError, TopicError)
 SIZE_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+LONGEST = 1e9
+"""Seconds that somebody can ask for: 31 years. Timers have a limit, too."""
 NAP = 0.2
 """Seconds after which somebody who waits looks up."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
@@ -91,8 +93,8 @@ def settings_from(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def positive_number(text: str) -> float:
-    """A number above zero."""
-    return _checked(text, float(text), lambda number: 0 < number < float("inf"))
+    """A number above zero, of seconds."""
+    return _checked(text, float(text), lambda number: 0 < number <= LONGEST)
 
 
 def rate(text: str) -> float:
@@ -126,7 +128,7 @@ def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
     _open_what_is_closed()
     arguments = parser.parse_args(argv)
     logging.basicConfig(format=f"{parser.prog}: %(message)s", level=logging.WARNING)
-    output = Output(sys.stdout, json=arguments.json, unread=request_end)
+    output = Output(sys.stdout, json=getattr(arguments, "json", False), unread=request_end)
     with signals_handled():
         try:
             return run(arguments, output)

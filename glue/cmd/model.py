@@ -125,7 +125,8 @@ class Terminal:
     def live(self) -> None:
         """Show the status and every change, and do what is typed, until the command ends."""
         threading.Thread(target=self._look, name="status", daemon=True).start()
-        self._model.watch("#", self._show_change)
+        with common.waiting():
+            self._model.watch("#", self._show_change)
         while line := next_line():
             try:
                 words = shlex.split(line)
@@ -138,7 +139,9 @@ class Terminal:
 
     def tell_if_alone(self) -> None:
         """Say so if there is nothing to be seen for want of others; then wait on, for they may come."""
-        if not self._model.wait_until_ready(self._timeout):
+        with common.waiting():
+            is_ready = self._model.wait_until_ready(self._timeout)
+        if not is_ready:
             self._output.event("waiting", self._output.style("yellow", "no leader in reach; waiting for one"))
 
     def _look(self) -> None:
@@ -183,10 +186,11 @@ class Terminal:
     # --------------------------------------------------------------------------------------------- doing
 
     def do(self, words: Sequence[str]) -> bool:
-        """Do what these words say, and tell what came of it; whether it went well."""
+        """Do what these words say, and tell what came of it; whether it went well. The command can end meanwhile."""
         output = self._output
         try:
-            DOING[words[0]][0](self, *words[1:])
+            with common.waiting():
+                DOING[words[0]][0](self, *words[1:])
         except glue.UnknownOutcomeError as error:
             output.event("unknown", output.style("yellow", f"unknown: {error}"), reason=str(error))
         except (glue.RefusedError, glue.ModelError) as error:
@@ -203,7 +207,8 @@ class Terminal:
 
     def _met(self) -> bool:
         try:
-            self._model.synchronize(self._timeout)
+            with common.waiting():
+                self._model.synchronize(self._timeout)
         except glue.MinorityError as error:
             self._output.event("refused", self._output.style("red", f"refused: {error}"), reason=str(error))
             return False

@@ -7,6 +7,7 @@ that repeats it, and with one for as few kinds of faults and as short a storm of
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from glue.cmd import common
+from glue.cmd.output import Output
 from glue.simulation.consensus import FAULTS, STORM, Result, run_seed, shrunk
 
 LAYERS: dict[str, Callable[..., Result]] = {"model": run_seed}
@@ -66,35 +68,48 @@ def results(
     if jobs == 1:
         yield from map(run_one, seeds)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    ignoring = (signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; who gives out the work ends it
+    with ProcessPoolExecutor(jobs, get_context("spawn"), signal.signal, ignoring) as pool:
         yield from pool.map(run_one, seeds, chunksize=SHARE)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace, output: Output) -> int:
     """Run the seeds and sum up."""
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.trace:
         for seed in seeds:
-            print(f"seed {seed}")
-            print(text(run_seed(seed, print, arguments.without, arguments.storm)))
+            with common.waiting():
+                say(output, f"seed {seed}")
+                say(output, text(run_seed(seed, partial(say, output), arguments.without, arguments.storm)))
         return common.SUCCESS
     start, failed, sums = time.monotonic(), 0, Counter[str]()
-    for result in results(arguments.layer, seeds, arguments.jobs, arguments.without, arguments.storm):
-        sums["elections"] += result.elections
-        sums["entries committed"] += result.commit_index
-        sums.update({f"{fate.value} outcomes": count for fate, count in result.fates.items()})
-        sums.update({f"faults: {kind}": count for kind, count in result.faults.items()})
-        if result.violation:
-            failed += 1
-            print(text(result), flush=True)
-            again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
-            print(f"{again}{options(arguments.without, arguments.storm)} --trace", flush=True)
-            if not arguments.without and arguments.storm == STORM:
-                print(f"{again}{options(*shrunk(result))} --trace", flush=True)
+    with common.waiting():
+        for result in results(arguments.layer, seeds, arguments.jobs, arguments.without, arguments.storm):
+            sums["elections"] += result.elections
+            sums["entries committed"] += result.commit_index
+            sums.update({f"{fate.value} outcomes": count for fate, count in result.fates.items()})
+            sums.update({f"faults: {kind}": count for kind, count in result.faults.items()})
+            if result.violation:
+                failed += 1
+                tell_failure(arguments, result, output)
     for name, count in sums.items():
-        print(f"{count:12,} {name}")
-    print(f"{len(seeds)} runs in {time.monotonic() - start:.1f} s, {failed} failed")
+        say(output, f"{count:12,} {name}")
+    say(output, f"{len(seeds)} runs in {time.monotonic() - start:.1f} s, {failed} failed")
     return common.FAILURE if failed else common.SUCCESS
+
+
+def say(output: Output, line: str) -> None:
+    """Print a line."""
+    output.write(line + "\n")
+
+
+def tell_failure(arguments: argparse.Namespace, result: Result, output: Output) -> None:
+    """What went wrong, and how to see it again."""
+    say(output, text(result))
+    again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
+    say(output, f"{again}{options(arguments.without, arguments.storm)} --trace")
+    if not arguments.without and arguments.storm == STORM:
+        say(output, f"{again}{options(*shrunk(result))} --trace")
 
 
 def options(without: Collection[str], storm: float) -> str:
@@ -110,10 +125,7 @@ def text(result: Result) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    try:
-        return run(parser().parse_args(argv))
-    except KeyboardInterrupt:
-        return common.SUCCESS
+    return common.execute(parser(), run, argv)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from glue.cmd.output import Output, printable
 from glue.cmd.session import open_endpoint, publish
 from glue.cmd.tally import Tally
 from glue.core import PRIORITIES
+from glue.errors import ConfigurationError
 from glue.topics import check_topic
 
 LISTEN_FIRST = 1.0
@@ -95,6 +96,8 @@ def exchange(arguments: argparse.Namespace, output: Output, show: Show, retain: 
 
 def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: Output, retain: bool) -> None:
     """Publish the numbered messages; returns once the last of them is acknowledged."""
+    if (limit := endpoint.settings.message_limit) < (arguments.size or 0):
+        raise ConfigurationError(f"--size {arguments.size}: message_limit is {limit} bytes")
     if arguments.wait_for is None:
         common.pause(LISTEN_FIRST)
     else:

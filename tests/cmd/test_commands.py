@@ -66,6 +66,12 @@ def test_large_messages_arrive_whole(start: Start) -> None:
     assert sender.events[-1]["layer"] == "fragmentation"
 
 
+def test_a_message_over_the_limit_is_refused_before_it_is_made(start: Start) -> None:
+    command = start("fragmentation", "--send-messages", "--size", "9999999999999M")
+    assert command.finish() == 2
+    assert "message_limit is" in command.errors()
+
+
 def test_transport_delivers_in_order_and_tells_its_counters(start: Start) -> None:
     listener = start("transport")
     listener.expect("started")
@@ -139,8 +145,11 @@ def test_a_command_ends_by_itself_after_its_duration(start: Start, name: str) ->
     assert command.errors() == ""
 
 
-def test_a_reader_that_has_seen_enough_ends_a_command_quietly(environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "glue.cmd.topics", "--send-messages", "--rate", "50"]
+@pytest.mark.parametrize("words", [("topics", "--send-messages", "--rate", "50"), ("simulate", "--trace")])
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly(
+    words: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    command = [sys.executable, "-m", f"glue.cmd.{words[0]}", *words[1:]]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+
+import pytest
+
 from tests.cmd.conftest import Command, Start
 
 FAST = ("--election-timeout", "0.4")
@@ -48,6 +52,15 @@ def test_one_shots_tell_what_came_of_them(start: Start) -> None:
     wrong = start("model", "paint", "n")
     assert wrong.finish() == 2
     assert "no command 'paint'" in wrong.errors()
+
+
+@pytest.mark.parametrize("words", [("get", "n"), ("set", "n", "1"), ("lock", "door"), ("watch", "#")])
+def test_a_signal_ends_a_one_shot_that_waits_for_a_majority(start: Start, words: tuple[str, ...]) -> None:
+    command = start("model", *words, "--timeout", "600")
+    command.expect("started")
+    command.process.send_signal(signal.SIGINT)
+    assert command.finish() == 0
+    assert command.errors() == ""
 
 
 def test_mergeable_keys_from_the_command_line_need_no_majority(start: Start) -> None:

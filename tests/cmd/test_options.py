@@ -41,6 +41,7 @@ def test_every_command_explains_its_options(command: str, capsys: pytest.Capture
         ["--no-such-option"],
         ["--duration", "soon"],
         ["--duration", "-1"],
+        ["--duration", "1e30"],
         ["--listen-port", "x"],
         ["--rate", "inf"],
         ["--count", "0"],
