@@ -79,8 +79,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.trace:
         for seed in seeds:
             with common.waiting():
-                say(output, f"seed {seed}")
-                say(output, text(run_seed(seed, partial(say, output), arguments.without, arguments.storm)))
+                output.event("seed", f"seed {seed}")
+                trace = partial(output.event, "trace")
+                output.event("result", text(run_seed(seed, trace, arguments.without, arguments.storm)))
         return common.SUCCESS
     start, failed, sums = time.monotonic(), 0, Counter[str]()
     with common.waiting():
@@ -93,23 +94,18 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
                 failed += 1
                 tell_failure(arguments, result, output)
     for name, count in sums.items():
-        say(output, f"{count:12,} {name}")
-    say(output, f"{len(seeds)} runs in {time.monotonic() - start:.1f} s, {failed} failed")
+        output.event("sum", f"{count:12,} {name}")
+    output.event("ended", f"{len(seeds)} runs in {time.monotonic() - start:.1f} s, {failed} failed")
     return common.FAILURE if failed else common.SUCCESS
-
-
-def say(output: Output, line: str) -> None:
-    """Print a line."""
-    output.write(line + "\n")
 
 
 def tell_failure(arguments: argparse.Namespace, result: Result, output: Output) -> None:
     """What went wrong, and how to see it again."""
-    say(output, text(result))
+    output.event("failed", text(result))
     again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
-    say(output, f"{again}{options(arguments.without, arguments.storm)} --trace")
+    output.event("again", f"{again}{options(arguments.without, arguments.storm)} --trace")
     if not arguments.without and arguments.storm == STORM:
-        say(output, f"{again}{options(*shrunk(result))} --trace")
+        output.event("again", f"{again}{options(*shrunk(result))} --trace")
 
 
 def options(without: Collection[str], storm: float) -> str:
