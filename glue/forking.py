@@ -7,6 +7,7 @@ reads. So whoever has descriptors closes the child's copies, which changes nothi
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Protocol
 from weakref import WeakSet
@@ -25,7 +26,8 @@ heirs: WeakSet[Heir] = WeakSet()
 
 def _after_fork() -> None:
     for heir in list(heirs):
-        heir.orphan()
+        with contextlib.suppress(OSError):  # one that cannot let go of a descriptor does not keep the others from it
+            heir.orphan()
 
 
 if hasattr(os, "register_at_fork"):

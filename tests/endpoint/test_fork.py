@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 import glue
 import glue.aio
+from glue.forking import heirs
 from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
 from tests.network.listening import free_port
 
@@ -76,6 +78,20 @@ def test_an_endpoint_is_closed_in_a_forked_child_which_cannot_speak_for_its_pare
     a.publish("t", 20)
     assert [message.payload for message in ear.wait(21)] == list(range(21))
     assert gone.heard == []
+
+
+class Stuck:
+    """Something that a child cannot let go of."""
+
+    def orphan(self) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+
+def test_what_a_child_cannot_let_go_of_keeps_nothing_else_open(lan: Lan) -> None:
+    stuck = [Stuck() for _ in range(20)]
+    heirs.update(stuck)
+    a = lan.start("a")
+    assert in_child(lambda: use(a)) == 0
 
 
 def test_a_subscription_ends_in_a_forked_child(lan: Lan) -> None:
