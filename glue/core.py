@@ -247,9 +247,8 @@ class Core:
         events: list[Event] = []
         for event in happenings:
             if event.__class__ is Delivery:
-                readers = len(event.tokens)
-                self._wait(event, weight(event) * readers)
-                self.statistics["messages arrived"] += len(event.payloads) * readers
+                self.hold(event)
+                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
                 continue
@@ -266,6 +265,10 @@ class Core:
         requests = self.outbox.take() if self.outbox.requests else []
         requests += publications
         return self.stack.send(now, requests)
+
+    def hold(self, delivery: Delivery) -> None:
+        """A delivery waits to be handled by all it is for."""
+        self._wait(delivery, weight(delivery) * len(delivery.tokens))
 
     def _wait(self, delivery: Delivery, change: int) -> bool:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done.

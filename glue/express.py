@@ -1,7 +1,11 @@
-"""The express way: what a layer may offer, beside `glue.contract.Layer`, for what is not out of the ordinary."""
+"""The express way: what a layer may offer, beside `glue.contract.Layer`, for what is not out of the ordinary.
+
+And beside that, for lone messages that go back and forth, its method `rally`: see `glue.rally`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 TAKEN: Final = ()
@@ -27,3 +31,13 @@ class Express(Protocol):
 
     def lower(self, now: float, item: Any) -> Any | None:
         """The item that goes down for this one from above, which is the only one."""
+
+
+def offered(part: Any, short: str, *ordinary: str) -> Callable[..., Any] | None:
+    """A method that a layer, or a network, offers; not one that it has from another whose `ordinary` ways it alters."""
+    for kind in part.__class__.__mro__:
+        if short in vars(kind):
+            return getattr(part, short)  # type: ignore[no-any-return]
+        if any(name in vars(kind) for name in ordinary):
+            break
+    return None

@@ -20,8 +20,10 @@ from typing import Any
 
 from glue.contract import Event, Inbound, Layer, Train
 from glue.discovery import Discovery, ServiceDiscovery
+from glue.express import offered
 from glue.fragmentation import Fragmentation
 from glue.model import Replicated
+from glue.rally import Rally
 from glue.serialization import Serialization
 from glue.settings import Settings
 from glue.topics import BUNDLE_SIZE, Topics
@@ -112,6 +114,7 @@ class Stack:
         self._lifts = [_express(layer, "lift", "receive") for layer in self._upwards]
         lowers = [_express(layer, "lower", "send") for layer in self._downwards]
         self._lowers = [lowers[place:] for place in range(len(lowers))]  # from each layer on
+        self.rally = _rally(layers)
         self._earliest: float | None = None  # when something is due, if that was asked since the latest turn
 
     @classmethod
@@ -121,6 +124,7 @@ class Stack:
 
     def fit(self, datagram_size: int) -> None:
         """Tell the layers, bottom up, how large a datagram may be (bytes)."""
+        self.settle()
         size = datagram_size
         for layer in self._upwards:
             size = layer.fit(size)
@@ -128,6 +132,8 @@ class Stack:
     @property
     def deadline(self) -> float:
         """When the next turn is due even if nothing arrives (monotonic seconds)."""
+        if self.rally.is_open:
+            self.settle()
         earliest = self._earliest
         if earliest is None:
             earliest = inf
@@ -141,6 +147,8 @@ class Stack:
     @property
     def backlog(self) -> int:
         """Bytes of published data that the layers are not done with."""
+        if self.rally.is_open:
+            self.settle()
         total = 0
         for layer in self._upwards:
             total += layer.backlog
@@ -149,6 +157,7 @@ class Stack:
     @property
     def statistics(self) -> dict[str, Counter[str]]:
         """The counters of each layer by its name."""
+        self.settle()
         return {name: layer.statistics for name, layer in self.layers.items()}
 
     def turn(self, now: float, trains: Iterable[Train], requests: list[Any]) -> tuple[list[Event], list[Train]]:
@@ -157,6 +166,8 @@ class Stack:
         Datagrams go the express way until one cannot; it and the rest make an ordinary turn. What the layer on top adds
         to the contract's requests and events passes likewise (see `glue.model.requests`).
         """
+        if self.rally.is_open:
+            self.settle()
         due, self._earliest = self._earliest, None
         if due is None or now >= due:
             return self._turn(now, 0, [], trains, requests)
@@ -208,8 +219,16 @@ class Stack:
 
     def send(self, now: float, requests: list[Any]) -> list[Train]:
         """The sweep down alone, of what cannot wait for a turn; return datagrams."""
+        if self.rally.is_open:
+            self.settle()
         self._earliest = None
         return self._descend(now, requests, 0)
+
+    def settle(self) -> None:
+        """End the rally, if there is one; nobody else is to find the layers as they were before it."""
+        if self.rally.is_open:
+            self.rally.settle()
+            self._earliest = None
 
     def _descend(self, now: float, going: list[Any], level: int) -> list[Train]:
         """What goes down from this level on, and what is alone by the express way; return datagrams."""
@@ -232,13 +251,14 @@ class Stack:
 
 
 def _express(layer: Layer[Any, Any, Any, Any], short: str, ordinary: str) -> Callable[[float, Any], Any]:
-    """The express way that a layer offers; not one that it has from a layer which it alters, by its `ordinary` way."""
-    for kind in layer.__class__.__mro__:
-        if short in vars(kind):
-            return getattr(layer, short)  # type: ignore[no-any-return]
-        if ordinary in vars(kind):
-            break
-    return _none_offered
+    """The express way that a layer offers."""
+    return offered(layer, short, ordinary) or _none_offered
+
+
+def _rally(layers: dict[str, Layer[Any, Any, Any, Any]]) -> Rally:
+    """What all layers offer for lone messages; nothing, if one of them is not made for that."""
+    parts = {name: offered(layer, "rally", "receive", "send", "lift", "lower") for name, layer in layers.items()}
+    return Rally(parts if parts.keys() == LAYERS.keys() and all(parts.values()) else None)
 
 
 def _none_offered(now: float, item: Any) -> None:

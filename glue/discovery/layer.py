@@ -24,6 +24,7 @@ from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
 from glue.discovery.membership import Membership
 from glue.discovery.peers import WANT_DELAY, Peer, PeerInfo
+from glue.discovery.rally import Partners
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
@@ -83,9 +84,9 @@ class Discovery:
         self._letters = Correspondence(self._announcer, self.statistics, random)
         self._rendezvous = Rendezvous(self.statistics)
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
-        self._paused = 0.0  # by how much the layer's clock is behind the driver's
+        self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
-        self._calm_until = -math.inf  # on the driver's clock: before that nothing is due, and data just passes
+        self.calm_until = -math.inf  # on the driver's clock: before that nothing is due, and data just passes
         self._up: list[Upward] = []
         self._handlers: dict[str, Callable[[float, Inbound, Envelope, bytes], None]] = {
             **dict.fromkeys((ANNOUNCE, CALL, ANSWER, PROBE), self._on_announcement),
@@ -101,13 +102,13 @@ class Discovery:
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
         at = min(self._announcer.due, self._check_at, self._rendezvous.call_at)
-        self._calm_until = min(at, self._announcer.calm_until) + self._paused - ROUNDING
-        return at + self._paused
+        self.calm_until = min(at, self._announcer.calm_until) + self.paused - ROUNDING
+        return at + self.paused
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:
         """The known peers by id, as they are now."""
-        return {id: peer.info(self._paused) for id, peer in self._members.table.items()}
+        return {id: peer.info(self.paused) for id, peer in self._members.table.items()}
 
     def fit(self, size: int) -> int:
         """Told the largest frame (bytes), return the largest body above: as much, for data gets no header here."""
@@ -140,9 +141,9 @@ class Discovery:
     def lift(self, now: float, item: Inbound) -> Inbound | None:
         """Data of a known peer passes."""
         peer = self._members.table.get(item.peer)
-        if now >= self._calm_until or KEY in item.header or peer is None or peer.incarnation != item.incarnation:
+        if now >= self.calm_until or KEY in item.header or peer is None or peer.incarnation != item.incarnation:
             return None
-        peer.heard = now - self._paused
+        peer.heard = now - self.paused
         return item
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
@@ -163,13 +164,17 @@ class Discovery:
 
     def lower(self, now: float, item: Downward) -> Outbound | None:
         """Data for a known peer goes to its address, and data for several to the group, if that reaches all."""
-        if now >= self._calm_until or item.__class__ is not Outbound:
+        if now >= self.calm_until or item.__class__ is not Outbound:
             return None
         if item.peers and (peer := self._members.table.get(item.peers[0])):
             item.address = peer.address
             return item
         item.address = TO_PEERS
         return item if self._multicast and not (item.peers or self._members.remote) else None
+
+    def rally(self) -> Partners:
+        """What it does with lone messages that go back and forth; see `glue.rally`."""
+        return Partners(self, self._members.table)
 
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
@@ -183,17 +188,17 @@ class Discovery:
 
     def _listen(self, now: float) -> float:
         """The time on the layer's clock: never later than the next timer, however late the call is."""
-        self._calm_until = -math.inf  # until `deadline` is asked for
+        self.calm_until = -math.inf  # until `deadline` is asked for
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
         due = min(self._announcer.due, self._check_at, self._rendezvous.call_at)
-        time = now - self._paused
+        time = now - self.paused
         if time < due - ROUNDING:
             return time
         if time > due + self._interval:
             self.statistics["suspended"] += 1
-        self._paused = now - due
+        self.paused = now - due
         return due
 
     # ----------------------------------------------------------------------------------------- going down

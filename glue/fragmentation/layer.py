@@ -92,6 +92,10 @@ class Fragmentation:
         self.statistics["messages fragmented"] += 1
         self.statistics["fragments sent"] += len(item.bodies)
 
+    def rally(self) -> int:
+        """The largest body (bytes) that is not cut; see `glue.rally`."""
+        return self._frame
+
     # ---------------------------------------------------------------------------------------------- up
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Upward], list[Downward]]:

@@ -6,6 +6,7 @@ where everything to all replicas is one topic, so one multicast, and everything 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
@@ -158,6 +159,10 @@ class Replicated:
     def lift(self, now: float, item: Event) -> Happening | None:
         """Where there never was a model, everything passes."""
         return None if self._was_used else item
+
+    def rally(self) -> int:
+        """Where there never was a model, a body of any size passes; see `glue.rally`."""
+        return 0 if self._was_used else sys.maxsize
 
     def _meet(self, now: float) -> None:
         for group in self.groups.values():

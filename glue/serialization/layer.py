@@ -27,6 +27,9 @@ years of a million datagrams a second), transport 72, fragmentation 50, and what
 _LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
 _HEX = "0123456789abcdef"
 
+RALLY = rb'\{"glue":\[%d,%d,("[0-9a-f]{16}",(?:0|[1-9][0-9]{0,15})),(?:0|[1-9][0-9]{0,14})\],%b\}\n'
+"""A header in a rally, with the entry of another layer: version, network id, who, counter."""
+
 Lone = tuple[Address | None, bytes, int]
 """A single datagram: where from, its data, and the bytes of its header."""
 
@@ -122,6 +125,27 @@ class Serialization:
                 self._own_spans.clear()
             spans = self._own_spans[form] = spans_of(head)
         return spans
+
+    # ------------------------------------------------------------------------------------------- in a rally
+
+    def rally(self) -> Serialization:
+        """What it does with lone datagrams that go back and forth; see `glue.rally`."""
+        return self
+
+    def pattern(self, entry: bytes) -> bytes:
+        """The regular expression of a header with one more entry, of which that is the expression."""
+        return RALLY % (VERSION, self._network_id, entry)
+
+    def write(self, entry: bytes, body: bytes) -> bytes:
+        """The next datagram; what the layers write in a rally is no longer than what they may."""
+        counter = self._counter
+        self._counter = counter + 1
+        return b"%b%d],%b}\n%b" % (self._own, counter, entry, body)
+
+    def book(self, heard: int, said: int) -> None:
+        """So many datagrams came and left."""
+        self.statistics["datagrams received"] += heard
+        self.statistics["datagrams sent"] += said
 
     # ---------------------------------------------------------------------------------------------- up
 

@@ -308,3 +308,22 @@ def _take_options(group: Group, entry: dict[str, Any]) -> None:
         raise MalformedBundleError("malformed position")
     group.position = position
     group.type, group.json, group.retain, group.lifespan_ms = tag, json == 1, retain, lifespan
+
+
+def decoded(payloads: list[bytes], sequence: int) -> list[tuple[int, Sequence[Any]]]:
+    """JSON documents to values, as runs (number of the first, values) around those that are malformed."""
+    try:
+        return [(sequence, [orjson.loads(payload) for payload in payloads])]
+    except orjson.JSONDecodeError:
+        pass
+    runs: list[tuple[int, Sequence[Any]]] = []
+    values: list[Any] = []
+    for number, payload in enumerate(payloads, sequence):
+        try:
+            values.append(orjson.loads(payload))
+        except orjson.JSONDecodeError:
+            values = []
+            continue
+        if len(values) == 1:
+            runs.append((number, values))
+    return runs

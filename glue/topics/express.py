@@ -38,7 +38,7 @@ from glue.topics.subscriptions import Subscriptions
 NOWHERE = ((), NORMAL)
 ALONE = 32 << 10  # bytes of a payload from which on it is joined by itself, rather than cut from what was joined
 
-_PLAIN = re.compile(
+PLAIN_INDEX = re.compile(
     rb'\{"groups":\[\{"topic":"([^"\\\x00-\x1f]{1,65535})","sequence":([1-9][0-9]{0,15}),"at":([1-9][0-9]{0,15}),'
     rb'"length":(0|[1-9][0-9]{0,15})(?:,"count":([1-9][0-9]{0,4}))?(,"json":1)?\}\]\}\n'
 )
@@ -71,14 +71,11 @@ class Departures:
         """The bundle of a publication; None, and nothing is done, if it is not plain or has to go the long way."""
         if item.__class__ is not Publication or item.options is not PLAIN:
             return None
-        topic = self._published.known(item.topic)
+        topic = self.topic(item.topic, item.priority)
         if topic is None:
             return None
         way = topic.way
-        if way is None or way.changes != self._changes.count:
-            way = topic.way = self._way(topic, item.topic)
-        if not way.peers or way.priority != item.priority:
-            return None
+        assert way is not None
         payloads = item.payloads
         count = len(payloads)
         if count != 1 and not _fits(way.topic, common_length(payloads) if item.length is None else item.length, count):
@@ -93,6 +90,16 @@ class Departures:
         else:
             body = encode_plain(way.topic, sequence, at, payloads, item.json)
         return Outbound(way.peers, body, None, True, inf, (), None, count, (), item.priority)
+
+    def topic(self, name: str, priority: int) -> PublishedTopic | None:
+        """The record of a topic, with the way that its plain messages of this class take; None if there is none."""
+        topic = self._published.known(name)
+        if topic is None:
+            return None
+        way = topic.way
+        if way is None or way.changes != self._changes.count:
+            way = topic.way = self._way(topic, name)
+        return topic if way.peers and way.priority == priority else None
 
     def _way(self, topic: PublishedTopic, name: str) -> Way:
         lane = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
@@ -152,20 +159,20 @@ class Arrivals:
         if pieces is not None and pieces.length < ALONE:
             pieces = None
         text = bodies[0] if pieces is None else pieces.parts[0]
-        found = _PLAIN.match(text)
+        found = PLAIN_INDEX.match(text)
         if found is None:
             return None
         topic, sequence, at, length, many, is_json = found.groups()
         start, end = found.end(), len(text) if pieces is None else pieces.length
         name = topic.decode("utf-8", "surrogateescape")  # what is not UTF-8 becomes what no topic is
-        stream = self._streams.get(item.peer, name)
+        stream = self.stream(item.peer, item.incarnation, name)
         size, count = int(length), int(many) if many else 1
-        if stream is None or stream.incarnation != item.incarnation or start + size * count != end:
+        if stream is None or start + size * count != end:
             return None
         number, micros = int(sequence), int(at)
         if number != stream.expected[True] or not number + count <= INTEGER_LIMIT >= micros or count > BUNDLE_MESSAGES:
             return None
-        way = self._heard.get(stream) or self._way(stream, item.peer, name)
+        way = self.way(stream, item.peer, name)
         if not way.tokens:
             return None
         if pieces is not None and size >= ALONE:
@@ -181,6 +188,15 @@ class Arrivals:
         self._statistics["messages received"] += count
         return Delivery(name, payloads, None, way.publisher, item.peer, item.incarnation, number, micros / 1e6, False,
                         way.tokens, inf, None if is_json else size)  # fmt: skip
+
+    def stream(self, peer: str, incarnation: int, topic: str) -> Stream | None:
+        """A topic of a life of a peer, if it was heard."""
+        stream = self._streams.get(peer, topic)
+        return stream if stream is not None and stream.incarnation == incarnation else None
+
+    def way(self, stream: Stream, peer: str, topic: str) -> Heard:
+        """To whom it goes."""
+        return self._heard.get(stream) or self._way(stream, peer, topic)
 
     def _way(self, stream: Stream, peer: str, topic: str) -> Heard:
         if len(self._heard) >= self.LIMIT:

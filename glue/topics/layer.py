@@ -13,9 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import ceil, inf
-from typing import Any
-
-import orjson
 
 from glue.contract import (
     Addressed,
@@ -47,6 +44,7 @@ from glue.topics.bundle import (
     MalformedBundleError,
     common_length,
     decode,
+    decoded,
 )
 from glue.topics.express import Arrivals, Departures
 from glue.topics.index import Changes
@@ -54,6 +52,7 @@ from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import Outbox
 from glue.topics.peers import Peers
 from glue.topics.published import PublishedTopics
+from glue.topics.rally import Talk
 from glue.topics.retained import RetainedValues, kept, retained
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
@@ -138,6 +137,10 @@ class Topics:
     def lower(self, now: float, item: Request) -> Downward | None:
         """What a lone plain message becomes on a topic that others went on before."""
         return self._departures.take(item)
+
+    def rally(self) -> Talk:
+        """What it does with lone plain messages that go back and forth; see `glue.rally`."""
+        return Talk(self._arrivals, self._departures, self.statistics)
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
         """Publications become bundles, subscriptions interests; other orders are passed on in their place.
@@ -378,22 +381,3 @@ class Topics:
 def milliseconds(seconds: float) -> int:
     """A lifespan for the index: rounded up, and no more than it can say (285,000 years)."""
     return ceil(min(seconds * 1000, INTEGER_LIMIT))
-
-
-def decoded(payloads: list[bytes], sequence: int) -> list[tuple[int, Sequence[Any]]]:
-    """JSON documents to values, as runs (number of the first, values) around those that are malformed."""
-    try:
-        return [(sequence, [orjson.loads(payload) for payload in payloads])]
-    except orjson.JSONDecodeError:
-        pass
-    runs: list[tuple[int, Sequence[Any]]] = []
-    values: list[Any] = []
-    for number, payload in enumerate(payloads, sequence):
-        try:
-            values.append(orjson.loads(payload))
-        except orjson.JSONDecodeError:
-            values = []
-            continue
-        if len(values) == 1:
-            runs.append((number, values))
-    return runs

@@ -22,7 +22,7 @@ import orjson
 from glue.contract import Outbound
 from glue.transport.incoming import Incoming
 from glue.transport.round_trip import ACK_DELAY
-from glue.transport.wire import KEY, MAX_ENTRY, MAX_HELD_US, encode_ranges
+from glue.transport.wire import KEY, MAX_ENTRY, MAX_HELD_US, WINDOW, encode_ranges
 
 FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of a large one
 MOST_OF_GROUP = 640  # likewise in a group, a third of it: who sends has to take the acknowledgements of all members
@@ -127,12 +127,37 @@ class Acknowledger:
 
     def _held(self, now: float, incoming: Incoming) -> int:
         """Note that it is acknowledged now; return for how long the newest frame had to wait, in µs."""
+        self._acknowledged(incoming)
+        held = int((now - incoming.newest_at) * 1e6)
+        return held if held < MAX_HELD_US else MAX_HELD_US
+
+    def _acknowledged(self, incoming: Incoming) -> None:
         incoming.acknowledge_at = 0.0
         incoming.unacknowledged = 0
         if self._owing.get(incoming.peer) is incoming:
             del self._owing[incoming.peer]
-        held = int((now - incoming.newest_at) * 1e6)
-        return held if held < MAX_HELD_US else MAX_HELD_US
+
+    def owing(self, peer: str) -> Incoming | None:
+        """The channel of which data to a peer would carry an acknowledgement."""
+        return self._owing.get(peer)
+
+    def was_carried(self, incoming: Incoming, times: int, upto: int, left: int) -> None:
+        """Data has carried acknowledgements of a channel, the last up to this frame; after which so many came."""
+        incoming.gap_told = False
+        incoming.promised = max(incoming.promised, upto + WINDOW)
+        self._acknowledged(incoming)
+        incoming.unacknowledged = left
+        self._statistics["acknowledgements carried by data"] += times
+
+    def owe(self, since: float, incoming: Incoming) -> None:
+        """Acknowledge soon, with data if there is any, what has come since then: a few frames, told of late."""
+        if not incoming.acknowledge_at:
+            late, place = self._late, len(self._late)
+            incoming.acknowledge_at = at = since + ACK_DELAY
+            while place and late[place - 1][0] > at:
+                place -= 1
+            late.insert(place, (at, incoming))
+            self._owing[incoming.peer] = incoming
 
     def carry(self, now: float, item: Outbound) -> None:
         """Let data to a single peer carry the acknowledgement that is owed to it."""

@@ -110,7 +110,7 @@ class Channel:
         for member in self.attached:
             if member.lost or stop > member.next + member.window.frames:
                 return None
-        self._launch(now, item, len(bodies[0]) if len(bodies) == 1 else total(bodies), now, True)
+        self.launch(now, item, len(bodies[0]) if len(bodies) == 1 else total(bodies), now, True)
         header = {**item.header, KEY: [self.kind, 0, 0, 0, 0, 0, self.number, stop - len(bodies)]}
         return Outbound(self.destinations[0], bodies, header)
 
@@ -147,7 +147,7 @@ class Channel:
             part = pending.take(min(left, room))
             size = total(part.bodies)
             self._queued -= size
-            flight = self._launch(now, part, size, pending.since, begins)
+            flight = self.launch(now, part, size, pending.since, begins)
             out += [self.frames(now, flight, 0, len(part.bodies), 0, peers) for peers in self.destinations]
             if room >= left:
                 self._end(queue.popleft())
@@ -206,7 +206,7 @@ class Channel:
                     least = int(room)
         return least
 
-    def _launch(self, now: float, item: Outbound, size: int, since: float, begins: bool) -> Flight:
+    def launch(self, now: float, item: Outbound, size: int, since: float, begins: bool) -> Flight:
         """Frames leave for the first time: a message that came at `since`, or a part that `begins` it or not."""
         first, count = self.next, len(item.bodies)
         flight = Flight(first, item, self.transmissions, now, since, size, begins)

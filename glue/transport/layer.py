@@ -25,16 +25,16 @@ from glue.transport import recovery
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
+from glue.transport.exchange import Exchanges
 from glue.transport.fates import Fates, unsettled
 from glue.transport.flight import Barrier
 from glue.transport.incoming import Source
 from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
-from glue.transport.wire import KEY, WINDOW, checked, decode_ranges
+from glue.transport.wire import KEY, WINDOW, Kinds, decode_ranges
 
 GROUPS = 64  # multicast channels at most; beyond, data in a new lane to several goes by unicast to each
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
-FORMS = 4096  # of headers, that are recognized: as many as serialization knows
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
 
 
@@ -62,7 +62,7 @@ class Transport:
         self._fates = Fates(self.statistics)
         self._stirred = False  # whether anything happened that may let channels send
         self._eased = False  # whether acknowledgements came, which do so if anything waits for them
-        self._kinds: dict[bytes | None, str] = {}  # of well-formed entries, by form of header
+        self._kinds = Kinds()
         self._handlers: dict[str, Handler] = {
             **self._reception.handlers,
             "ack": self._on_ack,
@@ -132,21 +132,12 @@ class Transport:
 
     def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
         entry = run.header[KEY]
-        kind = self._kinds.get(run.form) or self._check(run.form, entry)
+        kind = self._kinds.get(run.form) or self._kinds.check(run.form, entry)
         source = self._sources.get(run.peer)
         if kind is None or source is None or source.incarnation != run.incarnation:
             self.statistics["malformed entries" if kind is None else "frames of unknown peers"] += 1
             return
         self._handlers[kind](now, run, entry, source, up)
-
-    def _check(self, form: bytes | None, entry: Any) -> str | None:
-        """The kind of an entry, from now on known for all of this form; None if it is malformed."""
-        kind = checked(entry)
-        if kind is not None and form is not None:
-            if len(self._kinds) >= FORMS:
-                self._kinds.clear()
-            self._kinds[form] = kind
-        return kind
 
     def lift(self, now: float, item: Upward) -> Upward | tuple[()] | None:
         """Frames of a known kind that are the next of their channel go up; an acknowledgement is taken."""
@@ -162,6 +153,11 @@ class Transport:
         self._take_carried()  # which are older
         self._on_ack(now, item, item.header[KEY], source, [])
         return TAKEN
+
+    def rally(self) -> Exchanges:
+        """What it does with lone frames that go back and forth; see `glue.rally`."""
+        carried = self._reception.carried
+        return Exchanges(self._channels, self._busy, self._sources, self._acknowledger, carried, self.statistics)
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         held_us, window, channel, upto = entry[-4:]

@@ -83,6 +83,10 @@ class Protection:
         self.active = bool(share)  # whether to be told of what is sent
         self.at = math.inf  # when what was sent is to be covered
 
+    def is_wanted(self, channel: Channel) -> bool:
+        """Whether anything that is sent now is to be covered, or was and is not yet."""
+        return self.active and (self.at < math.inf or bool(self._share or self._loss(channel)))
+
     def lost(self, channel: Channel, member: Member, count: int) -> None:
         """A member lost so many frames."""
         meter = self._meters.get(member.peer)

@@ -24,6 +24,10 @@ Handler = Callable[[float, Inbound, list[Any], Source, list[Upward]], None]
 """Takes a run of frames and its entry, which is well-formed, from this source; what goes up is appended to the list."""
 
 
+Carried = tuple[float, str, int, int, int]
+"""An acknowledgement that came with data: when, from whom, of which channel, up to where, and held how long."""
+
+
 class Reception:
     """The receiving ends of all channels, as far as they share anything; `handlers` by kind of frame."""
 
@@ -32,8 +36,7 @@ class Reception:
     def __init__(
         self, endpoint_id: str, statistics: Counter[str], acknowledger: Acknowledger, best_effort: BestEffort
     ) -> None:
-        self.carried: list[tuple[float, str, int, int, int]] = []
-        """Acknowledgements that came with data: when, from whom, of which channel, up to where, and held how long."""
+        self.carried: list[Carried] = []  # not yet taken
         self.handlers: dict[str, Handler] = {
             "data": self._on_data,
             "group": self._on_group,

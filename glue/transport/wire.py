@@ -49,6 +49,21 @@ def checked(entry: Any) -> str | None:
     return kind
 
 
+class Kinds(dict[bytes | None, str]):
+    """The kinds of entries that were found to be well-formed, by form of header; cleared when full."""
+
+    LIMIT = 4096  # as many forms as serialization knows
+
+    def check(self, form: bytes | None, entry: Any) -> str | None:
+        """The kind of an entry, from now on known for all of this form; None if it is malformed."""
+        kind = checked(entry)
+        if kind is not None and form is not None:
+            if len(self) >= self.LIMIT:
+                self.clear()
+            self[form] = kind
+        return kind
+
+
 def encode_ranges(ranges: list[tuple[int, int]], origin: int) -> bytes:
     """Ranges as one flat list, relative to `origin`, the lowest ones first and no more than MAX_RANGES."""
     if not ranges:

@@ -1,0 +1,32 @@
+"""Peers in a rally (`glue.rally`): where they are, and that they were heard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from glue.discovery.peers import Peer
+
+if TYPE_CHECKING:
+    from glue.discovery.layer import Discovery
+
+
+class Partners:
+    """The known peers of one endpoint."""
+
+    def __init__(self, layer: Discovery, table: Mapping[str, Peer]) -> None:
+        self._layer = layer
+        self._table = table
+
+    @property
+    def calm_until(self) -> float:
+        """Before that (monotonic seconds) nothing is due, or to be told before data."""
+        return self._layer.calm_until
+
+    def find(self, id: str) -> Peer | None:
+        """The peer of this id."""
+        return self._table.get(id)
+
+    def book(self, partner: Peer, heard_at: float) -> None:
+        """A peer was heard, at last then."""
+        partner.heard = heard_at - self._layer.paused

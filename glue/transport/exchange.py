@@ -1,0 +1,196 @@
+"""Frames that go back and forth in a rally (`glue.rally`), each a whole message: numbered at once, booked together.
+
+Only the simple case: one unicast channel each way, on which nothing is missing and nothing waits. What is booked is
+what would have been done for each: a flight for each frame that is on its way, and one for all that have been
+acknowledged since; the newest acknowledgement, which says what those before it said; and what is owed in return.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import Protocol
+
+from glue.contract import NORMAL, Lane, Outbound
+from glue.cutting import total
+from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
+from glue.transport.channel import Channel
+from glue.transport.incoming import Incoming, Source
+from glue.transport.reception import Carried
+from glue.transport.wire import MAX_HELD_US, WINDOW
+
+MOST = 256  # frames that leave before they are booked: some 330 kB
+FEW = 4  # frames that come without an answer: more are a stream, and acknowledged as such
+_NUMBER = rb"(0|[1-9][0-9]{0,14})"
+_NONE = b"0"
+
+
+class Peer(Protocol):
+    """Who is at the other end."""
+
+    id: str
+    incarnation: int
+
+
+class Exchange:
+    """What goes to one peer, and comes from it."""
+
+    __slots__ = (
+        "_acked_at", "_acks", "_bodies", "_carried", "_carries", "_channel", "_end", "_first", "_from", "_heard_at",
+        "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised", "_said", "_shared",
+        "_source", "_times", "_upto", "_window", "is_full",
+    )  # fmt: skip
+
+    def __init__(self, shared: Exchanges, source: Source, channel: Channel) -> None:
+        self._shared = shared
+        self._source = source
+        self._channel = channel
+        self._number = b"%d" % channel.number
+        self._said = channel.next  # the sequence of what leaves next
+        self._bodies: list[bytes] = []  # of what has left,
+        self._times: list[float] = []  # and when that was
+        member = channel.attached[0]
+        self._upto = member.next  # all below is acknowledged
+        self._window = int(min(member.window.frames, WINDOW))  # frames that may be on their way
+        self._most = channel.next + MOST
+        self._end = min(member.next + self._window, member.limit, self._most)  # frames below this may leave
+        self.is_full = self._said >= self._end
+        self._acks, self._acked_at, self._held = 0, 0.0, _NONE
+        self._incoming: Incoming | None = None
+        self._from = b""  # the number of the channel that is heard, once it is known
+        self._first = self._next = self._promised = 0  # of that: the sequence that came first, and that comes next
+        self._owed, self._owed_since, self._heard_at = 0, 0.0, 0.0  # frames that came since the last acknowledgement
+        self._carries = self._carried = 0  # acknowledgements that left with frames, and up to where
+
+    def hear(self, incoming: Incoming | None) -> bool:
+        """From now on hear this channel, if nothing of it is missing, nor to be told but what frames can carry."""
+        if incoming is None or incoming.ranges or incoming.mending is not None or incoming.mended != incoming.told:
+            return False
+        owing = self._shared.acknowledger.owing(incoming.peer)
+        if owing is not incoming and (owing is not None or incoming.unacknowledged):
+            return False
+        if incoming.channel >= FEW_DIGITS or incoming.promised >= SHORT:
+            return False
+        self._incoming = incoming
+        self._from = b"%d" % incoming.channel
+        self._first = self._next = incoming.next
+        self._promised = incoming.promised
+        self._owed, self._heard_at = incoming.unacknowledged, incoming.newest_at
+        return True
+
+    def take(self, now: float, numbers: tuple[bytes, ...]) -> bool:
+        """Take the frame with these numbers, if it is the next; see `glue.rally`."""
+        ack_channel, ack_next, held, channel, sequence = numbers
+        if channel != self._from and (self._from or not self.hear(self._source.channels.get(int(channel)))):
+            return False
+        number = self._next
+        if int(sequence) != number or number >= self._promised or self._owed >= FEW:
+            return False
+        if ack_channel != _NONE:
+            upto = int(ack_next)
+            if ack_channel != self._number or not self._upto <= upto <= self._said:
+                return False
+            self._upto, self._held, self._acked_at = upto, held, now
+            self._acks += 1
+            self._end = end = min(upto + self._window, self._most)
+            self.is_full = self._said >= end
+        self._next = number + 1
+        if not self._owed:
+            self._owed_since = now
+        self._owed += 1
+        self._heard_at = now
+        return True
+
+    def write(self, now: float, body: bytes) -> bytes:
+        """The entry of the next frame, of this body."""
+        sequence = self._said
+        self._said = sequence + 1
+        self.is_full = sequence + 1 >= self._end
+        self._bodies.append(body)
+        self._times.append(now)
+        if not self._owed:
+            return b'"transport":["data",0,0,0,0,0,%b,%d]' % (self._number, sequence)
+        self._owed = 0
+        self._carries += 1
+        self._carried = upto = self._next
+        held = min(int((now - self._heard_at) * 1e6), MAX_HELD_US)
+        return b'"transport":["data",0,0,%b,%d,%d,%b,%d]' % (self._from, upto, held, self._number, sequence)
+
+    def book(self) -> tuple[int, int]:
+        """Do the rest for all that passed; how many frames came and left."""
+        came, left = self._next - self._first, len(self._bodies)
+        if self._incoming is not None and (came or self._carries):
+            self._book_heard(self._incoming, came)
+        if left:
+            self._book_said()
+        if self._acks:
+            self._shared.statistics["acknowledgements received"] += self._acks - 1
+            peer, number = self._channel.peers[0], self._channel.number
+            self._shared.carried.append((self._acked_at, peer, number, self._upto, int(self._held)))
+        return came, left
+
+    def _book_heard(self, incoming: Incoming, came: int) -> None:
+        if came:
+            incoming.advance(self._heard_at, self._first, came)
+            self._source.channels.move_to_end(incoming.channel)
+            self._shared.statistics["frames received"] += came
+        if self._carries:
+            self._shared.acknowledger.was_carried(incoming, self._carries, self._carried, self._owed)
+        if came and self._owed:
+            self._shared.acknowledger.owe(self._owed_since, incoming)
+
+    def _book_said(self) -> None:
+        channel, bodies, times = self._channel, self._bodies, self._times
+        done = max(self._upto - channel.next, 0)
+        if done:
+            had = bodies[:done]
+            channel.launch(times[done - 1], Outbound(channel.peers, had, messages=done), total(had), times[0], True)
+        for at, body in zip(times[done:], bodies[done:], strict=True):
+            channel.launch(at, Outbound(channel.peers, [body]), len(body), at, True)
+        channel.arm()  # else what was due for frames that have been acknowledged makes a turn in vain
+        self._shared.busy[channel.number] = channel
+        self._shared.statistics["frames sent"] += len(bodies)
+
+
+def _is_plain(channel: Channel) -> bool:
+    """Whether all that goes to its one member has left, and nothing of it was missed."""
+    if channel.waits_for_some or channel.awaited or channel.protection.is_wanted(channel):
+        return False
+    if channel.kind != "data" or len(channel.attached) != 1 or not channel.attached[0].unscathed:
+        return False
+    return channel.next < SHORT - MOST and channel.number < FEW_DIGITS
+
+
+class Exchanges:
+    """The exchanges of one endpoint, and what they share with its transport."""
+
+    pattern = rb'"transport":\["data",0,(?:0|[1-9][0-9]{0,14})' + 5 * (rb"," + _NUMBER) + rb"\]"
+
+    def __init__(
+        self,
+        channels: OrderedDict[Lane, Channel],
+        busy: dict[int, Channel],
+        sources: dict[str, Source],
+        acknowledger: Acknowledger,
+        carried: list[Carried],
+        statistics: Counter[str],
+    ) -> None:
+        self._channels = channels
+        self._sources = sources
+        self.busy = busy
+        self.acknowledger = acknowledger
+        self.carried = carried
+        self.statistics = statistics
+
+    def exchange(self, partner: Peer) -> Exchange | None:
+        """What goes to and comes from a peer; None if that is out of the ordinary."""
+        peer = partner.id
+        source, channel = self._sources.get(peer), self._channels.get(((peer,), NORMAL))
+        if source is None or source.incarnation != partner.incarnation or not self.acknowledger.accepting:
+            return None
+        if channel is None or not _is_plain(channel):
+            return None
+        if any(other.waiting for other in self.busy.values()):  # most likely for what this peer is to acknowledge
+            return None
+        exchange = Exchange(self, source, channel)
+        owing = self.acknowledger.owing(peer)
+        return exchange if owing is None or exchange.hear(owing) else None
