@@ -114,6 +114,9 @@ class MulticastNetwork:
 
     def wait(self, timeout: float | None, patient: bool = False) -> None:
         """Block until something can be received, `wake` was called, or `timeout` seconds passed (at most an hour)."""
+        if self._unicast_receiver.kept is not None:
+            self._unicast_ready, self._multicast_ready = True, False
+            return
         is_courteous = self._look_back() and courtesy.show()
         try:
             ready = self._waiter.wait(timeout, patient)
@@ -133,7 +136,8 @@ class MulticastNetwork:
 
         Directly after `wait` only the sockets that it found readable are read.
         """
-        unicast, multicast, fresh = self._unicast_ready, self._multicast_ready, self._fresh
+        unicast = self._unicast_ready or self._unicast_receiver.kept is not None
+        multicast, fresh = self._multicast_ready, self._fresh
         self._unicast_ready = self._multicast_ready = True
         self._fresh = False
         if not multicast:
@@ -141,6 +145,42 @@ class MulticastNetwork:
         if not unicast:
             return self._multicast_receiver.receive(READS, fresh)
         return self._receive_both(fresh)
+
+    def rally(self) -> MulticastNetwork:
+        """What it does with lone datagrams that go back and forth; see `glue.rally`."""
+        return self
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether answers come so fast that it is worth a core to look for them again and again."""
+        return self._waiter.is_eager
+
+    def glance(self, until: float) -> bytes | None:
+        """The lone datagram that comes by unicast before that (monotonic seconds), if nothing else is to be done.
+
+        By who may `wait`, though another thread may `receive`. What else comes is received next, without a wait.
+        """
+        receiver = self._unicast_receiver
+        if receiver.kept is not None or self._waiter.glance(until) != self._unicast_fileno:
+            return None
+        return receiver.glance()
+
+    def keep(self, data: bytes) -> None:
+        """What was glanced at last is received next, after all."""
+        self._unicast_receiver.keep(data)
+
+    def take(self, data: bytes) -> None:
+        """It is done with; it is counted when this is settled."""
+        self._unicast_receiver.take(data)
+
+    def post(self, data: bytes, address: Address) -> None:
+        """Send one datagram to a peer; it is counted when this is settled."""
+        self._sender.post(data, address)
+
+    def settle(self) -> None:
+        """Count what was taken and posted."""
+        self._unicast_receiver.settle()
+        self._sender.settle()
 
     def _receive_both(self, fresh: bool) -> Iterator[Train]:
         yield from self._unicast_receiver.receive(UNICAST_READS, fresh)

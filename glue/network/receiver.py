@@ -45,6 +45,10 @@ Found = tuple[int, int, Address, Control]
 """What a system call gave: the bytes, those of each datagram, the source, and how that was told."""
 
 
+Kept = tuple[bytes, Control, int, Address]
+"""A train with its control messages, its flags and its source."""
+
+
 class Buffer:
     """Where trains arrive, and views of the two parts of their datagrams there."""
 
@@ -87,8 +91,8 @@ class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_queued", "_socket", "coalesced",
-        "reads", "statistics", "streams",
+        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_glass", "_octets", "_queued",
+        "_socket", "_source", "_taken", "coalesced", "kept", "reads", "statistics", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +108,10 @@ class Receiver:
         self._beginning = (self._buffer.memory,)
         self._drained = False  # whether nothing was left in the latest look
         self._echo = echo
+        self._glass = (memoryview(bytearray(LARGEST)),)  # of its own: a glance may come while another thread receives
+        self._source: Address = ()  # of what was glanced at last
+        self.kept: Kept | None = None  # what was glanced at and is still to be received
+        self._taken = self._octets = 0  # what was taken, and not counted
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
         self.streams = False  # whether trains of a stream came from others, until this is taken back
@@ -125,6 +133,40 @@ class Receiver:
             self._count(1, size)
             return (Train(address, self._buffer.memory[:size], segment),)
         return self._trains(limit, first)
+
+    def glance(self) -> bytes | None:
+        """The lone datagram that comes next; None if there is none, or what comes is anything else: that is kept.
+
+        By who waits, though another may be receiving; not while anything is kept.
+        """
+        glass = self._glass
+        try:
+            size, control, flags, source = self._socket.recvmsg_into(glass, self._control_size, DONT_WAIT)
+        except OSError as error:
+            self._is_over(error)
+            return None
+        data = bytes(glass[0][:size])
+        self._source = source
+        if control or flags or not size:
+            self.kept = data, control, flags, source
+            return None
+        return data
+
+    def keep(self, data: bytes) -> None:
+        """What was glanced at last is to be received later, after all."""
+        self.kept = data, [], 0, self._source
+
+    def take(self, data: bytes) -> None:
+        """It is done with."""
+        self._taken += 1
+        self._octets += len(data)
+
+    def settle(self) -> None:
+        """Count what was taken."""
+        taken, self._taken, octets, self._octets = self._taken, 0, self._octets, 0
+        self.statistics["trains received"] += taken
+        self.statistics["datagrams received"] += taken
+        self.statistics["bytes received"] += octets
 
     def _trains(self, limit: int, found: Found | None) -> Iterator[Train]:
         """The train that begins with what was found at the beginning of the buffer, and those that follow."""
@@ -210,6 +252,11 @@ class Receiver:
     def _read(self) -> Found | None:
         """Read into the beginning of the buffer; None: nothing."""
         self._drained = False
+        if self.kept is not None:
+            (data, control, flags, source), self.kept = self.kept, None
+            self._buffer.memory[: len(data)] = data
+            if (kept := self._checked(len(data), control, flags, source)) is not None:
+                return kept
         for _ in range(ATTEMPTS):
             try:
                 read = self._socket.recvmsg_into(self._beginning, self._control_size, DONT_WAIT)
@@ -217,8 +264,8 @@ class Receiver:
                 if self._is_over(error):
                     return None
                 continue
-            if (found := self._checked(*read)) is not None:
-                return found
+            if (checked := self._checked(*read)) is not None:
+                return checked
         return None
 
     def _checked(self, size: int, control: Control, flags: int, source: Address) -> Found | None:

@@ -23,8 +23,8 @@ class Sender:
     """Sends trains; `destination` is where those for the group go, None while there is no way to it."""
 
     __slots__ = (
-        "_control", "_echo", "_flags", "_payload_limit", "_plain", "_segment", "_socket", "destination", "segmentation",
-        "statistics",
+        "_control", "_echo", "_flags", "_octets", "_payload_limit", "_plain", "_posted", "_segment", "_socket",
+        "destination", "segmentation", "statistics",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +46,7 @@ class Sender:
         self._echo = echo
         self._payload_limit = payload_limit
         self._flags = 0
+        self._posted = self._octets = 0  # what was posted, and not counted
         self._plain: set[str] = set()  # hosts the way to which refuses UDP_SEGMENT
         self._segment = 0  # what `_control` says
         self._control = segmentation_control(0)
@@ -80,6 +81,21 @@ class Sender:
             octets += size
         self.statistics["trains sent"] += trains_sent
         self.statistics["datagrams sent"] += datagrams
+        self.statistics["bytes sent"] += octets
+
+    def post(self, data: bytes, address: Address) -> None:
+        """Send one datagram to this address."""
+        try:
+            self._octets += self._socket.sendto(data, address)
+            self._posted += 1
+        except OSError as error:
+            self._failed(error, 1)
+
+    def settle(self) -> None:
+        """Count what was posted."""
+        posted, self._posted, octets, self._octets = self._posted, 0, self._octets, 0
+        self.statistics["trains sent"] += posted
+        self.statistics["datagrams sent"] += posted
         self.statistics["bytes sent"] += octets
 
     def forget_refusals(self) -> None:

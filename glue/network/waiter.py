@@ -22,10 +22,13 @@ WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over co
 FRESH = 20e-6  # seconds asleep, after which what ends that has come just now
 GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it need not wake us for each train
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
-SOBER = 0.02  # seconds without a spin after that
+SOBER_ONCE, SOBER = 0.001, 0.02  # seconds without a spin after that; twice as long each time, if it happens again
+RELAPSE = 0.2  # within so many seconds
 EXCHANGE = 4  # answers in a row, each within a spin, before waiting begins with one; a late one outweighs so many
 LASTING = 16  # of them are remembered at most
 UNANSWERED = 2  # of them are forgotten for each wait that was ended by what called for none
+NOTHING = 0.0, 0.0, 0.0, False  # of a wait that tells nothing of the next
+NEITHER = -1  # socket
 
 
 class Waiter:
@@ -43,7 +46,8 @@ class Waiter:
         self._closed = False
         self._spin = spin
         self._sober_until = 0.0
-        self._latest = 0.0, 0.0, 0.0, False  # of the latest wait: its limit, when it began and ended, if with something
+        self._sober_for = 0.0  # the latest time
+        self._latest = NOTHING  # of the latest wait: its limit, when it began and ended, if with something
         self._answers = 0  # that came in a row, each within `spin`
         self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
         self.patience = 0.0  # seconds, while a stream is coming in: what comes next is best received in bulk
@@ -66,7 +70,10 @@ class Waiter:
             time.sleep(self.patience)
             self.patience = 0.0
         elif not patient and self._answers >= EXCHANGE and begun > self._sober_until:
-            found = self._look(begun, longest)
+            found = self._poll.poll(0)
+            self.fresh = not found
+            if not found:
+                found = self._look(begun, begun + min(self._spin, longest))
         if not found:
             looked = time.monotonic()
             found = self._poll.poll(max(0.0, begun + longest - looked) * 1000)
@@ -92,19 +99,32 @@ class Waiter:
         elif self._answers < LASTING:
             self._answers += 1
 
-    def _look(self, now: float, longest: float) -> list[tuple[int, int]]:
+    def _look(self, now: float, until: float) -> list[tuple[int, int]]:
         """Look again and again; not for a while if another process turns out to need the core."""
-        found = self._poll.poll(0)
-        self.fresh = not found
-        until = now + min(self._spin, longest)
+        poll, clock = self._poll.poll, time.monotonic
+        found: list[tuple[int, int]] = []
         while not found and now < until:
-            found = self._poll.poll(0)
-            before, now = now, time.monotonic()
+            found = poll(0)
+            before, now = now, clock()
             if now - before > PREEMPTED:
-                self._sober_until = now + SOBER
+                self._sober_for = min(2 * self._sober_for, SOBER) if now < self._sober_until + RELAPSE else SOBER_ONCE
+                self._sober_until = now + self._sober_for
                 self.fresh = False
                 break
         return found
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether waiting begins with a spin."""
+        return self._answers >= EXCHANGE and time.monotonic() > self._sober_until
+
+    def glance(self, until: float) -> int:
+        """The one that is readable before that (monotonic seconds), by a spin; NEITHER if none is, or several are."""
+        self._latest = NOTHING
+        found = self._poll.poll(0)
+        if not found:
+            found = self._look(time.monotonic(), until)
+        return found[0][0] if len(found) == 1 else NEITHER
 
     def wake(self) -> None:
         """Make `wait` return, the present one or the next; from any thread, at any time."""

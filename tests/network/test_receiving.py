@@ -11,6 +11,7 @@ import pytest
 
 from glue.cutting import Pieces
 from glue.network.echo import Echo
+from glue.network.offload import enable_coalescing, segmentation_control
 from glue.network.receiver import FEW, JOINED, LENT, SHORT, Arrived, Buffer, Receiver
 
 
@@ -42,6 +43,48 @@ def test_what_comes_along_with_something_fresh_is_left_for_the_next_call(
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == [b"one"]
     assert [bytes(train.data) for train in receiver.receive(8)] == [b"two", b"three"]
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == []
+
+
+def test_what_was_glanced_at_and_kept_is_received_next_whatever_was_received_meanwhile(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    sender, hearing = ends
+    statistics: Counter[str] = Counter()
+    receiver = Receiver(hearing, False, statistics)
+    for payload in (b"first", b"second", b"third", b"fourth"):
+        sender.send(payload)
+    first = receiver.glance()
+    assert first == b"first"
+    assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == [b"second"]  # as another thread may
+    receiver.keep(first)
+    assert [bytes(train.data) for train in receiver.receive(8)] == [b"first", b"third", b"fourth"]
+    receiver.settle()
+    assert statistics["datagrams received"] == 4
+    sender.send(b"fifth")
+    fifth = receiver.glance()
+    assert fifth == b"fifth"
+    receiver.take(fifth)
+    assert receiver.glance() is None
+    assert statistics["datagrams received"] == 4
+    receiver.settle()
+    assert statistics["datagrams received"] == 5
+    assert statistics["bytes received"] == len("firstsecondthirdfourthfifth")
+
+
+def test_what_is_no_lone_datagram_is_not_glanced_at_but_received(ends: tuple[socket.socket, socket.socket]) -> None:
+    sender, hearing = ends
+    statistics: Counter[str] = Counter()
+    if not enable_coalescing(hearing):
+        pytest.skip("this system has no UDP_GRO")
+    receiver = Receiver(hearing, True, statistics)
+    control = segmentation_control(10)
+    sender.sendmsg([b"0123456789" * 3 + b"end"], control)
+    assert receiver.glance() is None
+    assert b"".join([bytes(train.data) for train in receiver.receive(8)]) == b"0123456789" * 3 + b"end"
+    sender.send(b"")
+    assert receiver.glance() is None
+    assert [bytes(train.data) for train in receiver.receive(8)] == []
+    assert statistics["not received: empty"] == 1
 
 
 @pytest.mark.parametrize("short", [0, SHORT])

@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from glue.network.waiter import EXCHANGE, GATHER, LASTING, UNANSWERED, Waiter
+from glue.network.waiter import EXCHANGE, GATHER, LASTING, PREEMPTED, SOBER, SOBER_ONCE, UNANSWERED, Waiter
 
 
 @pytest.fixture(params=[0.0, 10.0], ids=["asleep", "spinning"])
@@ -146,7 +146,7 @@ class Line:
     SPIN = 0.0002
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        clock = [100.0]
+        self._clock = clock = [100.0]
         monkeypatch.setattr(time, "monotonic", lambda: clock[0])
         self._polled = Polled(clock, [])
         monkeypatch.setattr(select, "poll", lambda: self._polled)
@@ -157,6 +157,19 @@ class Line:
         for _ in range(count):
             self._polled.left[:] = [(1e-6, True)]
             self.waits.wait(10.0, patient)
+
+    def pass_time(self, seconds: float) -> None:
+        """Nothing happens."""
+        self._clock[0] += seconds
+
+    def preempted(self) -> float:
+        """A spin in which the core was taken away for a while; after how many seconds the next is allowed."""
+        self._polled.left[:] = [(1e-6, False), (2 * PREEMPTED, False), (1e-6, True)]
+        self.waits.wait(10.0)
+        began = time.monotonic()
+        while not self.waits.is_eager:
+            self.pass_time(1e-5)
+        return time.monotonic() - began
 
     def spins(self) -> bool:
         """Whether the next wait begins with a spin; what ends it comes later."""
@@ -171,6 +184,19 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     made = Line(monkeypatch)
     yield made
     made.waits.close()
+
+
+def test_who_lost_the_core_in_a_spin_is_sober_for_ever_longer_as_long_as_that_happens_again(line: Line) -> None:
+    sober: list[float] = []
+    for _ in range(8):
+        line.answered(LASTING)
+        assert line.spins()
+        line.answered(EXCHANGE)
+        sober.append(line.preempted())
+    assert sober == pytest.approx([SOBER_ONCE * 2**times for times in range(5)] + [SOBER] * 3, abs=1e-4)
+    line.pass_time(10.0)
+    line.answered(LASTING)
+    assert line.preempted() == pytest.approx(SOBER_ONCE, abs=1e-4)
 
 
 def test_an_exchange_is_worth_a_spin_once_it_lasts(line: Line) -> None:
