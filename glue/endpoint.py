@@ -134,6 +134,11 @@ class Endpoint(BaseEndpoint):
 
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
+        driver = self._driver
+        if driver is not None and driver.speaker and reliability == "reliable" and priority == "normal":
+            is_plain = not (retain or receipt) and type is None and lifespan is None
+            if is_plain and driver.say(topic, payload):
+                return None
         driver = self._running()
         ticket = WaitingReceipt(driver.wait_until) if receipt else None
         publication = self._core.publication(

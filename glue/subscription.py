@@ -126,6 +126,13 @@ class Subscription(Life):
         handler = self._handler
         assert handler is not None
         count, expired = len(delivery.payloads), 0
+        if count == 1 and self._payload_only and delivery.expires == math.inf and not self._closed:
+            try:
+                handler(delivery.payloads[0])
+            except BaseException:
+                self._failed(Message(delivery.payloads[0], delivery.sequence, delivery))
+            self._owner.settled("handled", 1)
+            return
         if self._payload_only and delivery.expires == math.inf:
             done = self._call_plainly(handler, delivery)
         else:

@@ -67,6 +67,11 @@ class Uninterrupted:
         self._thread = 0  # that may enter
         self._handler: Any = None  # the program's, as long as ours is in its place
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether SIGINT came within, and what is within is to end soon."""
+        return self._noted
+
     def __enter__(self) -> None:
         thread = get_ident()
         if thread != self._main:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from glue.contract import Network
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.life import FAREWELL
+from glue.rally import Court
 
 logger = logging.getLogger("glue")
 
@@ -64,6 +65,15 @@ class Lookout:
                     self._network.wait(timeout, patient)
             finally:
                 self._seat.release()
+
+    def glance(self, court: Court, until: float, is_due: Callable[[], bool]) -> bytes | None:
+        """Wait as the leader in a rally, unless something `is_due`; `court` is the network, and gives the result."""
+        if not self._seat.acquire(blocking=False):
+            return None
+        try:
+            return None if is_due() else court.glance(until)
+        finally:
+            self._seat.release()
 
     def stand_aside(self, is_streaming: Callable[[], bool]) -> None:
         """Leave the turns to a publisher as long as it runs them, or until `call`."""

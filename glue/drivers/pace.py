@@ -38,6 +38,11 @@ class Pace:
         """Messages were published that leave at once."""
         self._spoke_at = now
 
+    def answered(self, now: float) -> None:
+        """Both: one message, published in answer to another, has left."""
+        self._sent_at = self._spoke_at = now
+        self._answering = False
+
     def is_exchange(self, now: float) -> bool:
         """Whether messages came, and others were published, so lately that answers may follow at once."""
         return now - LATELY < self._heard_at and now - LATELY < self._spoke_at

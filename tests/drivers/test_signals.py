@@ -112,6 +112,59 @@ a.close(), b.close()
 """
 
 
+INTERRUPTED = """
+import os, signal, threading, time
+import glue
+
+INTERRUPTS = 1000
+a, b = glue.Endpoint("a").start(), glue.Endpoint("b").start()
+heard = []
+a.subscribe("answer", lambda message: (heard.append(message.payload), a.publish("question", message.payload + 1)))
+b.subscribe("question", lambda message: b.publish("answer", message.payload))
+a.wait_for_subscribers("question", timeout=20)
+b.wait_for_subscribers("answer", timeout=20)
+interrupts, done = 0, threading.Event()
+
+def interrupt():
+    while not done.is_set():
+        time.sleep(0.0005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+interrupter = threading.Thread(target=interrupt)
+a.publish("question", 0)
+interrupter.start()
+while interrupts < INTERRUPTS:
+    try:
+        while True:
+            a.flush(0.001)
+            a.statistics
+    except KeyboardInterrupt:
+        interrupts += 1
+while True:
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        break
+    except KeyboardInterrupt:
+        pass
+done.set()
+interrupter.join()
+until, count = time.monotonic() + 20, len(heard)
+while len(heard) < count + 1000 and time.monotonic() < until:
+    time.sleep(0.01)
+numbers = heard[:]
+print(len(numbers) >= count + 1000, numbers == list(range(len(numbers))))
+a.close(timeout=0), b.close(timeout=0)
+"""
+
+
+def test_ctrl_c_may_come_at_any_time_while_the_main_thread_waits_or_looks() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env=loopback_environment(), capture_output=True, text=True, timeout=3 * PATIENCE,
+    )  # fmt: skip
+    assert (ran.stdout, ran.stderr) == ("True True\n", "")
+
+
 def test_a_handler_that_has_interrupted_what_a_turn_waits_for_comes_to_its_end() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", STUCK], env=loopback_environment(), capture_output=True, text=True, timeout=3 * PATIENCE

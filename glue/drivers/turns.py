@@ -1,0 +1,317 @@
+"""What any thread of a program does with the stack and the network of an endpoint: publish, ask, wait; under one lock.
+
+A publisher's thread sends by itself when the network was idle a moment ago, or a bundle is full. Where more is under
+way than fits into a bundle or two, its turns receive too, and the leader (`glue.drivers.thread`) stands aside
+(`glue.drivers.lookout`). What the handler of a lone message publishes leaves the way it came, in a rally
+(`glue.rally`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from _thread import get_ident
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from glue.admission import OPEN, Admission
+from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
+from glue.core import Core
+from glue.drivers.interruption import Uninterrupted
+from glue.drivers.life import Life
+from glue.drivers.lookout import ASIDE, RELIEF, Lookout
+from glue.drivers.pace import BUSY, OUTBOX, Pace
+from glue.drivers.receiver import Receiver, addressed
+from glue.drivers.room import Room
+from glue.errors import ClosedError
+from glue.express import offered
+from glue.model import Wish
+from glue.payloads import encoded
+from glue.rally import Court
+
+ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
+
+Result = TypeVar("Result")
+
+
+class Turns(Life):
+    """Turns for one core over one network, by any thread; one of them leads."""
+
+    def __init__(self, core: Core, network: Network, news: Receiver) -> None:
+        """`news` is given every event that is not a delivery."""
+        self._core = core
+        self._lookout = Lookout(network)
+        self._room = Room(core.settings.queue_limit)
+        super().__init__()
+        self._network = network
+        offer = offered(network, "rally", "receive", "send", "wait", "wake")
+        self._court: Court | None = offer() if offer else None
+        self._news = news
+        self._uninterrupted = Uninterrupted(Turns._flush.__code__)
+        self._events: deque[tuple[Receiver, Event]] = deque()
+        self._leader: threading.Thread | None = None
+        self._threads: set[threading.Thread] = set()
+        self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
+        self._waiters: deque[threading.Lock] = deque()  # one for each thread that waits until something comes true
+        self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
+        self._maintain_at, self._datagram_size = 0.0, 0
+        self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
+        self._settled = True  # whether these are known
+        self._admission = Admission(core.settings.queue_limit)
+        self._pace = Pace(core.settings.queue_limit)
+        self._booking = Uninterrupted(Turns._book.__code__)
+        self._awaiting = Uninterrupted(Turns._await.__code__, self._tell_waiters)
+        self._is_unbooked, self._heard = False, 0  # whether anything passed in a rally; subscriptions that heard of it
+        self.speaker = 0  # the thread that handles a lone message just now, and may answer it by `say`; 0: none
+
+    def renew_locks(self) -> None:
+        """Make all locks, those of the core, too."""
+        self._core.renew_locks()
+        self._lookout.renew_locks()
+        self._turn_lock: Any = threading.RLock()  # held while the stack and the network are in use; it knows its owner
+
+    def _step_down(self) -> None:
+        """If this thread leads, another one is to, as it is about to wait."""
+        raise NotImplementedError
+
+    def _maintain(self) -> None:
+        """Look after the interface; its frames may have become smaller, or larger."""
+        self._maintain_at = self._network.maintain(time.monotonic())
+        if self._network.datagram_size != self._datagram_size:
+            self._datagram_size = self._network.datagram_size
+            self._core.stack.fit(self._datagram_size)
+
+    # ---------------------------------------------------------------------------------------- publishing
+
+    def publish(self, publications: Sequence[Publication], block: bool) -> None:
+        """Send publications of one class now, if the network was idle, or as soon as enough has gathered.
+
+        While the queue is full for their class, waits; or raises WouldBlockError if `block` is false.
+        """
+        if self._closed:
+            raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
+        priority, outbox, admission = publications[0].priority, self._core.outbox, self._admission
+        is_full = self._backlog + outbox.size > admission.limits[priority]
+        if is_full or priority >= admission.closed_from or self._core.overfed:
+            self._wait_for_room(priority, block)
+        if self._backlog < BUSY and (priority <= HIGH or self._pace.is_due(outbox.size, self._backlog)):
+            self._flush(outbox.size >= OUTBOX, publications)
+            return
+        outbox.add(*publications)
+        if priority <= HIGH or outbox.size >= self._pace.bundle:
+            self._flush(outbox.size >= OUTBOX)
+        elif self._sleeps_until:
+            self._wake()
+        else:
+            self._lookout.hurry()
+
+    def say(self, topic: str, payload: Any) -> bool:
+        """Publish the answer to a lone message, if it can leave as others have; False if it has to be published."""
+        core, court, lock = self._core, self._court, self._turn_lock
+        if court is None or self._closed or get_ident() != self.speaker or core.outbox.requests:
+            return False
+        if topic.__class__ is not str or not lock.acquire(False):
+            return False
+        try:
+            line = core.stack.rally.line(topic)
+            if line is None:
+                return False
+            body, json = (payload, False) if payload.__class__ is bytes else encoded(payload)
+            if len(body) > core.settings.message_limit:
+                return False
+            now = time.monotonic()
+            said = core.stack.rally.say(now, time.time(), line, body, json)
+            if said is None:
+                return False
+            self.speaker = 0  # what else it says may be more than answers: it is published, and gathers
+            court.post(*said)
+            self._is_unbooked = True
+            self._pace.answered(now)
+            return True
+        finally:
+            lock.release()
+
+    def order(self, request: Wish, wait: bool = True) -> None:
+        """Pass a request to the stack, behind what was published before; now, or, not to wait for a turn, after it."""
+        if self.closed:
+            raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
+        self._core.outbox.order(request)
+        self._flush(wait)
+
+    def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
+        """Run a turn from a publisher's thread, these last; if the leader is in one, and not `wait`, leave it to it."""
+        lock = self._turn_lock
+        if not lock._is_owned():  # else a signal came in a turn of this thread: what its handler says goes next
+            with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
+                try:
+                    if lock.acquire(blocking=False) or (wait and self._room.wait_for_turn(lock)):
+                        self._run(publications)
+                        return
+                finally:
+                    try:  # noqa: SIM105  # nothing is called before, as handlers of signals, which may raise, come after a call
+                        lock.release()
+                    except RuntimeError:  # it was not acquired
+                        pass
+        self._core.outbox.add(*publications)
+        self._wake()
+
+    def _run(self, publications: Sequence[Publication]) -> None:
+        """A turn from a publisher's thread, which holds the turn lock; or only what goes down."""
+        if self._closed and publications:  # nobody would send them, or ever tell what became of them
+            raise ClosedError("the endpoint was closed while publish waited for its turn")
+        if self._closed:
+            return
+        in_handler = threading.current_thread() is self._leader
+        if not in_handler:
+            self._flushed_at = math.inf
+        try:
+            if self._backlog < BUSY or publications or in_handler or self._core.is_counting:
+                now = time.monotonic()
+                if publications:
+                    self._pace.spoke(now)
+                self._leave(self._core.send(now, publications))
+            else:
+                self._turn(time.monotonic())
+            self._settle()
+        finally:
+            self._flushed_at = self._flushed_at if in_handler else time.monotonic()
+        if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._lookout.is_aside:
+            self._lookout.call()
+        elif self._sleeps_until and not self._woken:
+            self._woken = True
+            self._network.wake()
+
+    def _wait_for_room(self, priority: int, block: bool) -> None:
+        """Wait for acknowledgements; and, but in a handler, until what was published to oneself is handled."""
+        in_handler = threading.current_thread() in self._threads
+
+        def has_room() -> bool:
+            overfed = self._core.overfed and not in_handler
+            is_full = self._backlog + self._core.outbox.size > self._admission.limits[priority]
+            return self.closed or not (overfed or is_full or priority >= self._admission.closed_from)
+
+        if not has_room() and not block:
+            raise self._core.would_block(self._backlog)
+        if self._turn_lock._is_owned():  # a signal came in a turn of this thread, which is to make room
+            return
+        self._step_down()
+        self._relieve(has_room)
+        waited = self._room.wait(has_room, self._wake, lambda: self._backlog + self._core.outbox.size)
+        if waited and self.closed:
+            raise ClosedError("the endpoint was closed while publish waited for room")
+
+    def _relieve(self, has_room: Callable[[], bool]) -> None:
+        """Wait for acknowledgements in the leader's place, if it stands aside, and run the turns; for a while."""
+        until = min(self._maintain_at, time.monotonic() + RELIEF)
+        while self._backlog >= BUSY and not self._core.overfed and time.monotonic() < until:
+            if not self._lookout.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
+                break
+            self._flush(True)
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for something that turns bring about; returns whether it came true in time.
+
+        The condition is looked at between turns, so it may read the stack.
+        """
+        self._step_down()
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            is_true = self._await(condition, until)
+            if is_true or self.closed or time.monotonic() >= until:
+                return is_true
+
+    def _await(self, condition: Callable[[], bool], until: float) -> bool:
+        """The same until then (monotonic seconds), or until Ctrl-C, whose handler is called at the end."""
+        gate = threading.Lock()
+        gate.acquire()
+        with self._awaiting:
+            self._waiters.append(gate)
+            try:
+                self._wake()
+                while True:
+                    with self._turn_lock:
+                        is_true = self._look(condition)
+                    left = until - time.monotonic()
+                    if is_true or left <= 0.0 or self.closed or self._awaiting.is_noted:
+                        return is_true
+                    gate.acquire(timeout=min(left, threading.TIMEOUT_MAX))
+            finally:
+                self._waiters.remove(gate)
+
+    def _tell_waiters(self) -> None:
+        """Let all who wait look again."""
+        for gate in list(self._waiters):
+            with contextlib.suppress(RuntimeError):  # it has been told, and is on its way
+                gate.release()
+
+    def inspect(self, read: Callable[[], Result]) -> Result:
+        """Read something of the stack between two turns."""
+        with self._turn_lock:
+            return self._look(read)
+
+    def _look(self, read: Callable[[], Result]) -> Result:
+        """Read something of the stack; the caller holds the turn lock."""
+        self._book()
+        return read()
+
+    def _book(self) -> None:
+        """Let all be booked that passed in a rally; not to be interrupted, as half of it would be wrong."""
+        if self._court is not None and self._is_unbooked:
+            with self._booking:
+                self._core.stack.settle()
+                self._court.settle()
+                self._core.statistics["messages arrived"] += self._heard
+                self._is_unbooked, self._heard = False, 0
+
+    def handled(self, delivery: Delivery) -> None:
+        """A subscription is done with a delivery; the senders are told if they were waiting for that."""
+        if self._core.handled(delivery):
+            self._room.admit()
+        if self._core.outbox.requests:
+            self._wake()
+
+    # --------------------------------------------------------------------------------------------- turns
+
+    def _turn(self, now: float) -> None:
+        """One turn; the caller holds the turn lock."""
+        events, out = self._core.turn(now, self._network.receive())
+        self._leave(out)
+        if events:
+            self._pace.arrived(now)
+            self._events += addressed(events, self._news)
+        self._settled = False
+
+    def _leave(self, out: Sequence[Train]) -> None:
+        if out:
+            self._network.send(out)
+            self._pace.sent()
+
+    def _settle(self) -> None:
+        """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
+        self._settled, self._room.in_vain = True, False
+        self._book()
+        self._deadline = self._core.deadline
+        self._backlog = self._core.stack.backlog
+        if self._admission.update(self._backlog) or (self._room.is_awaited and self._admission.closed_from == OPEN):
+            self._room.admit()
+            self._lookout.hurry()
+        if self._waiters:
+            self._tell_waiters()
+
+    def _streaming(self) -> bool:
+        """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
+        if self._backlog < BUSY or self._room.is_awaited or self._events or self._waiters or self.closed:
+            return False
+        is_near = self._lookout.is_relieved or time.monotonic() < self._flushed_at + ASIDE
+        return is_near and time.monotonic() < self._maintain_at
+
+    def _is_due(self) -> bool:
+        """Whether something is to be done without waiting for the network."""
+        return bool(self._core.outbox.requests or self._events or self.closed)
