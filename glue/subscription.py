@@ -123,14 +123,14 @@ class Subscription(Life):
 
     def _call(self, delivery: Delivery) -> None:
         """Call the handler for each message of a delivery."""
-        handler = self._handler
+        handler, payloads = self._handler, delivery.payloads
         assert handler is not None
-        count, expired = len(delivery.payloads), 0
+        count, expired = len(payloads), 0
         if count == 1 and self._payload_only and delivery.expires == math.inf and not self._closed:
             try:
-                handler(delivery.payloads[0])
+                handler(payloads[0])
             except BaseException:
-                self._failed(Message(delivery.payloads[0], delivery.sequence, delivery))
+                self._failed(Message(payloads[0], delivery.sequence, delivery))
             self._owner.settled("handled", 1)
             return
         if self._payload_only and delivery.expires == math.inf:

@@ -98,6 +98,7 @@ class MulticastNetwork:
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
+        self.take, self.post = self._unicast_receiver.take, self._sender.post  # in a rally, each counted by `settle`
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._fresh = False  # whether there was nothing to receive just before
         self._interface: Interface | None = None
@@ -168,14 +169,6 @@ class MulticastNetwork:
     def keep(self, data: bytes) -> None:
         """What was glanced at last is received next, after all."""
         self._unicast_receiver.keep(data)
-
-    def take(self, data: bytes) -> None:
-        """It is done with; it is counted when this is settled."""
-        self._unicast_receiver.take(data)
-
-    def post(self, data: bytes, address: Address) -> None:
-        """Send one datagram to a peer; it is counted when this is settled."""
-        self._sender.post(data, address)
 
     def settle(self) -> None:
         """Count what was taken and posted."""

@@ -91,7 +91,7 @@ class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_glass", "_octets", "_queued",
+        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_octets", "_queued",
         "_socket", "_source", "_taken", "coalesced", "kept", "reads", "statistics", "streams",
     )  # fmt: skip
 
@@ -108,7 +108,6 @@ class Receiver:
         self._beginning = (self._buffer.memory,)
         self._drained = False  # whether nothing was left in the latest look
         self._echo = echo
-        self._glass = (memoryview(bytearray(LARGEST)),)  # of its own: a glance may come while another thread receives
         self._source: Address = ()  # of what was glanced at last
         self.kept: Kept | None = None  # what was glanced at and is still to be received
         self._taken = self._octets = 0  # what was taken, and not counted
@@ -137,17 +136,15 @@ class Receiver:
     def glance(self) -> bytes | None:
         """The lone datagram that comes next; None if there is none, or what comes is anything else: that is kept.
 
-        By who waits, though another may be receiving; not while anything is kept.
+        By who waits; not while anything is kept.
         """
-        glass = self._glass
-        try:
-            size, control, flags, source = self._socket.recvmsg_into(glass, self._control_size, DONT_WAIT)
+        try:  # into memory of its own, as another thread may be receiving
+            data, control, flags, source = self._socket.recvmsg(LARGEST, self._control_size, DONT_WAIT)
         except OSError as error:
             self._is_over(error)
             return None
-        data = bytes(glass[0][:size])
         self._source = source
-        if control or flags or not size:
+        if control or flags or not data:
             self.kept = data, control, flags, source
             return None
         return data
