@@ -112,7 +112,9 @@ class Exchange:
         self._owed = 0
         self._carries += 1
         self._carried = upto = self._next
-        held = min(int((now - self._heard_at) * 1e6), MAX_HELD_US)
+        held = int((now - self._heard_at) * 1e6)
+        if held > MAX_HELD_US:
+            held = MAX_HELD_US
         return b'"transport":["data",0,0,%b,%d,%d,%b,%d]' % (self._from, upto, held, self._number, sequence)
 
     def book(self) -> tuple[int, int]:
