@@ -318,6 +318,14 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
         """Take items from above; return what goes down now. Deliveries to oneself wait for `receive`."""
 
 
+class Partner(Protocol):
+    """A peer with whom lone messages go back and forth (`glue.rally`), as discovery knows it."""
+
+    id: str
+    incarnation: int
+    address: Address
+
+
 class Topics(Protocol):
     """What the topics layer offers beside `Layer`, to those who ask about routes."""
 

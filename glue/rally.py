@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, Protocol
 
-from glue.contract import Address, Delivery
+from glue.contract import Address, Delivery, Partner
 
 PERIOD = 0.0028
 """Seconds after which a rally is settled at the latest: before anybody who was not answered asks again, which is after
@@ -42,14 +42,6 @@ class Datagrams(Protocol):
 
     def book(self, heard: int, said: int) -> None:
         """So many datagrams came and left."""
-
-
-class Partner(Protocol):
-    """Discovery's record of a peer."""
-
-    id: str
-    incarnation: int
-    address: Address
 
 
 class Partners(Protocol):
@@ -100,7 +92,7 @@ class Hearing(Protocol):
         """It was taken."""
 
     def book(self, now: float) -> None:
-        """Do the rest for all that was taken, the last of it then."""
+        """Do the rest for all that was taken, the last of it by then."""
 
 
 class Saying(Protocol):

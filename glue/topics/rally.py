@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
-from glue.contract import NORMAL, Delivery
+from glue.contract import NORMAL, Delivery, Partner
 from glue.topics.bundle import GROUP_SIZE, INTEGER_LIMIT, encode_lone
 from glue.topics.express import PLAIN_INDEX, Arrivals, Departures, Heard
 from glue.topics.published import PublishedTopic, Way
 from glue.topics.streams import Stream
-
-
-class Peer(Protocol):
-    """Who is at the other end."""
-
-    id: str
-    incarnation: int
 
 
 class Hearing:
@@ -56,7 +49,7 @@ class Hearing:
         self._next += 1
 
     def book(self, now: float) -> None:
-        """Do the rest for all that was taken, the last of it then."""
+        """Do the rest for all that was taken, the last of it by then."""
         first = self._stream.expected[True]
         count = self._next - first
         if count:
@@ -100,7 +93,7 @@ class Talk:
         self._departures = departures
         self._statistics = statistics
 
-    def hearing(self, partner: Peer, topic: bytes) -> Hearing | None:
+    def hearing(self, partner: Partner, topic: bytes) -> Hearing | None:
         """One topic of a peer, if it was heard before and somebody here wants it."""
         name = topic.decode("utf-8", "surrogateescape")  # what is not UTF-8 becomes what no topic is
         stream = self._arrivals.stream(partner.id, partner.incarnation, name)

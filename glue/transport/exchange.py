@@ -8,9 +8,8 @@ acknowledged since; the newest acknowledgement, which says what those before it 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from typing import Protocol
 
-from glue.contract import NORMAL, Lane, Outbound
+from glue.contract import NORMAL, Lane, Outbound, Partner
 from glue.cutting import total
 from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
 from glue.transport.channel import Channel
@@ -22,13 +21,6 @@ MOST = 256  # frames that leave before they are booked: some 330 kB
 FEW = 4  # frames that come without an answer: more are a stream, and acknowledged as such
 _NUMBER = rb"(0|[1-9][0-9]{0,14})"
 _NONE = b"0"
-
-
-class Peer(Protocol):
-    """Who is at the other end."""
-
-    id: str
-    incarnation: int
 
 
 class Exchange:
@@ -183,7 +175,7 @@ class Exchanges:
         self.carried = carried
         self.statistics = statistics
 
-    def exchange(self, partner: Peer) -> Exchange | None:
+    def exchange(self, partner: Partner) -> Exchange | None:
         """What goes to and comes from a peer; None if that is out of the ordinary."""
         peer = partner.id
         source, channel = self._sources.get(peer), self._channels.get(((peer,), NORMAL))
