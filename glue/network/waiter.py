@@ -70,10 +70,7 @@ class Waiter:
             time.sleep(self.patience)
             self.patience = 0.0
         elif not patient and self._answers >= EXCHANGE and begun > self._sober_until:
-            found = self._poll.poll(0)
-            self.fresh = not found
-            if not found:
-                found = self._look(begun, begun + min(self._spin, longest))
+            found = self._look(begun, begun + min(self._spin, longest))
         if not found:
             looked = time.monotonic()
             found = self._poll.poll(max(0.0, begun + longest - looked) * 1000)
@@ -102,7 +99,8 @@ class Waiter:
     def _look(self, now: float, until: float) -> list[tuple[int, int]]:
         """Look again and again; not for a while if another process turns out to need the core."""
         poll, clock = self._poll.poll, time.monotonic
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int]] = poll(0)
+        self.fresh = not found
         while not found and now < until:
             found = poll(0)
             before, now = now, clock()
@@ -121,9 +119,7 @@ class Waiter:
     def glance(self, until: float) -> int:
         """The one that is readable before that (monotonic seconds), by a spin; NEITHER if none is, or several are."""
         self._latest = NOTHING
-        found = self._poll.poll(0)
-        if not found:
-            found = self._look(time.monotonic(), until)
+        found = self._look(time.monotonic(), until)
         return found[0][0] if len(found) == 1 else NEITHER
 
     def wake(self) -> None:
