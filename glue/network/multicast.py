@@ -19,6 +19,7 @@ from glue.counts import Counts
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import courtesy, sockets
 from glue.network.choice import choose_interface, obstacle
+from glue.network.court import UnicastCourt
 from glue.network.echo import Echo
 from glue.network.group import parse_group
 from glue.network.interfaces import Interface, find_interface
@@ -98,7 +99,6 @@ class MulticastNetwork:
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
-        self.take, self.post = self._unicast_receiver.take, self._sender.post  # in a rally, each counted by `settle`
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._fresh = False  # whether there was nothing to receive just before
         self._interface: Interface | None = None
@@ -147,33 +147,9 @@ class MulticastNetwork:
             return self._multicast_receiver.receive(READS, fresh)
         return self._receive_both(fresh)
 
-    def rally(self) -> MulticastNetwork:
+    def rally(self) -> UnicastCourt:
         """What it does with lone datagrams that go back and forth; see `glue.rally`."""
-        return self
-
-    @property
-    def is_eager(self) -> bool:
-        """Whether answers come so fast that it is worth a core to look for them again and again."""
-        return self._waiter.is_eager
-
-    def glance(self, until: float) -> bytes | None:
-        """The lone datagram that comes by unicast before that (monotonic seconds), if nothing else is to be done.
-
-        By who may `wait`, though another thread may `receive`. What else comes is received next, without a wait.
-        """
-        receiver = self._unicast_receiver
-        if receiver.kept is not None or self._waiter.glance(until) != self._unicast_fileno:
-            return None
-        return receiver.glance()
-
-    def keep(self, data: bytes) -> None:
-        """What was glanced at last is received next, after all."""
-        self._unicast_receiver.keep(data)
-
-    def settle(self) -> None:
-        """Count what was taken and posted."""
-        self._unicast_receiver.settle()
-        self._sender.settle()
+        return UnicastCourt(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
 
     def _receive_both(self, fresh: bool) -> Iterator[Train]:
         yield from self._unicast_receiver.receive(UNICAST_READS, fresh)

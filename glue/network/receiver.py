@@ -129,7 +129,7 @@ class Receiver:
         if self._echo is not None and not self._echo.is_needed:
             self._echo.hear(address)
         if not self.coalesced and (fresh or not self._more()):
-            self._count(1, size)
+            self._count(self.reads, 1, size)
             return (Train(address, self._buffer.memory[:size], segment),)
         return self._trains(limit, first)
 
@@ -160,10 +160,8 @@ class Receiver:
 
     def settle(self) -> None:
         """Count what was taken."""
-        taken, self._taken, octets, self._octets = self._taken, 0, self._octets, 0
-        self.statistics["trains received"] += taken
-        self.statistics["datagrams received"] += taken
-        self.statistics["bytes received"] += octets
+        self._count(self._taken, self._taken, self._octets)
+        self._taken = self._octets = 0
 
     def _trains(self, limit: int, found: Found | None) -> Iterator[Train]:
         """The train that begins with what was found at the beginning of the buffer, and those that follow."""
@@ -190,7 +188,7 @@ class Receiver:
                 memory[:size] = memory[end : end + size]
             elif self.reads < limit and not self._drained:
                 found = self._read()
-        self._count(datagrams, octets)
+        self._count(self.reads, datagrams, octets)
         if passed:
             self.statistics["trains received"] -= passed
             self.statistics["own trains passed by"] += passed
@@ -252,8 +250,8 @@ class Receiver:
         if self.kept is not None:
             (data, control, flags, source), self.kept = self.kept, None
             self._buffer.memory[: len(data)] = data
-            if (kept := self._checked(len(data), control, flags, source)) is not None:
-                return kept
+            if (found := self._checked(len(data), control, flags, source)) is not None:
+                return found
         for _ in range(ATTEMPTS):
             try:
                 read = self._socket.recvmsg_into(self._beginning, self._control_size, DONT_WAIT)
@@ -261,8 +259,8 @@ class Receiver:
                 if self._is_over(error):
                     return None
                 continue
-            if (checked := self._checked(*read)) is not None:
-                return checked
+            if (found := self._checked(*read)) is not None:
+                return found
         return None
 
     def _checked(self, size: int, control: Control, flags: int, source: Address) -> Found | None:
@@ -283,8 +281,8 @@ class Receiver:
             self.statistics[f"not received: {errno.errorcode.get(error.errno or 0, 'unknown error')}"] += 1
         return self._drained
 
-    def _count(self, datagrams: int, octets: int) -> None:
-        self.statistics["trains received"] += self.reads
+    def _count(self, trains: int, datagrams: int, octets: int) -> None:
+        self.statistics["trains received"] += trains
         self.statistics["datagrams received"] += datagrams
         self.statistics["bytes received"] += octets
 

@@ -79,9 +79,7 @@ class Sender:
                 datagrams += -(-size // segment)
             trains_sent += 1
             octets += size
-        self.statistics["trains sent"] += trains_sent
-        self.statistics["datagrams sent"] += datagrams
-        self.statistics["bytes sent"] += octets
+        self._count(trains_sent, datagrams, octets)
 
     def post(self, data: bytes, address: Address) -> None:
         """Send one datagram to this address."""
@@ -93,9 +91,12 @@ class Sender:
 
     def settle(self) -> None:
         """Count what was posted."""
-        posted, self._posted, octets, self._octets = self._posted, 0, self._octets, 0
-        self.statistics["trains sent"] += posted
-        self.statistics["datagrams sent"] += posted
+        self._count(self._posted, self._posted, self._octets)
+        self._posted = self._octets = 0
+
+    def _count(self, trains: int, datagrams: int, octets: int) -> None:
+        self.statistics["trains sent"] += trains
+        self.statistics["datagrams sent"] += datagrams
         self.statistics["bytes sent"] += octets
 
     def forget_refusals(self) -> None:

@@ -17,6 +17,7 @@ from glue.contract import Train
 from glue.drivers import pace, thread
 from glue.errors import MessageTooLargeError
 from glue.network import MulticastNetwork, waiter
+from glue.network.court import UnicastCourt
 from glue.network.waiter import Waiter
 from glue.rally import Rally
 from tests.endpoint.lan import PATIENCE, Lan
@@ -280,16 +281,16 @@ def test_nothing_passes_by_a_network_that_alters_one(lan: Lan, monkeypatch: pyte
 def test_a_message_that_does_not_pass_is_received_in_the_ordinary_way(
     lan: Lan, passed: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    game, glance = Game(lan), MulticastNetwork.glance
+    game, glance = Game(lan), UnicastCourt.glance
     looks = 0
 
-    def blurred(network: MulticastNetwork, until: float) -> bytes | None:
+    def blurred(court: UnicastCourt, until: float) -> bytes | None:
         nonlocal looks
         looks += 1
-        data = glance(network, until)
+        data = glance(court, until)
         return None if looks % 10 == 0 else data
 
-    monkeypatch.setattr(MulticastNetwork, "glance", blurred)
+    monkeypatch.setattr(UnicastCourt, "glance", blurred)
     game.play()
     assert game.heard == [str(number) for number in range(ROUNDS)]
     settled(game)
