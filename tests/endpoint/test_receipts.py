@@ -179,7 +179,7 @@ def test_best_effort_gives_no_receipt(lan: Lan) -> None:
 
 
 def test_losses_are_told_and_the_ledger_of_both_ends_adds_up(lan: Lan) -> None:
-    a, b = lan.start("a"), lan.start("b", receive_limit=1000)
+    a, b = lan.start("a", queue_limit=32 << 20), lan.start("b", receive_limit=1000)
     lost = Ear()
     a.on_lost = lambda cause, count: lost((cause, count))
     ear = listen(b, "t", a)
@@ -190,7 +190,7 @@ def test_losses_are_told_and_the_ledger_of_both_ends_adds_up(lan: Lan) -> None:
     assert b.ledger.arrived == 100
     kept = b.subscribe("u")
     assert a.wait_for_subscribers("u", 1, PATIENCE)
-    a.publish_many("u", [bytes(10_000)] * 200)
+    a.publish_many("u", [bytes(10_000)] * 2000)  # much more than what is on its way before b says that it is full
     kept.get(PATIENCE)
     b.close(timeout=0)
     lost.wait(1)
