@@ -24,8 +24,8 @@ from typing import Any, Protocol
 from glue.contract import Address, Delivery, Partner
 
 PERIOD = 0.0028
-"""Seconds after which a rally is settled at the latest: before anybody who was not answered asks again, which is after
-3 ms (`glue.transport.round_trip`). Half as long with several peers, as one may wait for an acknowledgement."""
+"""Seconds after which what was not answered is booked at the latest: before anybody asks again, which is after 3 ms
+(`glue.transport.round_trip`). So each half of it somebody looks for what is older than that (`Rally.due`)."""
 
 Numbers = tuple[Any, ...]
 """What a layer's groups of the pattern matched: bytes, mostly digits; None where an optional one did not."""
@@ -63,6 +63,9 @@ class Exchange(Protocol):
 
     is_full: bool
 
+    def goes_on(self, since: float) -> bool:
+        """Whether nothing of before then waits for an answer, and there is room for what else may pass in `PERIOD`."""
+
     def take(self, now: float, numbers: Numbers) -> bool:
         """Take the frame with these numbers, if it is the next; else nothing was done."""
 
@@ -77,6 +80,10 @@ class Frames(Protocol):
     """Transport's part; `pattern` of its entry."""
 
     pattern: bytes
+
+    @property
+    def due(self) -> float:
+        """When anything is due to which no exchange is an answer (monotonic seconds)."""
 
     def exchange(self, partner: Partner) -> Exchange | None:
         """What goes to and comes from a peer; None if that is out of the ordinary."""
@@ -217,10 +224,12 @@ class Rally:
         self._topic = head.groups
         self._of_message = slice(head.groups + 1, None)
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether with several peers: one of them may wait while others play."""
-        return len(self._sides) > 1
+    def due(self, now: float) -> float:
+        """When it has to be booked, or this is to be asked again, as far as peers and frames are concerned."""
+        for side in self._sides.values():
+            if not side.exchange.goes_on(now - PERIOD / 2):
+                return -inf
+        return min(now + PERIOD / 2, self._partners.calm_until, self._frames.due)
 
     def hear(self, now: float, data: bytes) -> Delivery | None:
         """The message of a datagram; None, and nothing was done, if it has to go the ordinary way."""

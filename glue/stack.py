@@ -102,6 +102,9 @@ LAYERS: dict[str, Factory] = {
 }
 """The default layers, bottom up (network, below them all, is not pure and belongs to the driver)."""
 
+PLAYERS = "discovery", "transport"
+"""Those whose timers stand still in a rally, though what passes would set them anew (see `glue.rally.Rally.due`)."""
+
 
 class Stack:
     """The pure layers of one endpoint, bottom up, as one state machine."""
@@ -115,6 +118,7 @@ class Stack:
         lowers = [_express(layer, "lower", "send") for layer in self._downwards]
         self._lowers = [lowers[place:] for place in range(len(lowers))]  # from each layer on
         self.rally = _rally(layers)
+        self._bystanders = [layer for name, layer in layers.items() if name not in PLAYERS]
         self._earliest: float | None = None  # when something is due, if that was asked since the latest turn
 
     @classmethod
@@ -223,6 +227,12 @@ class Stack:
             self.settle()
         self._earliest = None
         return self._descend(now, requests, 0)
+
+    def prolong(self, now: float) -> float:
+        """Until when the rally goes on with nothing booked (monotonic seconds); no later than now if it cannot."""
+        if not self.rally.is_open:
+            return -inf
+        return min([self.rally.due(now), *[layer.deadline for layer in self._bystanders]])
 
     def settle(self) -> None:
         """End the rally, if there is one; nobody else is to find the layers as they were before it."""

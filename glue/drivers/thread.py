@@ -28,7 +28,7 @@ PATIENCE = 0.02  # seconds a handler may take before the standby thread takes th
 ALERT = 0.006  # seconds after a publisher's turn during which the leader sleeps for ATTENTIVE at most
 SLEEP = 60.0  # seconds the leader sleeps at most
 BRIEF, BRIEFER = 100e-6, 20e-6  # seconds after which a rally is over if nothing comes, and after which it is booked
-RALLY = 512 << 10  # bytes of room in the queue that it takes: more than can leave before it is booked
+RALLY = 512 << 10  # bytes of room in the queue that it takes: more than can be on its way
 RESTS = 63  # times at most that none is tried after one in which nothing passed
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
 
@@ -150,12 +150,14 @@ class ThreadDriver(Turns):
         if court is None or not self._is_exchanging(court):
             return False
         ident, played = get_ident(), 0
-        until = early = 0.0
+        until = early = 0.0  # when what passed has to be booked (0: it is to be), and from when on it may be
         while self._leader is me and not self._closed:
             now = time.monotonic()
-            if now >= until or (now >= early and rally.is_shared):
+            if now >= until > 0.0:
+                until = self._prolonged(now)
+            if now >= until:
                 self._be_watched()
-                until, early = self._open_rally(now), now + PERIOD / 2
+                until, early = self._open_rally(now), now + PERIOD
                 if now >= until:
                     break
             self._woken, self._sleeps_until = False, math.inf
@@ -198,6 +200,11 @@ class ThreadDriver(Turns):
             return False
         return court.is_eager and not self._events
 
+    def _prolonged(self, now: float) -> float:
+        """Until when nothing has to be booked (monotonic seconds)."""
+        with self._turn_lock:
+            return min(self._core.stack.prolong(now), self._maintain_at)
+
     def _open_rally(self, now: float) -> float:
         """Book what passed, and let more pass; until when at most (monotonic seconds)."""
         with self._turn_lock:
@@ -205,7 +212,7 @@ class ThreadDriver(Turns):
             is_full = self._backlog + RALLY > self._admission.limits[NORMAL] or self._admission.closed_from < OPEN
             if is_full or self._core.overfed or self._core.outbox.requests:
                 return -math.inf
-            until = min(now + PERIOD, self._deadline, self._maintain_at, self._core.stack.rally.open())
+            until = min(now + PERIOD / 2, self._deadline, self._maintain_at, self._core.stack.rally.open())
             if until <= now:
                 self._core.stack.settle()
             return until

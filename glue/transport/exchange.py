@@ -15,9 +15,11 @@ from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.incoming import Incoming, Source
 from glue.transport.reception import Carried
-from glue.transport.wire import MAX_HELD_US, WINDOW
+from glue.transport.wire import MAX_HELD_US
 
-MOST = 256  # frames that leave before they are booked: some 330 kB
+MOST = 1024  # frames that leave before they are booked: some 1.3 MB
+OPEN = 256  # of them on their way: some 330 kB
+ROOM = 256  # frames that pass at most until it is asked again whether there is room
 FEW = 4  # frames that come without an answer: more are a stream, and acknowledged as such
 _NUMBER = rb"(0|[1-9][0-9]{0,14})"
 _NONE = b"0"
@@ -42,7 +44,7 @@ class Exchange:
         self._times: list[float] = []  # and when that was
         member = channel.attached[0]
         self._upto = member.next  # all below is acknowledged
-        self._window = int(min(member.window.frames, WINDOW))  # frames that may be on their way
+        self._window = int(min(member.window.frames, OPEN))  # frames that may be on their way
         self._most = channel.next + MOST
         self._end = min(member.next + self._window, member.limit, self._most)  # frames below this may leave
         self.is_full = self._said >= self._end
@@ -68,6 +70,16 @@ class Exchange:
         self._promised = incoming.promised
         self._owed, self._heard_at = incoming.unacknowledged, incoming.newest_at
         return True
+
+    def goes_on(self, since: float) -> bool:
+        """Whether nothing of before then waits for an acknowledgement, and there is room; see `glue.rally`."""
+        if self._owed and self._owed_since < since:
+            return False
+        if self._upto < self._said:
+            waiting = self._upto - self._channel.next
+            if waiting < 0 or self._times[waiting] < since:
+                return False
+        return len(self._bodies) <= MOST - ROOM
 
     def take(self, now: float, numbers: tuple[bytes, ...]) -> bool:
         """Take the frame with these numbers, if it is the next; see `glue.rally`."""
@@ -111,6 +123,7 @@ class Exchange:
 
     def book(self) -> tuple[int, int]:
         """Do the rest for all that passed; how many frames came and left."""
+        self._shared.played.discard(self._channel)
         came, left = self._next - self._first, len(self._bodies)
         if self._incoming is not None and (came or self._carries):
             self._book_heard(self._incoming, came)
@@ -174,6 +187,16 @@ class Exchanges:
         self.acknowledger = acknowledger
         self.carried = carried
         self.statistics = statistics
+        self.played: set[Channel] = set()  # those of exchanges
+
+    @property
+    def due(self) -> float:
+        """When anything is due but for the want of acknowledgements that exchanges take; see `glue.rally`."""
+        at = self.acknowledger.deadline
+        for channel in self.busy.values():
+            if channel not in self.played and channel.deadline < at:
+                at = channel.deadline
+        return at
 
     def exchange(self, partner: Partner) -> Exchange | None:
         """What goes to and comes from a peer; None if that is out of the ordinary."""
@@ -187,4 +210,7 @@ class Exchanges:
             return None
         exchange = Exchange(self, source, channel)
         owing = self.acknowledger.owing(peer)
-        return exchange if owing is None or exchange.hear(owing) else None
+        if owing is not None and not exchange.hear(owing):
+            return None
+        self.played.add(channel)
+        return exchange

@@ -1,0 +1,88 @@
+"""What passes in a rally is booked late, yet before anybody who was not answered asks again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from glue.rally import PERIOD
+from glue.transport.exchange import MOST
+from glue.transport.round_trip import ACK_DELAY
+from tests.test_rally import STEP, Players, met
+
+LONG = MOST // 2  # messages each way in a row, which take several periods
+
+
+def play(players: Players, now: float, count: int) -> float:
+    """So many questions, each answered at once; returns when the last answer came."""
+    for number in range(count):
+        now += STEP
+        players.say(now, 0, "ping/1", b"%d" % number, {})
+        while players.wire:
+            players.arrive(now)
+    return now
+
+
+def bookings(monkeypatch: pytest.MonkeyPatch, players: Players) -> list[int]:
+    """Where it is noted which of them has booked anything."""
+    booked: list[int] = []
+
+    def noting(index: int) -> None:
+        exchanges: Any = players.cores[index].stack.rally._datagrams
+        book = exchanges.book
+
+        def note(heard: int, said: int) -> None:
+            booked.append(index)
+            book(heard, said)
+
+        monkeypatch.setattr(exchanges, "book", note)
+
+    noting(0)
+    noting(1)
+    return booked
+
+
+def test_what_is_answered_need_not_be_booked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    players = met()
+    now = play(players, 101.3, 5)
+    booked = bookings(monkeypatch, players)
+    play(players, now, LONG)
+    assert LONG * STEP > 5 * PERIOD
+    assert booked == []
+    play(players, now + LONG * STEP, MOST)
+    assert 0 < len(booked) <= 4, "there is an end to what is kept"
+    topics = players.cores[1].stack.statistics["topics"]
+    assert topics["messages received"] == 20 + 5 + LONG + MOST
+
+
+@pytest.mark.parametrize("lost", ["the question", "the answer"])
+def test_what_is_not_answered_is_booked_before_it_is_asked_again(lost: str) -> None:
+    players = met()
+    now = play(players, 101.3, 50)
+    rally = players.cores[0].stack.rally
+    players.say(now, 0, "ping/1", b"?", {})
+    if lost == "the answer":
+        players.arrive(now)
+    players.wire.clear()
+    assert rally.is_open
+    assert players.cores[0].stack.prolong(now + PERIOD / 4) > now + PERIOD / 4
+    until = players.cores[0].stack.prolong(now + PERIOD / 2 - 1e-6)
+    assert until < now + PERIOD
+    assert players.cores[0].stack.prolong(until) <= until
+    assert now < players.cores[0].deadline < now + 2 * PERIOD
+    assert not rally.is_open
+
+
+def test_who_says_what_is_not_answered_gets_an_acknowledgement_in_time() -> None:
+    players, now = met(), 101.3
+    for _ in range(2):  # what comes for the first time ends a rally
+        now = play(players, now, 50)
+        players.say(now, 1, "mixed", b"!", {})
+        while players.wire:
+            players.arrive(now)
+    ann = players.cores[0].stack
+    assert ann.rally.is_open
+    assert ann.prolong(now + PERIOD / 2 - 1e-6) > now
+    assert ann.prolong(now + PERIOD / 2 + 1e-6) < now, "it is booked, and so what it owes is due"
+    assert players.cores[0].deadline <= now + ACK_DELAY
