@@ -101,7 +101,7 @@ class Channel:
 
     def express(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
-        if self._queue or self.protection.active or not (self.kind == "data" or apart.is_calm(self)):
+        if self._queue or not (self.kind == "data" or apart.is_calm(self)) or self.protection.is_wanted(self):
             return None
         bodies = item.bodies
         stop = self.next + len(bodies)

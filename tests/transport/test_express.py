@@ -112,3 +112,21 @@ def test_what_is_sent_again_is_what_was_handed_down_whatever_those_below_made_of
     wire.now = transport.deadline
     (resent,) = [item for item in transport.receive(wire.now, [])[1] if isinstance(item, Outbound)]
     assert (resent.bodies, resent.header["above"]) == ([b"plain"], [1])
+
+
+def way_after_losses(delay: float) -> Downward | None:
+    """How a lone message leaves after many of which one in 25 was lost; None if it is to be queued."""
+    wire = Wire(2, loss=0.04)
+    wire.delay = delay
+    for number in range(3000):
+        wire.publish(0, [1], b"%d" % number)
+        wire.run(0.001)
+    wire.loss = 0.0
+    wire.run(10 * delay)
+    assert [body for _, body in wire.heard[wire.ids[1]]] == [b"%d" % number for number in range(3000)]
+    return wire.transports[wire.ids[0]].lower(wire.now, Outbound((wire.ids[1],), [b"x"]))
+
+
+def test_after_a_loss_a_lone_message_leaves_at_once_unless_it_is_to_be_covered_by_parity() -> None:
+    assert way_after_losses(0.0005) is not None
+    assert way_after_losses(0.02) is None
