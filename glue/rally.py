@@ -23,9 +23,9 @@ from typing import Any, Protocol
 
 from glue.contract import Address, Delivery, Partner
 
-PERIOD = 0.0028
-"""Seconds after which what was not answered is booked at the latest: before anybody asks again, which is after 3 ms
-(`glue.transport.round_trip`). So each half of it somebody looks for what is older than that (`Rally.due`)."""
+PERIOD = 0.002
+"""Seconds after which what is not answered is booked: for so long an acknowledgement may be held back, and nobody asks
+again before 3 ms (`glue.transport.round_trip`). So somebody looks for that as often (`Rally.due`)."""
 
 Numbers = tuple[Any, ...]
 """What a layer's groups of the pattern matched: bytes, mostly digits; None where an optional one did not."""
@@ -63,8 +63,9 @@ class Exchange(Protocol):
 
     is_full: bool
 
-    def goes_on(self, since: float) -> bool:
-        """Whether nothing of before then waits for an answer, and there is room for what else may pass in `PERIOD`."""
+    @property
+    def waits_since(self) -> float:
+        """Since when anything waits for an answer; -inf: there is no room for what else may pass in `PERIOD`."""
 
     def take(self, now: float, numbers: Numbers) -> bool:
         """Take the frame with these numbers, if it is the next; else nothing was done."""
@@ -226,10 +227,8 @@ class Rally:
 
     def due(self, now: float) -> float:
         """When it has to be booked, or this is to be asked again, as far as peers and frames are concerned."""
-        for side in self._sides.values():
-            if not side.exchange.goes_on(now - PERIOD / 2):
-                return -inf
-        return min(now + PERIOD / 2, self._partners.calm_until, self._frames.due)
+        since = min([side.exchange.waits_since for side in self._sides.values()], default=now)
+        return min(min(since, now) + PERIOD, self._partners.calm_until, self._frames.due)
 
     def hear(self, now: float, data: bytes) -> Delivery | None:
         """The message of a datagram; None, and nothing was done, if it has to go the ordinary way."""

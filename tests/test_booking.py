@@ -60,18 +60,16 @@ def test_what_is_answered_need_not_be_booked_for_long(monkeypatch: pytest.Monkey
 def test_what_is_not_answered_is_booked_before_it_is_asked_again(lost: str) -> None:
     players = met()
     now = play(players, 101.3, 50)
-    rally = players.cores[0].stack.rally
+    stack = players.cores[0].stack
     players.say(now, 0, "ping/1", b"?", {})
     if lost == "the answer":
         players.arrive(now)
     players.wire.clear()
-    assert rally.is_open
-    assert players.cores[0].stack.prolong(now + PERIOD / 4) > now + PERIOD / 4
-    until = players.cores[0].stack.prolong(now + PERIOD / 2 - 1e-6)
-    assert until < now + PERIOD
-    assert players.cores[0].stack.prolong(until) <= until
-    assert now < players.cores[0].deadline < now + 2 * PERIOD
-    assert not rally.is_open
+    assert stack.rally.is_open
+    assert stack.prolong(now + PERIOD / 2) == now + PERIOD
+    assert stack.prolong(now + PERIOD) <= now + PERIOD, "now it is to be booked"
+    assert now + PERIOD < players.cores[0].deadline < now + 2 * PERIOD, "only then it is asked again"
+    assert not stack.rally.is_open
 
 
 def test_who_says_what_is_not_answered_gets_an_acknowledgement_in_time() -> None:
@@ -83,6 +81,6 @@ def test_who_says_what_is_not_answered_gets_an_acknowledgement_in_time() -> None
             players.arrive(now)
     ann = players.cores[0].stack
     assert ann.rally.is_open
-    assert ann.prolong(now + PERIOD / 2 - 1e-6) > now
-    assert ann.prolong(now + PERIOD / 2 + 1e-6) < now, "it is booked, and so what it owes is due"
+    assert ann.prolong(now + PERIOD / 2) == now + PERIOD
+    assert ann.prolong(now + PERIOD) <= now + PERIOD, "it is to be booked, as what is owed is due"
     assert players.cores[0].deadline <= now + ACK_DELAY

@@ -61,7 +61,7 @@ class Players(Endpoints):
         if now < self.until[index]:
             return True
         deadline = core.deadline
-        self.until[index] = min(now + PERIOD / 2, deadline, core.stack.rally.open())
+        self.until[index] = min(now + PERIOD, deadline, core.stack.rally.open())
         if self.until[index] <= now:
             core.stack.settle()
         return self.until[index] > now

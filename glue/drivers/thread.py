@@ -212,7 +212,7 @@ class ThreadDriver(Turns):
             is_full = self._backlog + RALLY > self._admission.limits[NORMAL] or self._admission.closed_from < OPEN
             if is_full or self._core.overfed or self._core.outbox.requests:
                 return -math.inf
-            until = min(now + PERIOD / 2, self._deadline, self._maintain_at, self._core.stack.rally.open())
+            until = min(now + PERIOD, self._deadline, self._maintain_at, self._core.stack.rally.open())
             if until <= now:
                 self._core.stack.settle()
             return until

@@ -8,6 +8,7 @@ acknowledged since; the newest acknowledgement, which says what those before it 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from math import inf
 
 from glue.contract import NORMAL, Lane, Outbound, Partner
 from glue.cutting import total
@@ -71,15 +72,14 @@ class Exchange:
         self._owed, self._heard_at = incoming.unacknowledged, incoming.newest_at
         return True
 
-    def goes_on(self, since: float) -> bool:
-        """Whether nothing of before then waits for an acknowledgement, and there is room; see `glue.rally`."""
-        if self._owed and self._owed_since < since:
-            return False
-        if self._upto < self._said:
-            waiting = self._upto - self._channel.next
-            if waiting < 0 or self._times[waiting] < since:
-                return False
-        return len(self._bodies) <= MOST - ROOM
+    @property
+    def waits_since(self) -> float:
+        """Since when a frame waits for its acknowledgement; -inf: longer, or there is no room; see `glue.rally`."""
+        since = self._owed_since if self._owed else inf
+        waiting = self._upto - self._channel.next
+        if waiting < 0 or len(self._bodies) > MOST - ROOM:
+            return -inf
+        return min(since, self._times[waiting]) if self._upto < self._said else since
 
     def take(self, now: float, numbers: tuple[bytes, ...]) -> bool:
         """Take the frame with these numbers, if it is the next; see `glue.rally`."""
