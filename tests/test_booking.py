@@ -9,6 +9,7 @@ import pytest
 from glue.rally import PERIOD
 from glue.transport.exchange import MOST
 from glue.transport.round_trip import ACK_DELAY
+from glue.transport.window import INITIAL
 from tests.test_rally import STEP, Players, met
 
 LONG = MOST // 2  # messages each way in a row, which take several periods
@@ -54,6 +55,13 @@ def test_what_is_answered_need_not_be_booked_for_long(monkeypatch: pytest.Monkey
     assert 0 < len(booked) <= 4, "there is an end to what is kept"
     topics = players.cores[1].stack.statistics["topics"]
     assert topics["messages received"] == 20 + 5 + LONG + MOST
+
+
+def test_the_window_does_not_grow_by_messages_that_were_on_their_way_one_by_one() -> None:
+    players = met()
+    play(players, 101.3, MOST)
+    *_, windows = players.state()
+    assert windows == [INITIAL, INITIAL]
 
 
 @pytest.mark.parametrize("lost", ["the question", "the answer"])

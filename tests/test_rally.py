@@ -49,8 +49,10 @@ class Players(Endpoints):
     def pass_time(self, now: float) -> None:
         """What is due, or has to be booked since nothing came for a while."""
         for index, core in enumerate(self.cores):
-            is_played = core.stack.rally.is_open and now < self.until[index] and now < self.latest[index] + BRIEF
-            if not is_played and core.deadline <= now:
+            is_played = core.stack.rally.is_open and now < self.latest[index] + BRIEF
+            if is_played and now >= self.until[index]:
+                self.until[index] = core.stack.prolong(now)
+            if not (is_played and now < self.until[index]) and core.deadline <= now:
                 self.turn(now, index)
 
     def _open(self, now: float, index: int) -> bool:
@@ -120,7 +122,11 @@ class Players(Endpoints):
         """Everything that is to be seen from outside; but when timers are due, as fewer round trips were measured."""
         told, wire, counted, _ = super().state()
         arrived = [core.statistics.copy() for core in self.cores]
-        return told, wire, counted, arrived, [(core.backlog, core.is_done, core.waiting) for core in self.cores]
+        waiting = [(core.backlog, core.is_done, core.waiting) for core in self.cores]
+        transports: list[Any] = [core.stack.layers["transport"] for core in self.cores]
+        channels = [channel for transport in transports for channel in transport._channels.values()]
+        windows = [member.window.frames for channel in channels for member in channel.attached]
+        return told, wire, counted, arrived, waiting, windows
 
 
 def something(luck: Random) -> tuple[str, Any, dict[str, Any]]:

@@ -30,9 +30,9 @@ class Exchange:
     """What goes to one peer, and comes from it."""
 
     __slots__ = (
-        "_acked_at", "_acks", "_bodies", "_carried", "_carries", "_channel", "_end", "_first", "_from", "_heard_at",
-        "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised", "_said", "_shared",
-        "_source", "_times", "_upto", "_window", "is_full",
+        "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_channel", "_end", "_first", "_from",
+        "_heard_at", "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised", "_said",
+        "_shared", "_source", "_times", "_upto", "_window", "is_full",
     )  # fmt: skip
 
     def __init__(self, shared: Exchanges, source: Source, channel: Channel) -> None:
@@ -44,7 +44,7 @@ class Exchange:
         self._bodies: list[bytes] = []  # of what has left,
         self._times: list[float] = []  # and when that was
         member = channel.attached[0]
-        self._upto = member.next  # all below is acknowledged
+        self._upto = self._before = member.next  # all below is acknowledged, and was before the newest that was news
         self._window = int(min(member.window.frames, OPEN))  # frames that may be on their way
         self._most = channel.next + MOST
         self._end = min(member.next + self._window, member.limit, self._most)  # frames below this may leave
@@ -93,6 +93,8 @@ class Exchange:
             upto = int(ack_next)
             if ack_channel != self._number or not self._upto <= upto <= self._said:
                 return False
+            if upto > self._upto:
+                self._before = self._upto
             self._upto, self._held, self._acked_at = upto, held, now
             self._acks += 1
             self._end = end = min(upto + self._window, self._most)
@@ -132,6 +134,7 @@ class Exchange:
         if self._acks:
             self._shared.statistics["acknowledgements received"] += self._acks - 1
             peer, number = self._channel.peers[0], self._channel.number
+            self._channel.attached[0].next = self._before  # all at once would look like a window that was made use of
             self._shared.carried.append((self._acked_at, peer, number, self._upto, int(self._held)))
         return came, left
 
