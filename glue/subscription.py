@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Missed
@@ -126,14 +126,14 @@ class Subscription(Life):
         handler, payloads = self._handler, delivery.payloads
         assert handler is not None
         count, expired = len(payloads), 0
-        if count == 1 and self._payload_only and delivery.expires == math.inf and not self._closed:
-            try:
-                handler(payloads[0])
-            except BaseException:
-                self._failed(Message(payloads[0], delivery.sequence, delivery))
-            self._owner.settled("handled", 1)
-            return
-        if self._payload_only and delivery.expires == math.inf:
+        if self._payload_only and delivery.expires == inf:
+            if count == 1 and not self._closed:
+                try:
+                    handler(payloads[0])
+                except BaseException:
+                    self._failed(Message(payloads[0], delivery.sequence, delivery))
+                self._owner.settled("handled", 1)
+                return
             done = self._call_plainly(handler, delivery)
         else:
             done, expired = self._call_each(handler, delivery)
@@ -169,7 +169,7 @@ class Subscription(Life):
 
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
         """The same for any; returns how many it was, and how many of them were too old."""
-        payload_only, expires, expired = self._payload_only, delivery.expires < math.inf, 0
+        payload_only, expires, expired = self._payload_only, delivery.expires < inf, 0
         for sequence, payload in enumerate(delivery.payloads, delivery.sequence):
             if self._closed:
                 return sequence - delivery.sequence, expired

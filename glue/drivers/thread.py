@@ -13,7 +13,7 @@ import threading
 import time
 from _thread import get_ident
 from collections.abc import Callable
-from typing import cast
+from typing import Any
 
 from glue.admission import OPEN
 from glue.contract import NORMAL, Delivery, Event, Leave, Network
@@ -219,7 +219,7 @@ class ThreadDriver(Turns):
 
     def _play(self, me: threading.Thread, ident: int, now: float, delivery: Delivery) -> None:
         """Let the only subscription that a lone message is for handle it; else it is handed out as any other."""
-        receiver = cast(Receiver, delivery.tokens[0])
+        receiver: Any = delivery.tokens[0]
         with self._hand_out:
             if len(delivery.tokens) > 1 or receiver.busy or self._leader is not me:
                 self._core.hold(delivery)

@@ -116,14 +116,15 @@ class Turns(Life):
         if topic.__class__ is not str or not lock.acquire(False):
             return False
         try:
-            line = core.stack.rally.line(topic)
+            rally = core.stack.rally
+            line = rally.line(topic)
             if line is None:
                 return False
             body, json = (payload, False) if payload.__class__ is bytes else encoded(payload)
             if len(body) > core.settings.message_limit:
                 return False
             now = time.monotonic()
-            said = core.stack.rally.say(now, time.time(), line, body, json)
+            said = rally.say(now, time.time(), line, body, json)
             if said is None:
                 return False
             self.speaker = 0  # what else it says may be more than answers: it is published, and gathers

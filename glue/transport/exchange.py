@@ -97,7 +97,10 @@ class Exchange:
                 self._before = self._upto
             self._upto, self._held, self._acked_at = upto, held, now
             self._acks += 1
-            self._end = end = min(upto + self._window, self._most)
+            end = upto + self._window
+            if end > self._most:
+                end = self._most
+            self._end = end
             self.is_full = self._said >= end
         self._next = number + 1
         if not self._owed:
