@@ -27,7 +27,7 @@ from glue.rally import PERIOD, Court
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ALERT = 0.006  # seconds after a publisher's turn during which the leader sleeps for ATTENTIVE at most
 SLEEP = 60.0  # seconds the leader sleeps at most
-BRIEF, BRIEFER = 100e-6, 20e-6  # seconds after which a rally is over if nothing comes, and after which it is booked
+BRIEF, BRIEFER = 300e-6, 40e-6  # seconds after which a rally is over if nothing comes, and after which it is booked
 RALLY = 512 << 10  # bytes of room in the queue that it takes: more than can be on its way
 RESTS = 63  # times at most that none is tried after one in which nothing passed
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
