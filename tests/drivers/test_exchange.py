@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import glue
 from glue.drivers import pace
 from glue.network import MulticastNetwork
+from glue.network.court import UnicastCourt
 from tests.endpoint.lan import PATIENCE, Lan
 
 ROUNDS = 200
@@ -18,19 +20,23 @@ ROUNDS = 200
 
 @pytest.fixture
 def spins(monkeypatch: pytest.MonkeyPatch) -> Callable[[glue.Endpoint], int]:
-    """How many waits of an endpoint's leader were allowed to spin so far."""
-    allowed: dict[object, int] = {}
-    wait = MulticastNetwork.wait
+    """How many waits of an endpoint's leader were allowed to spin so far; in a rally all are."""
+    allowed: Counter[int] = Counter()
+    wait, glance = MulticastNetwork.wait, UnicastCourt.glance
 
-    def noted(network: MulticastNetwork, timeout: float | None, patient: bool = False) -> None:
+    def waited(network: MulticastNetwork, timeout: float | None, patient: bool = False) -> None:
         if not patient:
-            key = network.filenos()[0]
-            allowed[key] = allowed.get(key, 0) + 1
+            allowed[network.filenos()[0]] += 1
         wait(network, timeout, patient)
 
-    monkeypatch.setattr(MulticastNetwork, "wait", noted)
+    def glanced(court: UnicastCourt, until: float) -> bytes | None:
+        allowed[court._fileno] += 1
+        return glance(court, until)
+
+    monkeypatch.setattr(MulticastNetwork, "wait", waited)
+    monkeypatch.setattr(UnicastCourt, "glance", glanced)
     monkeypatch.setattr(pace, "LATELY", 3600.0)  # whatever three endpoints in one process take
-    return lambda endpoint: allowed.get(endpoint._driver._network.filenos()[0], 0)  # type: ignore[union-attr]
+    return lambda endpoint: allowed[endpoint._driver._network.filenos()[0]]  # type: ignore[union-attr]
 
 
 def test_only_who_hears_and_answers_is_in_an_exchange(lan: Lan, spins: Callable[[glue.Endpoint], int]) -> None:
