@@ -17,7 +17,7 @@ Renesse, SIGCOMM 1996) made of Horus; the pattern is our connection identificati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -82,9 +82,8 @@ class Frames(Protocol):
 
     pattern: bytes
 
-    @property
-    def due(self) -> float:
-        """When anything is due to which no exchange is an answer (monotonic seconds)."""
+    def due(self, exchanges: Sequence[Any]) -> float:
+        """When anything is due to which none of these is an answer (monotonic seconds)."""
 
     def exchange(self, partner: Partner) -> Exchange | None:
         """What goes to and comes from a peer; None if that is out of the ordinary."""
@@ -227,8 +226,9 @@ class Rally:
 
     def due(self, now: float) -> float:
         """When it has to be booked, or this is to be asked again, as far as peers and frames are concerned."""
-        since = min([side.exchange.waits_since for side in self._sides.values()], default=now)
-        return min(min(since, now) + PERIOD, self._partners.calm_until, self._frames.due)
+        exchanges = [side.exchange for side in self._sides.values()]
+        since = min([now, *[exchange.waits_since for exchange in exchanges]])
+        return min(since + PERIOD, self._partners.calm_until, self._frames.due(exchanges))
 
     def hear(self, now: float, data: bytes) -> Delivery | None:
         """The message of a datagram; None, and nothing was done, if it has to go the ordinary way."""

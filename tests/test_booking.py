@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from glue.rally import PERIOD
+from glue.serialization import Serialization
 from glue.transport.exchange import MOST
 from glue.transport.round_trip import ACK_DELAY
 from glue.transport.window import INITIAL
@@ -25,29 +24,16 @@ def play(players: Players, now: float, count: int) -> float:
     return now
 
 
-def bookings(monkeypatch: pytest.MonkeyPatch, players: Players) -> list[int]:
-    """Where it is noted which of them has booked anything."""
-    booked: list[int] = []
-
-    def noting(index: int) -> None:
-        exchanges: Any = players.cores[index].stack.rally._datagrams
-        book = exchanges.book
-
-        def note(heard: int, said: int) -> None:
-            booked.append(index)
-            book(heard, said)
-
-        monkeypatch.setattr(exchanges, "book", note)
-
-    noting(0)
-    noting(1)
-    return booked
-
-
 def test_what_is_answered_need_not_be_booked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     players = met()
     now = play(players, 101.3, 5)
-    booked = bookings(monkeypatch, players)
+    booked, book = [], Serialization.book
+
+    def noted(layer: Serialization, heard: int, said: int) -> None:
+        booked.append(heard)
+        book(layer, heard, said)
+
+    monkeypatch.setattr(Serialization, "book", noted)
     play(players, now, LONG)
     assert LONG * STEP > 5 * PERIOD
     assert booked == []

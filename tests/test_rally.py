@@ -24,7 +24,7 @@ from tests.test_express_way import OPTIONS, Endpoints, Heeding, Plain, Wrapped, 
 
 PEERS = "ann", "bob", "cid"
 INTERESTS = ("pong/+", "mixed"), ("ping/1", "ping/2"), ("ping/3", "pong/bob")
-BRIEF = 100e-6  # seconds after which a driver takes a rally to be over
+BRIEF = 100e-6  # seconds after which a rally is taken to be over; drivers wait for longer
 STEP = BRIEF / 2
 
 

@@ -8,6 +8,7 @@ acknowledged since; the newest acknowledgement, which says what those before it 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from math import inf
 
 from glue.contract import NORMAL, Lane, Outbound, Partner
@@ -30,15 +31,15 @@ class Exchange:
     """What goes to one peer, and comes from it."""
 
     __slots__ = (
-        "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_channel", "_end", "_first", "_from",
+        "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_end", "_first", "_from",
         "_heard_at", "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised", "_said",
-        "_shared", "_source", "_times", "_upto", "_window", "is_full",
+        "_shared", "_source", "_times", "_upto", "_window", "channel", "is_full",
     )  # fmt: skip
 
     def __init__(self, shared: Exchanges, source: Source, channel: Channel) -> None:
         self._shared = shared
         self._source = source
-        self._channel = channel
+        self.channel = channel
         self._number = b"%d" % channel.number
         self._said = channel.next  # the sequence of what leaves next
         self._bodies: list[bytes] = []  # of what has left,
@@ -76,7 +77,7 @@ class Exchange:
     def waits_since(self) -> float:
         """Since when a frame waits for its acknowledgement; -inf: longer, or there is no room; see `glue.rally`."""
         since = self._owed_since if self._owed else inf
-        waiting = self._upto - self._channel.next
+        waiting = self._upto - self.channel.next
         if waiting < 0 or len(self._bodies) > MOST - ROOM:
             return -inf
         return min(since, self._times[waiting]) if self._upto < self._said else since
@@ -128,7 +129,6 @@ class Exchange:
 
     def book(self) -> tuple[int, int]:
         """Do the rest for all that passed; how many frames came and left."""
-        self._shared.played.discard(self._channel)
         came, left = self._next - self._first, len(self._bodies)
         if self._incoming is not None and (came or self._carries):
             self._book_heard(self._incoming, came)
@@ -136,8 +136,8 @@ class Exchange:
             self._book_said()
         if self._acks:
             self._shared.statistics["acknowledgements received"] += self._acks - 1
-            peer, number = self._channel.peers[0], self._channel.number
-            self._channel.attached[0].next = self._before  # all at once would look like a window that was made use of
+            peer, number = self.channel.peers[0], self.channel.number
+            self.channel.attached[0].next = self._before  # all at once would look like a window that was made use of
             self._shared.carried.append((self._acked_at, peer, number, self._upto, int(self._held)))
         return came, left
 
@@ -152,7 +152,7 @@ class Exchange:
             self._shared.acknowledger.owe(self._owed_since, incoming)
 
     def _book_said(self) -> None:
-        channel, bodies, times = self._channel, self._bodies, self._times
+        channel, bodies, times = self.channel, self._bodies, self._times
         done = max(self._upto - channel.next, 0)
         if done:
             had = bodies[:done]
@@ -187,27 +187,23 @@ class Exchanges:
         carried: list[Carried],
         statistics: Counter[str],
     ) -> None:
-        self._channels = channels
+        self.channels = channels
         self._sources = sources
         self.busy = busy
         self.acknowledger = acknowledger
         self.carried = carried
         self.statistics = statistics
-        self.played: set[Channel] = set()  # those of exchanges
 
-    @property
-    def due(self) -> float:
-        """When anything is due but for the want of acknowledgements that exchanges take; see `glue.rally`."""
-        at = self.acknowledger.deadline
-        for channel in self.busy.values():
-            if channel not in self.played and channel.deadline < at:
-                at = channel.deadline
-        return at
+    def due(self, exchanges: Sequence[Exchange]) -> float:
+        """When anything is due but for the want of acknowledgements that these take; see `glue.rally`."""
+        played = [exchange.channel for exchange in exchanges]
+        others = [channel.deadline for channel in self.busy.values() if channel not in played]
+        return min([self.acknowledger.deadline, *others])
 
     def exchange(self, partner: Partner) -> Exchange | None:
         """What goes to and comes from a peer; None if that is out of the ordinary."""
         peer = partner.id
-        source, channel = self._sources.get(peer), self._channels.get(((peer,), NORMAL))
+        source, channel = self._sources.get(peer), self.channels.get(((peer,), NORMAL))
         if source is None or source.incarnation != partner.incarnation or not self.acknowledger.accepting:
             return None
         if channel is None or not _is_plain(channel):
@@ -216,7 +212,4 @@ class Exchanges:
             return None
         exchange = Exchange(self, source, channel)
         owing = self.acknowledger.owing(peer)
-        if owing is not None and not exchange.hear(owing):
-            return None
-        self.played.add(channel)
-        return exchange
+        return exchange if owing is None or exchange.hear(owing) else None
