@@ -123,29 +123,31 @@ a.subscribe("answer", lambda message: (heard.append(message.payload), a.publish(
 b.subscribe("question", lambda message: b.publish("answer", message.payload))
 a.wait_for_subscribers("question", timeout=20)
 b.wait_for_subscribers("answer", timeout=20)
-interrupts, done = 0, threading.Event()
+interrupts, done, armed = 0, threading.Event(), False
+
+def strike(number, frame):  # as Python's own, but not where this program itself could not bear it
+    global armed
+    if armed:
+        armed = False
+        raise KeyboardInterrupt
 
 def interrupt():
     while not done.is_set():
         time.sleep(0.0005)
         os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, strike)
 interrupter = threading.Thread(target=interrupt)
 a.publish("question", 0)
 interrupter.start()
 while interrupts < INTERRUPTS:
     try:
+        armed = True
         while True:
             a.flush(0.001)
             a.statistics
     except KeyboardInterrupt:
         interrupts += 1
-while True:
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        break
-    except KeyboardInterrupt:
-        pass
 done.set()
 interrupter.join()
 until, count = time.monotonic() + 20, len(heard)
