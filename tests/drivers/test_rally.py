@@ -189,7 +189,9 @@ def test_other_threads_publish_ask_and_flush_at_the_same_time(lan: Lan, passed: 
             said += 1
             game.answerer.statistics  # noqa: B018  # looks at the stack
             game.answerer.flush(0.001)
-            time.sleep(0.005)
+            undisturbed = len(game.heard) + 50
+            while len(game.heard) < undisturbed and not game.done.is_set():
+                time.sleep(0.001)
 
     disturber = threading.Thread(target=disturb)
     disturber.start()
