@@ -7,6 +7,9 @@ numbers of that part. What else it would do, counters, timers, what is kept unti
 of them together: when anybody asks for, or does, anything else with the stack (`Rally.settle`). It finds the layers as
 if each message had gone its ordinary way, but that of several acknowledgements only the newest was looked at.
 
+What is foreseen goes further: while the other one has yet to answer, each layer makes ready what it expects of that,
+and writes its part of the datagram after that, but for times and payload, as a format; see `Rally.said`.
+
 Nothing here checks whether a message is out of the ordinary: each layer does so with its own numbers, and one that
 differs in anything is refused by the pattern, or by a layer; then nothing was done, and it goes the ordinary way.
 
@@ -40,6 +43,12 @@ class Datagrams(Protocol):
     def write(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram."""
 
+    def foresee(self, entry: bytes, body: bytes) -> bytes:
+        """The next datagram, as a format, of these two formats."""
+
+    def wrote(self) -> None:
+        """What was foreseen leaves."""
+
     def book(self, heard: int, said: int) -> None:
         """So many datagrams came and left."""
 
@@ -59,9 +68,13 @@ class Partners(Protocol):
 
 
 class Exchange(Protocol):
-    """Transport's part of what goes to, and comes from, one peer; `is_full`: whether nothing more may leave."""
+    """Transport's part of what goes to, and comes from, one peer.
+
+    `is_full`: whether nothing more may leave. `is_asked`: whether just that came which was foreseen.
+    """
 
     is_full: bool
+    is_asked: bool
 
     @property
     def waits_since(self) -> float:
@@ -72,6 +85,15 @@ class Exchange(Protocol):
 
     def write(self, now: float, body: bytes) -> bytes:
         """The entry of the next frame, of this body."""
+
+    def foresee(self) -> bytes:
+        """Expect an answer to all that has left; the entry of what answers that, as a format of `held`; b"": do not."""
+
+    def held(self, now: float) -> int:
+        """For how long what came last has been held (microseconds)."""
+
+    def wrote(self, now: float, body: bytes) -> None:
+        """What was foreseen leaves, with this body."""
 
     def book(self) -> tuple[int, int]:
         """Do the rest for all that passed; how many frames came and left. It is not used any more."""
@@ -98,6 +120,9 @@ class Hearing(Protocol):
     def go_on(self) -> None:
         """It was taken."""
 
+    def foresee(self) -> None:
+        """Make ready for the next message."""
+
     def book(self, now: float) -> None:
         """Do the rest for all that was taken, the last of it by then."""
 
@@ -110,6 +135,12 @@ class Saying(Protocol):
 
     def write(self, at: float, payload: bytes, json: bool) -> bytes:
         """The next message, published `at` (Unix seconds): its index and payload."""
+
+    def foresee(self, json: bool) -> bytes:
+        """The next message, as a format of when it is published (microseconds), its length, and its payload."""
+
+    def wrote(self) -> None:
+        """What was foreseen is published."""
 
     def book(self) -> None:
         """Do the rest for all that was written."""
@@ -183,8 +214,9 @@ class Rally:
     """The layers of one stack, as far as lone messages concern them."""
 
     __slots__ = (
-        "_datagrams", "_frames", "_lines", "_match", "_of_frame", "_of_message", "_partners", "_passages", "_senders",
-        "_sides", "_size", "_streams", "_topic", "is_open",
+        "_answer", "_answered", "_as_json", "_datagrams", "_frames", "_hearing", "_leaving", "_lines", "_match",
+        "_of_frame", "_of_message", "_partners", "_passages", "_senders", "_sides", "_size", "_streams", "_topic",
+        "is_open",
     )  # fmt: skip
 
     def __init__(self, offered: Mapping[str, Any] | None) -> None:
@@ -195,6 +227,11 @@ class Rally:
         self._senders: dict[bytes, Side] = {}  # as headers begin
         self._lines: dict[str, Line] = {}  # by topic
         self._size = 0
+        self._answer = b""  # the next datagram, as a format, once it is foreseen,
+        self._answered: Line | None = None  # of what was said last: what it goes to, as well,
+        self._as_json = False  # and is written alike
+        self._leaving: tuple[float, bytes] | None = None  # when, and what, of that is not noted yet
+        self._hearing: Hearing | None = None  # of what was heard last
         if offered is None:
             return
         self._datagrams: Datagrams = offered["serialization"]()
@@ -248,6 +285,7 @@ class Rally:
             return None
         hearing.go_on()
         side.heard_at = now
+        self._hearing = hearing
         return delivery
 
     def line(self, topic: str) -> Line | None:
@@ -260,13 +298,38 @@ class Rally:
         return line
 
     def say(self, now: float, at: float, line: Line, payload: bytes, json: bool) -> tuple[bytes, Address] | None:
-        """The datagram of a message that was published `at` (Unix seconds), and where it goes; None likewise."""
-        saying, side = line.saying, line.side
-        exchange = side.exchange
-        if len(payload) > saying.largest or exchange.is_full:
+        """The datagram of a message that was published `at` (Unix seconds), and where it goes; None likewise.
+
+        `said` has to be called next.
+        """
+        saying, exchange = line.saying, line.side.exchange
+        size = len(payload)
+        if size > saying.largest or exchange.is_full:
             return None
-        body = saying.write(at, payload, json)
-        return self._datagrams.write(exchange.write(now, body), body), side.partner.address
+        if self._answer and exchange.is_asked and self._answered is line and self._as_json is json:
+            datagram = self._answer % (exchange.held(now), int(at * 1e6), size, payload)
+            self._leaving = now, datagram
+        else:
+            body = saying.write(at, payload, json)
+            datagram = self._datagrams.write(exchange.write(now, body), body)
+            self._answered, self._as_json, self._leaving = line, json, None
+        self._answer = b""
+        return datagram, line.side.partner.address
+
+    def said(self) -> None:
+        """What was said last has left: note what of that is not noted yet, and make the answer to its answer ready."""
+        assert self._answered is not None
+        saying, exchange = self._answered.saying, self._answered.side.exchange
+        if self._leaving is not None:
+            now, datagram = self._leaving
+            self._leaving = None
+            self._datagrams.wrote()
+            saying.wrote()
+            exchange.wrote(now, datagram[datagram.index(b"\n") + 1 :])
+        if entry := exchange.foresee():
+            self._answer = self._datagrams.foresee(entry, saying.foresee(self._as_json))
+            if self._hearing is not None:
+                self._hearing.foresee()
 
     def _meet(self, sender: bytes) -> Side | None:
         """The side of a sender, as it says who it is."""
@@ -295,6 +358,7 @@ class Rally:
         sides, self._sides = self._sides, {}
         lines, self._lines = self._lines, {}
         self._senders.clear()
+        self._answer, self._answered, self._hearing, self._leaving = b"", None, None, None
         if not sides:
             return
         for line in lines.values():

@@ -103,6 +103,7 @@ class Players(Endpoints):
         else:
             self.latest[index] = now
             self.passed[1] += 1
+            rally.said()
             self._take(index, [], [Train(said[1], said[0], len(said[0]))])
 
     def deliver(self, now: float, source: int, to: int, data: bytes) -> None:
@@ -325,6 +326,7 @@ def said(players: Players, now: float) -> int:
     line = rally.line("ping/1")
     assert line is not None
     while count < 10_000 and rally.say(now, 1e9, line, b"x", False):
+        rally.said()
         count += 1
     return count
 

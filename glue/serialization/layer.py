@@ -138,9 +138,17 @@ class Serialization:
 
     def write(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram; what the layers write in a rally is no longer than what they may."""
-        counter = self._counter
-        self._counter = counter + 1
-        return b"%b%d],%b}\n%b" % (self._own, counter, entry, body)
+        datagram = b"%b%d],%b}\n%b" % (self._own, self._counter, entry, body)
+        self.wrote()
+        return datagram
+
+    def wrote(self) -> None:
+        """A datagram leaves."""
+        self._counter += 1
+
+    def foresee(self, entry: bytes, body: bytes) -> bytes:
+        """The next datagram, as a format: of what these two are formats of."""
+        return b"%b%d],%b}\n%b" % (self._own.replace(b"%", b"%%"), self._counter, entry, body)
 
     def book(self, heard: int, said: int) -> None:
         """So many datagrams came and left."""

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from glue.contract import NORMAL, Delivery, Partner
-from glue.topics.bundle import GROUP_SIZE, INTEGER_LIMIT, encode_lone
+from glue.topics.bundle import GROUP_SIZE, INTEGER_LIMIT, encode_lone, lone_format
 from glue.topics.express import PLAIN_INDEX, Arrivals, Departures, Heard
 from glue.topics.published import PublishedTopic, Way
 from glue.topics.streams import Stream
@@ -18,7 +18,7 @@ from glue.topics.streams import Stream
 class Hearing:
     """One topic of one peer."""
 
-    __slots__ = ("_next", "_peer", "_statistics", "_stream", "_topic", "_way")
+    __slots__ = ("_awaited", "_delivery", "_next", "_peer", "_statistics", "_stream", "_topic", "_way")
 
     def __init__(self, statistics: Counter[str], stream: Stream, way: Heard, peer: str, topic: str) -> None:
         self._statistics = statistics
@@ -27,26 +27,40 @@ class Hearing:
         self._peer = peer
         self._topic = topic
         self._next = stream.expected[True]
+        self._awaited = b""  # the number of the next message
+        self._delivery: Delivery | None = None  # that message, but for its payload, once it is foreseen
+
+    def foresee(self) -> None:
+        """Make ready for the next message."""
+        number, way = self._next, self._way
+        self._awaited = b"%d" % number if number < INTEGER_LIMIT else b""
+        self._delivery = Delivery(self._topic, (), None, way.publisher, self._peer, self._stream.incarnation, number,
+                                  0.0, False, way.tokens, inf)  # fmt: skip
 
     def read(self, numbers: tuple[Any, ...], data: bytes, start: int) -> Delivery | None:
         """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
         sequence, at, length, many, is_json = numbers
-        number, micros, size = int(sequence), int(at), int(length)
-        if many or number != self._next or start + size != len(data) or not number < INTEGER_LIMIT >= micros:
+        if self._delivery is None:
+            self.foresee()
+        micros, size, delivery = int(at), int(length), self._delivery
+        if many or sequence != self._awaited or start + size != len(data) or micros > INTEGER_LIMIT:
             return None
+        assert delivery is not None
         payload: Any = data[start:]
         if is_json:
             try:
                 payload = orjson.loads(payload)
             except orjson.JSONDecodeError:
                 return None
-        way = self._way
-        return Delivery(self._topic, [payload], None, way.publisher, self._peer, self._stream.incarnation, number,
-                        micros / 1e6, False, way.tokens, inf, None if is_json else size)  # fmt: skip
+        delivery.length = None if is_json else size
+        delivery.payloads = [payload]
+        delivery.published_at = micros / 1e6
+        return delivery
 
     def go_on(self) -> None:
         """It was taken."""
         self._next += 1
+        self._delivery = None
 
     def book(self, now: float) -> None:
         """Do the rest for all that was taken, the last of it by then."""
@@ -72,9 +86,17 @@ class Saying:
 
     def write(self, at: float, payload: bytes, json: bool) -> bytes:
         """The next message, published `at` (Unix seconds): its index and payload; with its number it is published."""
+        self.wrote()
+        return encode_lone(self._text, self._topic.sequence, int(at * 1e6), payload, json)
+
+    def wrote(self) -> None:
+        """A message is published."""
         topic = self._topic
-        topic.sequence = topic.counts[True] = sequence = topic.sequence + 1
-        return encode_lone(self._text, sequence, int(at * 1e6), payload, json)
+        topic.sequence = topic.counts[True] = topic.sequence + 1
+
+    def foresee(self, json: bool) -> bytes:
+        """The next message, as a format, see `glue.rally`."""
+        return lone_format(self._text, self._topic.sequence + 1, json)
 
     def book(self) -> None:
         """Do the rest for all that was written."""

@@ -31,9 +31,9 @@ class Exchange:
     """What goes to one peer, and comes from it."""
 
     __slots__ = (
-        "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_end", "_first", "_from",
-        "_heard_at", "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised", "_said",
-        "_shared", "_source", "_times", "_upto", "_window", "channel", "is_full",
+        "_acked_at", "_acks", "_all", "_awaited", "_before", "_bodies", "_carried", "_carries", "_end", "_first",
+        "_from", "_heard_at", "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised",
+        "_said", "_shared", "_source", "_times", "_upto", "_window", "channel", "is_asked", "is_full",
     )  # fmt: skip
 
     def __init__(self, shared: Exchanges, source: Source, channel: Channel) -> None:
@@ -47,8 +47,8 @@ class Exchange:
         member = channel.attached[0]
         self._upto = self._before = member.next  # all below is acknowledged, and was before the newest that was news
         self._window = int(min(member.window.frames, OPEN))  # frames that may be on their way
-        self._most = channel.next + MOST
-        self._end = min(member.next + self._window, member.limit, self._most)  # frames below this may leave
+        self._most = min(channel.next + MOST, member.limit)
+        self._end = min(member.next + self._window, self._most)  # frames below this may leave
         self.is_full = self._said >= self._end
         self._acks, self._acked_at, self._held = 0, 0.0, _NONE
         self._incoming: Incoming | None = None
@@ -56,6 +56,8 @@ class Exchange:
         self._first = self._next = self._promised = 0  # of that: the sequence that came first, and that comes next
         self._owed, self._owed_since, self._heard_at = 0, 0.0, 0.0  # frames that came since the last acknowledgement
         self._carries = self._carried = 0  # acknowledgements that left with frames, and up to where
+        self._awaited = self._all = b""  # the numbers of the frame that is foreseen: its own, and what it acknowledges
+        self.is_asked = False
 
     def hear(self, incoming: Incoming | None) -> bool:
         """From now on hear this channel, if nothing of it is missing, nor to be told but what frames can carry."""
@@ -85,47 +87,86 @@ class Exchange:
     def take(self, now: float, numbers: tuple[bytes, ...]) -> bool:
         """Take the frame with these numbers, if it is the next; see `glue.rally`."""
         ack_channel, ack_next, held, channel, sequence = numbers
-        if channel != self._from and (self._from or not self.hear(self._source.channels.get(int(channel)))):
-            return False
-        number = self._next
-        if int(sequence) != number or number >= self._promised or self._owed >= FEW:
-            return False
-        if ack_channel != _NONE:
-            upto = int(ack_next)
-            if ack_channel != self._number or not self._upto <= upto <= self._said:
+        if (
+            sequence == self._awaited
+            and ack_next == self._all
+            and ack_channel == self._number
+            and channel == self._from
+        ):
+            self._before, self._upto = self._upto, self._said
+            self._end = self._said + self._window
+            self.is_full, self.is_asked = False, True
+        else:
+            if channel != self._from and (self._from or not self.hear(self._source.channels.get(int(channel)))):
                 return False
-            if upto > self._upto:
-                self._before = self._upto
-            self._upto, self._held, self._acked_at = upto, held, now
+            number = self._next
+            if int(sequence) != number or number >= self._promised or self._owed >= FEW:
+                return False
+            if ack_channel == _NONE:
+                held = b""
+            elif ack_channel != self._number or not self._acknowledged(int(ack_next)):
+                return False
+            self.is_asked = False
+        if held:
+            self._held, self._acked_at = held, now
             self._acks += 1
-            end = upto + self._window
-            if end > self._most:
-                end = self._most
-            self._end = end
-            self.is_full = self._said >= end
-        self._next = number + 1
+        self._awaited = b""
+        self._next += 1
         if not self._owed:
             self._owed_since = now
         self._owed += 1
         self._heard_at = now
         return True
 
+    def _acknowledged(self, upto: int) -> bool:
+        """All frames below this one have arrived; False, and nothing was done, if that cannot be."""
+        if not self._upto <= upto <= self._said:
+            return False
+        if upto > self._upto:
+            self._before = self._upto
+        self._upto = upto
+        self._end = min(upto + self._window, self._most)
+        self.is_full = self._said >= self._end
+        return True
+
+    def held(self, now: float) -> int:
+        """For how long the newest frame that came has been known (microseconds), as its acknowledgement says."""
+        held = int((now - self._heard_at) * 1e6)
+        return held if held < MAX_HELD_US else MAX_HELD_US
+
     def write(self, now: float, body: bytes) -> bytes:
         """The entry of the next frame, of this body."""
-        sequence = self._said
-        self._said = sequence + 1
-        self.is_full = sequence + 1 >= self._end
+        if self._owed:
+            entry = self._answer(self._next) % self.held(now)
+        else:
+            entry = b'"transport":["data",0,0,0,0,0,%b,%d]' % (self._number, self._said)
+        self.wrote(now, body)
+        return entry
+
+    def wrote(self, now: float, body: bytes) -> None:
+        """A frame of this body leaves."""
+        self._awaited = b""
+        self._said += 1
+        self.is_full = self._said >= self._end
         self._bodies.append(body)
         self._times.append(now)
-        if not self._owed:
-            return b'"transport":["data",0,0,0,0,0,%b,%d]' % (self._number, sequence)
-        self._owed = 0
-        self._carries += 1
-        self._carried = upto = self._next
-        held = int((now - self._heard_at) * 1e6)
-        if held > MAX_HELD_US:
-            held = MAX_HELD_US
-        return b'"transport":["data",0,0,%b,%d,%d,%b,%d]' % (self._from, upto, held, self._number, sequence)
+        if self._owed:
+            self._owed = 0
+            self._carries += 1
+            self._carried = self._next
+
+    def foresee(self) -> bytes:
+        """Expect that all that has left is answered by one frame; the answer to that, see `glue.rally`."""
+        self.is_asked, self._awaited = False, b""
+        is_plain = self._from and not self._owed and self._upto < self._said
+        if not is_plain or self._next >= self._promised or not self._said + self._window <= self._most:
+            return b""
+        self._awaited, self._all = b"%d" % self._next, b"%d" % self._said
+        return self._answer(self._next + 1)
+
+    def _answer(self, upto: int) -> bytes:
+        """The entry of the next frame, as a format of `held`, that acknowledges all below this one."""
+        return b'"transport":["data",0,0,%b,%d,%%d,%b,%d]' % (self._from, upto, self._number, self._said)
 
     def book(self) -> tuple[int, int]:
         """Do the rest for all that passed; how many frames came and left."""
