@@ -1,6 +1,6 @@
 """The express way: what a layer may offer, beside `glue.contract.Layer`, for what is not out of the ordinary.
 
-And beside that, for lone messages that go back and forth, its method `rally`: see `glue.rally`.
+And beside that, for lone messages that go back and forth, its method `rally`: see `glue.players`.
 """
 
 from __future__ import annotations

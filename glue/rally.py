@@ -20,172 +20,17 @@ Renesse, SIGCOMM 1996) made of Horus; the pattern is our connection identificati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from glue.contract import Address, Delivery, Partner
+from glue.foresight import Question
+from glue.players import Datagrams, Exchange, Frames, Hearing, Partners, Passage, Saying, Streams
 
 PERIOD = 0.002
 """Seconds after which what is not answered is booked: for so long an acknowledgement may be held back, and nobody asks
 again before 3 ms (`glue.transport.round_trip`). So somebody looks for that as often (`Rally.due`)."""
-
-Numbers = tuple[Any, ...]
-"""What a layer's groups of the pattern matched: bytes, mostly digits; None where an optional one did not."""
-
-
-class Datagrams(Protocol):
-    """Serialization's part. A header begins with a group that tells the sender: b'"<id>",<incarnation>'."""
-
-    def pattern(self, entry: bytes) -> bytes:
-        """The regular expression of a header with one more entry, of which that is the expression."""
-
-    def write(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram."""
-
-    def foresee(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram, as a format, of these two formats."""
-
-    def wrote(self) -> None:
-        """What was foreseen leaves."""
-
-    def book(self, heard: int, said: int) -> None:
-        """So many datagrams came and left."""
-
-
-class Partners(Protocol):
-    """Discovery's part."""
-
-    @property
-    def calm_until(self) -> float:
-        """Before that (monotonic seconds) nothing is to be said to anybody else."""
-
-    def find(self, id: str) -> Partner | None:
-        """The peer of this id."""
-
-    def book(self, partner: Any, heard_at: float) -> None:
-        """A peer was heard, at last then."""
-
-
-class Exchange(Protocol):
-    """Transport's part of what goes to, and comes from, one peer.
-
-    `is_full`: whether nothing more may leave. `is_asked`: whether just that came which was foreseen.
-    """
-
-    is_full: bool
-    is_asked: bool
-
-    @property
-    def waits_since(self) -> float:
-        """Since when anything waits for an answer; -inf: there is no room for what else may pass in `PERIOD`."""
-
-    def take(self, now: float, numbers: Numbers) -> bool:
-        """Take the frame with these numbers, if it is the next; else nothing was done."""
-
-    def write(self, now: float, body: bytes) -> bytes:
-        """The entry of the next frame, of this body."""
-
-    def foresee(self) -> bytes:
-        """Expect an answer to all that has left; the entry of what answers that, as a format of `held`; b"": do not."""
-
-    def held(self, now: float) -> int:
-        """For how long what came last has been held (microseconds)."""
-
-    def wrote(self, now: float, body: bytes) -> None:
-        """What was foreseen leaves, with this body."""
-
-    def book(self) -> tuple[int, int]:
-        """Do the rest for all that passed; how many frames came and left. It is not used any more."""
-
-
-class Frames(Protocol):
-    """Transport's part; `pattern` of its entry."""
-
-    pattern: bytes
-
-    def due(self, exchanges: Sequence[Any]) -> float:
-        """When anything is due to which none of these is an answer (monotonic seconds)."""
-
-    def exchange(self, partner: Partner) -> Exchange | None:
-        """What goes to and comes from a peer; None if that is out of the ordinary."""
-
-
-class Hearing(Protocol):
-    """Topics' part of one topic of one peer."""
-
-    def read(self, numbers: Numbers, data: bytes, start: int) -> Delivery | None:
-        """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
-
-    def go_on(self) -> None:
-        """It was taken."""
-
-    def foresee(self) -> None:
-        """Make ready for the next message."""
-
-    def book(self, now: float) -> None:
-        """Do the rest for all that was taken, the last of it by then."""
-
-
-class Saying(Protocol):
-    """Topics' part of one topic that only one peer hears; `largest` is the largest payload (bytes)."""
-
-    peer: str
-    largest: int
-
-    def write(self, at: float, payload: bytes, json: bool) -> bytes:
-        """The next message, published `at` (Unix seconds): its index and payload."""
-
-    def foresee(self, json: bool) -> bytes:
-        """The next message, as a format of when it is published (microseconds), its length, and its payload."""
-
-    def wrote(self) -> None:
-        """What was foreseen is published."""
-
-    def book(self) -> None:
-        """Do the rest for all that was written."""
-
-
-class Streams(Protocol):
-    """Topics' part; `pattern`, the first group of which is the topic, of what stands before a payload."""
-
-    pattern: bytes
-
-    def hearing(self, partner: Partner, topic: bytes) -> Hearing | None:
-        """One topic of a peer, if nothing is out of the ordinary."""
-
-    def saying(self, topic: str, size: int) -> Saying | None:
-        """A topic, if nothing is out of the ordinary; `size`: of the largest body (bytes)."""
-
-
-class Court(Protocol):
-    """What a network offers, beside `glue.contract.Network`, by its method `rally`, if they are to be played there."""
-
-    @property
-    def is_eager(self) -> bool:
-        """Whether answers come so fast that it is worth a core to look for them again and again."""
-
-    def glance(self, until: float) -> bytes | None:
-        """The lone datagram that comes from a peer before that (monotonic seconds), if nothing else is to be done.
-
-        By who may `wait`, though another thread may `receive`. What else comes is received next, without a wait.
-        """
-
-    def keep(self, data: bytes) -> None:
-        """What was glanced at last is received next, after all."""
-
-    def take(self, data: bytes) -> None:
-        """It is done with."""
-
-    def post(self, data: bytes, address: Address) -> None:
-        """Send one datagram to a peer; a failure is counted."""
-
-    def settle(self) -> None:
-        """Count what was taken and posted."""
-
-
-Passage = Callable[[], int]
-"""What a layer offers that has no part in lone messages: the largest body (bytes) that it lets pass, 0 for none."""
 
 
 class Side:
@@ -210,13 +55,25 @@ class Line:
         self.side = side
 
 
+class Heard:
+    """Where a message came from, and with what counter of its sender's datagrams."""
+
+    __slots__ = ("counter", "hearing", "sender", "side")
+
+    def __init__(self, side: Side, hearing: Hearing, sender: bytes, counter: int) -> None:
+        self.side = side
+        self.hearing = hearing
+        self.sender = sender
+        self.counter = counter
+
+
 class Rally:
     """The layers of one stack, as far as lone messages concern them."""
 
     __slots__ = (
-        "_answer", "_answered", "_as_json", "_datagrams", "_frames", "_hearing", "_leaving", "_lines", "_match",
-        "_of_frame", "_of_message", "_partners", "_passages", "_senders", "_sides", "_size", "_streams", "_topic",
-        "is_open",
+        "_answer", "_answered", "_as_json", "_datagrams", "_frames", "_heard", "_leaving", "_lines", "_match",
+        "_of_frame", "_of_message", "_partners", "_passages", "_question", "_senders", "_sides", "_size", "_streams",
+        "_topic", "is_open",
     )  # fmt: skip
 
     def __init__(self, offered: Mapping[str, Any] | None) -> None:
@@ -231,7 +88,8 @@ class Rally:
         self._answered: Line | None = None  # of what was said last: what it goes to, as well,
         self._as_json = False  # and is written alike
         self._leaving: tuple[float, bytes] | None = None  # when, and what, of that is not noted yet
-        self._hearing: Hearing | None = None  # of what was heard last
+        self._heard: Heard | None = None  # where the latest came from
+        self._question: Question | None = None  # what is foreseen to come from there next
         if offered is None:
             return
         self._datagrams: Datagrams = offered["serialization"]()
@@ -257,7 +115,7 @@ class Rally:
         """Only where it is needed, as it takes a millisecond."""
         head, start = re.compile(self._datagrams.pattern(self._frames.pattern)), re.compile(self._streams.pattern)
         self._match = re.compile(head.pattern + start.pattern).match
-        self._of_frame = slice(1, head.groups)  # of all groups
+        self._of_frame = slice(2, head.groups)  # of all groups
         self._topic = head.groups
         self._of_message = slice(head.groups + 1, None)
 
@@ -269,6 +127,9 @@ class Rally:
 
     def hear(self, now: float, data: bytes) -> Delivery | None:
         """The message of a datagram; None, and nothing was done, if it has to go the ordinary way."""
+        question, self._question = self._question, None
+        if question is not None and (delivery := self._hear_foreseen(now, data, question)) is not None:
+            return delivery
         found = self._match(data) if self.is_open else None  # type: ignore[misc]
         if found is None:
             return None
@@ -285,7 +146,21 @@ class Rally:
             return None
         hearing.go_on()
         side.heard_at = now
-        self._hearing = hearing
+        self._heard = Heard(side, hearing, sender, int(groups[1]))
+        return delivery
+
+    def _hear_foreseen(self, now: float, data: bytes, question: Question) -> Delivery | None:
+        """The same if the datagram is the one that was foreseen."""
+        heard, found = self._heard, question.read(data)
+        if heard is None or found is None:
+            return None
+        held, at, payload = found
+        delivery = heard.hearing.take_foreseen(at, payload)
+        if delivery is not None:
+            side = heard.side
+            side.exchange.take_foreseen(now, held)
+            side.heard_at = now
+            heard.counter += 1
         return delivery
 
     def line(self, topic: str) -> Line | None:
@@ -313,23 +188,26 @@ class Rally:
             body = saying.write(at, payload, json)
             datagram = self._datagrams.write(exchange.write(now, body), body)
             self._answered, self._as_json, self._leaving = line, json, None
-        self._answer = b""
+        self._answer, self._question = b"", None
         return datagram, line.side.partner.address
 
     def said(self) -> None:
         """What was said last has left: note what of that is not noted yet, and make the answer to its answer ready."""
         assert self._answered is not None
-        saying, exchange = self._answered.saying, self._answered.side.exchange
+        side, saying = self._answered.side, self._answered.saying
         if self._leaving is not None:
             now, datagram = self._leaving
             self._leaving = None
             self._datagrams.wrote()
             saying.wrote()
-            exchange.wrote(now, datagram[datagram.index(b"\n") + 1 :])
-        if entry := exchange.foresee():
-            self._answer = self._datagrams.foresee(entry, saying.foresee(self._as_json))
-            if self._hearing is not None:
-                self._hearing.foresee()
+            side.exchange.wrote(now, datagram[datagram.index(b"\n") + 1 :])
+        foreseen, heard = side.exchange.foresee(), self._heard
+        if foreseen is not None and heard is not None and heard.side is side:
+            before, behind, answer = foreseen
+            self._answer = self._datagrams.foresee(answer, saying.foresee(self._as_json))
+            if index := heard.hearing.foresee():
+                header = self._datagrams.expected(heard.sender, heard.counter)
+                self._question = Question(header, (before, behind), index[:2], index[2])
 
     def _meet(self, sender: bytes) -> Side | None:
         """The side of a sender, as it says who it is."""
@@ -358,7 +236,7 @@ class Rally:
         sides, self._sides = self._sides, {}
         lines, self._lines = self._lines, {}
         self._senders.clear()
-        self._answer, self._answered, self._hearing, self._leaving = b"", None, None, None
+        self._answer, self._answered, self._leaving, self._heard, self._question = b"", None, None, None, None
         if not sides:
             return
         for line in lines.values():

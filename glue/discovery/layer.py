@@ -173,7 +173,7 @@ class Discovery:
         return item if self._multicast and not (item.peers or self._members.remote) else None
 
     def rally(self) -> Partners:
-        """What it does with lone messages that go back and forth; see `glue.rally`."""
+        """What it does with lone messages that go back and forth; see `glue.players`."""
         return Partners(self, self._members.table)
 
     def contact(self, address: Address) -> list[Outbound]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from glue.contract import Network
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.life import FAREWELL
-from glue.rally import Court
+from glue.players import Court
 
 logger = logging.getLogger("glue")
 

@@ -22,7 +22,8 @@ from glue.drivers.life import FAREWELL
 from glue.drivers.memory import keep_freed_memory
 from glue.drivers.receiver import Receiver, addressed
 from glue.drivers.turns import ATTENTIVE, Turns
-from glue.rally import PERIOD, Court
+from glue.players import Court
+from glue.rally import PERIOD
 
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ALERT = 0.006  # seconds after a publisher's turn during which the leader sleeps for ATTENTIVE at most

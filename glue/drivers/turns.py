@@ -30,7 +30,7 @@ from glue.errors import ClosedError
 from glue.express import offered
 from glue.model import Wish
 from glue.payloads import encoded
-from glue.rally import Court
+from glue.players import Court
 
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 

@@ -93,7 +93,7 @@ class Fragmentation:
         self.statistics["fragments sent"] += len(item.bodies)
 
     def rally(self) -> int:
-        """The largest body (bytes) that is not cut; see `glue.rally`."""
+        """The largest body (bytes) that is not cut; see `glue.players`."""
         return self._frame
 
     # ---------------------------------------------------------------------------------------------- up

@@ -8,7 +8,7 @@ from glue.network.waiter import Waiter
 
 
 class UnicastCourt:
-    """`glue.rally.Court` over one unicast socket: what `receiver` hears and `sender` sends.
+    """`glue.players.Court` over one unicast socket: what `receiver` hears and `sender` sends.
 
     A glance is for who may wait, though another thread may be receiving; all else is as of that.
     """

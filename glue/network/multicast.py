@@ -148,7 +148,7 @@ class MulticastNetwork:
         return self._receive_both(fresh)
 
     def rally(self) -> UnicastCourt:
-        """What it does with lone datagrams that go back and forth; see `glue.rally`."""
+        """What it does with lone datagrams that go back and forth; see `glue.players`."""
         return UnicastCourt(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
 
     def _receive_both(self, fresh: bool) -> Iterator[Train]:

@@ -27,7 +27,7 @@ years of a million datagrams a second), transport 72, fragmentation 50, and what
 _LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
 _HEX = "0123456789abcdef"
 
-RALLY = rb'\{"glue":\[%d,%d,("[0-9a-f]{16}",(?:0|[1-9][0-9]{0,15})),(?:0|[1-9][0-9]{0,14})\],%b\}\n'
+RALLY = rb'\{"glue":\[%d,%d,("[0-9a-f]{16}",(?:0|[1-9][0-9]{0,15})),(0|[1-9][0-9]{0,14})\],%b\}\n'
 """A header in a rally, with the entry of another layer: version, network id, who, counter."""
 
 Lone = tuple[Address | None, bytes, int]
@@ -129,7 +129,7 @@ class Serialization:
     # ------------------------------------------------------------------------------------------- in a rally
 
     def rally(self) -> Serialization:
-        """What it does with lone datagrams that go back and forth; see `glue.rally`."""
+        """What it does with lone datagrams that go back and forth; see `glue.players`."""
         return self
 
     def pattern(self, entry: bytes) -> bytes:
@@ -146,9 +146,13 @@ class Serialization:
         """A datagram leaves."""
         self._counter += 1
 
+    def expected(self, sender: bytes, counter: int) -> tuple[bytes, bytes]:
+        """The next header of who sent one with this counter: what stands before, and behind, another layer's entry."""
+        return b'{"glue":[%d,%d,%b,%d],' % (VERSION, self._network_id, sender, counter + 1), b"}\n"
+
     def foresee(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram, as a format: of what these two are formats of."""
-        return b"%b%d],%b}\n%b" % (self._own.replace(b"%", b"%%"), self._counter, entry, body)
+        return b"%b%d],%b}\n%b" % (self._own, self._counter, entry, body)  # nothing in `_own` is special there
 
     def book(self, heard: int, said: int) -> None:
         """So many datagrams came and left."""

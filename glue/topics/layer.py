@@ -139,7 +139,7 @@ class Topics:
         return self._departures.take(item)
 
     def rally(self) -> Talk:
-        """What it does with lone plain messages that go back and forth; see `glue.rally`."""
+        """What it does with lone plain messages that go back and forth; see `glue.players`."""
         return Talk(self._arrivals, self._departures, self.statistics)
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:

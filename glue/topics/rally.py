@@ -18,49 +18,75 @@ from glue.topics.streams import Stream
 class Hearing:
     """One topic of one peer."""
 
-    __slots__ = ("_awaited", "_delivery", "_next", "_peer", "_statistics", "_stream", "_topic", "_way")
+    __slots__ = (
+        "_delivery", "_is_json", "_name", "_next", "_peer", "_size", "_statistics", "_stream", "_topic", "_way",
+    )  # fmt: skip
 
-    def __init__(self, statistics: Counter[str], stream: Stream, way: Heard, peer: str, topic: str) -> None:
+    def __init__(
+        self, statistics: Counter[str], stream: Stream, way: Heard, peer: str, name: bytes, topic: str
+    ) -> None:
+        """`name` is the topic as it stands in an index."""
         self._statistics = statistics
         self._stream = stream
         self._way = way
         self._peer = peer
+        self._name = name
         self._topic = topic
         self._next = stream.expected[True]
-        self._awaited = b""  # the number of the next message
-        self._delivery: Delivery | None = None  # that message, but for its payload, once it is foreseen
-
-    def foresee(self) -> None:
-        """Make ready for the next message."""
-        number, way = self._next, self._way
-        self._awaited = b"%d" % number if number < INTEGER_LIMIT else b""
-        self._delivery = Delivery(self._topic, (), None, way.publisher, self._peer, self._stream.incarnation, number,
-                                  0.0, False, way.tokens, inf)  # fmt: skip
+        self._size, self._is_json = 0, False  # of the latest payload
+        self._delivery: Delivery | None = (
+            None  # the next, once it is foreseen, but for its payload and when it was made
+        )
 
     def read(self, numbers: tuple[Any, ...], data: bytes, start: int) -> Delivery | None:
         """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
         sequence, at, length, many, is_json = numbers
-        if self._delivery is None:
-            self.foresee()
-        micros, size, delivery = int(at), int(length), self._delivery
-        if many or sequence != self._awaited or start + size != len(data) or micros > INTEGER_LIMIT:
+        number, micros, size = int(sequence), int(at), int(length)
+        if many or number != self._next or start + size != len(data) or not number < INTEGER_LIMIT >= micros:
             return None
-        assert delivery is not None
         payload: Any = data[start:]
         if is_json:
             try:
                 payload = orjson.loads(payload)
             except orjson.JSONDecodeError:
                 return None
-        delivery.length = None if is_json else size
+        self._size, self._is_json = size, is_json is not None
+        delivery = self._empty()
+        delivery.payloads, delivery.published_at = [payload], micros / 1e6
+        return delivery
+
+    def foresee(self) -> tuple[bytes, bytes, int] | None:
+        """The index of a next message like the latest, and the size of its payload; see `glue.players`."""
+        if self._next >= INTEGER_LIMIT:
+            return None
+        self._delivery = self._empty()
+        before = b'{"groups":[{"topic":"%b","sequence":%d,"at":' % (self._name, self._next)
+        return before, b',"length":%d%b}]}\n' % (self._size, b',"json":1' if self._is_json else b""), self._size
+
+    def take_foreseen(self, at: bytes, payload: Any) -> Delivery | None:
+        """Take the message that was foreseen, of this payload and time, if it can be it."""
+        delivery, micros = self._delivery, int(at)
+        if delivery is None or micros > INTEGER_LIMIT:
+            return None
+        if self._is_json:
+            try:
+                payload = orjson.loads(payload)
+            except orjson.JSONDecodeError:
+                return None
         delivery.payloads = [payload]
         delivery.published_at = micros / 1e6
+        self._next += 1
         return delivery
+
+    def _empty(self) -> Delivery:
+        """The next message."""
+        way = self._way
+        return Delivery(self._topic, (), None, way.publisher, self._peer, self._stream.incarnation, self._next, 0.0,
+                        False, way.tokens, inf, None if self._is_json else self._size)  # fmt: skip
 
     def go_on(self) -> None:
         """It was taken."""
         self._next += 1
-        self._delivery = None
 
     def book(self, now: float) -> None:
         """Do the rest for all that was taken, the last of it by then."""
@@ -95,7 +121,7 @@ class Saying:
         topic.sequence = topic.counts[True] = topic.sequence + 1
 
     def foresee(self, json: bool) -> bytes:
-        """The next message, as a format, see `glue.rally`."""
+        """The next message, as a format; see `glue.players`."""
         return lone_format(self._text, self._topic.sequence + 1, json)
 
     def book(self) -> None:
@@ -122,7 +148,7 @@ class Talk:
         if stream is None:
             return None
         way = self._arrivals.way(stream, partner.id, name)
-        return Hearing(self._statistics, stream, way, partner.id, name) if way.tokens else None
+        return Hearing(self._statistics, stream, way, partner.id, topic, name) if way.tokens else None
 
     def saying(self, topic: str, size: int) -> Saying | None:
         """A topic, if it was published before, plainly, to one peer that hears it still; `size` of a body at most."""

@@ -31,7 +31,7 @@ class Exchange:
     """What goes to one peer, and comes from it."""
 
     __slots__ = (
-        "_acked_at", "_acks", "_all", "_awaited", "_before", "_bodies", "_carried", "_carries", "_end", "_first",
+        "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_end", "_end_then", "_first", "_foreseen",
         "_from", "_heard_at", "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised",
         "_said", "_shared", "_source", "_times", "_upto", "_window", "channel", "is_asked", "is_full",
     )  # fmt: skip
@@ -56,7 +56,8 @@ class Exchange:
         self._first = self._next = self._promised = 0  # of that: the sequence that came first, and that comes next
         self._owed, self._owed_since, self._heard_at = 0, 0.0, 0.0  # frames that came since the last acknowledgement
         self._carries = self._carried = 0  # acknowledgements that left with frames, and up to where
-        self._awaited = self._all = b""  # the numbers of the frame that is foreseen: its own, and what it acknowledges
+        self._foreseen = 0  # the sequence of what comes after the frame that is foreseen
+        self._end_then = 0  # the end, once that has come
         self.is_asked = False
 
     def hear(self, incoming: Incoming | None) -> bool:
@@ -77,7 +78,7 @@ class Exchange:
 
     @property
     def waits_since(self) -> float:
-        """Since when a frame waits for its acknowledgement; -inf: longer, or there is no room; see `glue.rally`."""
+        """Since when a frame waits for its acknowledgement; -inf: longer, or there is no room; see `glue.players`."""
         since = self._owed_since if self._owed else inf
         waiting = self._upto - self.channel.next
         if waiting < 0 or len(self._bodies) > MOST - ROOM:
@@ -85,49 +86,40 @@ class Exchange:
         return min(since, self._times[waiting]) if self._upto < self._said else since
 
     def take(self, now: float, numbers: tuple[bytes, ...]) -> bool:
-        """Take the frame with these numbers, if it is the next; see `glue.rally`."""
+        """Take the frame with these numbers, if it is the next; see `glue.players`."""
         ack_channel, ack_next, held, channel, sequence = numbers
-        if (
-            sequence == self._awaited
-            and ack_next == self._all
-            and ack_channel == self._number
-            and channel == self._from
-        ):
-            self._before, self._upto = self._upto, self._said
-            self._end = self._said + self._window
-            self.is_full, self.is_asked = False, True
-        else:
-            if channel != self._from and (self._from or not self.hear(self._source.channels.get(int(channel)))):
+        if channel != self._from and (self._from or not self.hear(self._source.channels.get(int(channel)))):
+            return False
+        number = self._next
+        if int(sequence) != number or number >= self._promised or self._owed >= FEW:
+            return False
+        if ack_channel != _NONE:
+            upto = int(ack_next)
+            if ack_channel != self._number or not self._upto <= upto <= self._said:
                 return False
-            number = self._next
-            if int(sequence) != number or number >= self._promised or self._owed >= FEW:
-                return False
-            if ack_channel == _NONE:
-                held = b""
-            elif ack_channel != self._number or not self._acknowledged(int(ack_next)):
-                return False
-            self.is_asked = False
-        if held:
-            self._held, self._acked_at = held, now
+            if upto > self._upto:
+                self._before = self._upto
+            self._upto, self._held, self._acked_at = upto, held, now
             self._acks += 1
-        self._awaited = b""
-        self._next += 1
+            self._end = min(upto + self._window, self._most)
+            self.is_full = self._said >= self._end
+        self._next = number + 1
         if not self._owed:
             self._owed_since = now
         self._owed += 1
         self._heard_at = now
+        self.is_asked = self._next == self._foreseen
         return True
 
-    def _acknowledged(self, upto: int) -> bool:
-        """All frames below this one have arrived; False, and nothing was done, if that cannot be."""
-        if not self._upto <= upto <= self._said:
-            return False
-        if upto > self._upto:
-            self._before = self._upto
-        self._upto = upto
-        self._end = min(upto + self._window, self._most)
-        self.is_full = self._said >= self._end
-        return True
+    def take_foreseen(self, now: float, held: bytes) -> None:
+        """Take the frame that was foreseen."""
+        self._before, self._upto = self._upto, self._said
+        self._held, self._acked_at = held, now
+        self._acks += 1
+        self._end = end = self._end_then
+        self.is_full, self.is_asked = self._said >= end, True
+        self._next = self._foreseen
+        self._owed, self._owed_since, self._heard_at = 1, now, now
 
     def held(self, now: float) -> int:
         """For how long the newest frame that came has been known (microseconds), as its acknowledgement says."""
@@ -145,7 +137,6 @@ class Exchange:
 
     def wrote(self, now: float, body: bytes) -> None:
         """A frame of this body leaves."""
-        self._awaited = b""
         self._said += 1
         self.is_full = self._said >= self._end
         self._bodies.append(body)
@@ -155,14 +146,14 @@ class Exchange:
             self._carries += 1
             self._carried = self._next
 
-    def foresee(self) -> bytes:
-        """Expect that all that has left is answered by one frame; the answer to that, see `glue.rally`."""
-        self.is_asked, self._awaited = False, b""
-        is_plain = self._from and not self._owed and self._upto < self._said
-        if not is_plain or self._next >= self._promised or not self._said + self._window <= self._most:
-            return b""
-        self._awaited, self._all = b"%d" % self._next, b"%d" % self._said
-        return self._answer(self._next + 1)
+    def foresee(self) -> tuple[bytes, bytes, bytes] | None:
+        """The entry of a frame that answers all that has left, and that of what answers it; see `glue.players`."""
+        self.is_asked, self._foreseen = False, self._next + 1
+        self._end_then = min(self._said + self._window, self._most)
+        if not self._from or self._owed or self._upto >= self._said or self._next >= self._promised:
+            return None
+        before = b'"transport":["data",0,0,%b,%d,' % (self._number, self._said)
+        return before, b",%b,%d]" % (self._from, self._next), self._answer(self._foreseen)
 
     def _answer(self, upto: int) -> bytes:
         """The entry of the next frame, as a format of `held`, that acknowledges all below this one."""
@@ -236,7 +227,7 @@ class Exchanges:
         self.statistics = statistics
 
     def due(self, exchanges: Sequence[Exchange]) -> float:
-        """When anything is due but for the want of acknowledgements that these take; see `glue.rally`."""
+        """When anything is due but for the want of acknowledgements that these take; see `glue.players`."""
         played = [exchange.channel for exchange in exchanges]
         others = [channel.deadline for channel in self.busy.values() if channel not in played]
         return min([self.acknowledger.deadline, *others])

@@ -155,7 +155,7 @@ class Transport:
         return TAKEN
 
     def rally(self) -> Exchanges:
-        """What it does with lone frames that go back and forth; see `glue.rally`."""
+        """What it does with lone frames that go back and forth; see `glue.players`."""
         carried = self._reception.carried
         return Exchanges(self._channels, self._busy, self._sources, self._acknowledger, carried, self.statistics)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from glue.contract import Accept
-from glue.transport.acknowledger import MOST, MOST_OF_GROUP
-from glue.transport.round_trip import MAX_PROBE
+from glue.counts import Counts
+from glue.transport.acknowledger import MOST, MOST_OF_GROUP, Acknowledger
+from glue.transport.incoming import Budget, Incoming
+from glue.transport.round_trip import ACK_DELAY, MAX_PROBE
 from glue.transport.wire import WINDOW
 from tests.transport.network import Wire
 
@@ -65,3 +69,14 @@ def test_what_is_published_while_nothing_may_come_goes_on_its_way_too(receivers:
     wire.run(1)
     assert wire.heard[wire.ids[1]][-1] == (wire.ids[0], b"last")
     assert wire.backlog == 0
+
+
+def test_of_the_acknowledgements_owed_the_first_is_due_first() -> None:
+    acknowledger = Acknowledger(Counts(), Random(1))
+    budget = Budget()
+    late, early = Incoming("a" * 16, 1, budget), Incoming("b" * 16, 1, budget)
+    acknowledger.taken(5.0, late, 1, False)
+    acknowledger.owe(4.999, early)
+    assert acknowledger.deadline == 4.999 + ACK_DELAY
+    assert [answer.peers for answer in acknowledger.due(4.9995 + ACK_DELAY)] == [("b" * 16,)]
+    assert acknowledger.deadline == 5.0 + ACK_DELAY
