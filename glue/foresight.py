@@ -1,13 +1,12 @@
 """The datagram that a rally expects (`glue.rally`), written beforehand: to recognize it takes a few comparisons.
 
 All of it follows from what came and left before but for three things: for how long its acknowledgement was held back,
-when its message was published, and the payload, which is taken to be as long as the latest.
+when its message was published, and the payload, which are taken to be as long as the latest.
 """
 
 from __future__ import annotations
 
-MOMENT = 16  # digits of when a message was published, microseconds since 1970: from 2001 until 2286
-HELD = 6  # digits of how long an acknowledgement was held, at most
+HELD = 5  # digits of how long an acknowledgement was held; more is told by none of ours
 ZERO = ord("0")
 
 Halves = tuple[bytes, bytes]
@@ -17,15 +16,19 @@ Halves = tuple[bytes, bytes]
 class Question:
     """A datagram, but for what is not known of it yet."""
 
-    __slots__ = ("_before", "_behind", "_between", "_fixed", "_start")
+    __slots__ = ("_before", "_behind", "_between", "_digits", "_fixed", "_start")
 
-    def __init__(self, header: Halves, entry: Halves, index: Halves, size: int) -> None:
-        """The parts of serialization, transport (for how long) and topics (when); `size`: of the payload (bytes)."""
+    def __init__(self, header: Halves, entry: Halves, index: Halves, digits: int, size: int) -> None:
+        """The parts of serialization, transport (for how long) and topics (when, in so many digits).
+
+        `size`: of the payload (bytes).
+        """
+        self._digits = digits
         self._before = header[0] + entry[0]
         self._between = entry[1] + header[1] + index[0]
         self._behind = index[1]
         self._start = len(self._before)
-        self._fixed = len(self._between) + MOMENT + len(self._behind) + size
+        self._fixed = len(self._between) + digits + len(self._behind) + size
 
     def read(self, data: bytes) -> tuple[bytes, bytes, bytes] | None:
         """For how long, when, and the payload, if this is it."""
@@ -33,7 +36,7 @@ class Question:
         if not start < at <= start + HELD or not data.startswith(self._before) or not data.startswith(between, at):
             return None
         begin = at + len(between)
-        end = begin + MOMENT
+        end = begin + self._digits
         held, moment = data[start:at], data[begin:end]
         if not data.startswith(self._behind, end) or not (held + moment).isdigit() or moment[0] == ZERO:
             return None

@@ -27,8 +27,8 @@ class Datagrams(Protocol):
     def foresee(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram, as a format, of these two formats."""
 
-    def expected(self, sender: bytes, counter: int) -> Halves:
-        """The header of what this sender (see `pattern`) says after this counter, before and behind the other entry."""
+    def expected(self, sender: bytes, counter: int) -> Halves | None:
+        """The header of what this sender (see `pattern`) says after this counter, around the other entry."""
 
     def wrote(self) -> None:
         """What was foreseen leaves."""
@@ -54,7 +54,8 @@ class Partners(Protocol):
 class Exchange(Protocol):
     """Transport's part of what goes to, and comes from, one peer.
 
-    `is_full`: whether nothing more may leave. `is_asked`: whether just that came which was foreseen.
+    `is_full`: whether nothing more may leave. `is_asked`: whether one frame came, and no more, since `foresee` last had
+    an answer to that.
     """
 
     is_full: bool
@@ -110,8 +111,8 @@ class Hearing(Protocol):
     def go_on(self) -> None:
         """It was taken."""
 
-    def foresee(self) -> tuple[bytes, bytes, int] | None:
-        """The index of a next message like the latest, as halves around when it was published; the size of that.
+    def foresee(self) -> tuple[Halves, int, int] | None:
+        """The index of a next message like the latest, around when it was published; the digits of that, and its size.
 
         None if that cannot be foreseen.
         """

@@ -128,7 +128,9 @@ class Rally:
     def hear(self, now: float, data: bytes) -> Delivery | None:
         """The message of a datagram; None, and nothing was done, if it has to go the ordinary way."""
         question, self._question = self._question, None
-        if question is not None and (delivery := self._hear_foreseen(now, data, question)) is not None:
+        if self._leaving is not None:
+            self._note()
+        elif question is not None and (delivery := self._hear_foreseen(now, data, question)) is not None:
             return delivery
         found = self._match(data) if self.is_open else None  # type: ignore[misc]
         if found is None:
@@ -151,9 +153,11 @@ class Rally:
 
     def _hear_foreseen(self, now: float, data: bytes, question: Question) -> Delivery | None:
         """The same if the datagram is the one that was foreseen."""
-        heard, found = self._heard, question.read(data)
-        if heard is None or found is None:
+        found = question.read(data)
+        if found is None:
             return None
+        heard = self._heard
+        assert heard is not None
         held, at, payload = found
         delivery = heard.hearing.take_foreseen(at, payload)
         if delivery is not None:
@@ -175,8 +179,10 @@ class Rally:
     def say(self, now: float, at: float, line: Line, payload: bytes, json: bool) -> tuple[bytes, Address] | None:
         """The datagram of a message that was published `at` (Unix seconds), and where it goes; None likewise.
 
-        `said` has to be called next.
+        `said` has to be called once it has left; what is not noted by then is when it is next needed.
         """
+        if self._leaving is not None:
+            self._note()
         saying, exchange = line.saying, line.side.exchange
         size = len(payload)
         if size > saying.largest or exchange.is_full:
@@ -187,27 +193,34 @@ class Rally:
         else:
             body = saying.write(at, payload, json)
             datagram = self._datagrams.write(exchange.write(now, body), body)
-            self._answered, self._as_json, self._leaving = line, json, None
+            self._answered, self._as_json = line, json
         self._answer, self._question = b"", None
         return datagram, line.side.partner.address
 
     def said(self) -> None:
         """What was said last has left: note what of that is not noted yet, and make the answer to its answer ready."""
-        assert self._answered is not None
-        side, saying = self._answered.side, self._answered.saying
         if self._leaving is not None:
-            now, datagram = self._leaving
-            self._leaving = None
-            self._datagrams.wrote()
-            saying.wrote()
-            side.exchange.wrote(now, datagram[datagram.index(b"\n") + 1 :])
-        foreseen, heard = side.exchange.foresee(), self._heard
-        if foreseen is not None and heard is not None and heard.side is side:
+            self._note()
+        line, heard = self._answered, self._heard
+        if line is None:  # as all was settled meanwhile
+            return
+        foreseen = line.side.exchange.foresee()
+        if foreseen is not None and heard is not None and heard.side is line.side:
             before, behind, answer = foreseen
-            self._answer = self._datagrams.foresee(answer, saying.foresee(self._as_json))
-            if index := heard.hearing.foresee():
-                header = self._datagrams.expected(heard.sender, heard.counter)
-                self._question = Question(header, (before, behind), index[:2], index[2])
+            self._answer = self._datagrams.foresee(answer, line.saying.foresee(self._as_json))
+            header, index = self._datagrams.expected(heard.sender, heard.counter), heard.hearing.foresee()
+            if header is not None and index is not None:
+                self._question = Question(header, (before, behind), *index)
+
+    def _note(self) -> None:
+        """Do for what left as it was foreseen what had no time before."""
+        assert self._leaving is not None
+        assert self._answered is not None
+        line, (now, datagram) = self._answered, self._leaving
+        line.side.exchange.wrote(now, datagram[datagram.index(b"\n") + 1 :])
+        line.saying.wrote()
+        self._datagrams.wrote()
+        self._leaving = None
 
     def _meet(self, sender: bytes) -> Side | None:
         """The side of a sender, as it says who it is."""
@@ -233,10 +246,12 @@ class Rally:
     def settle(self) -> None:
         """Let all layers do the rest for what has passed; nothing passes from now on."""
         self.is_open = False
+        if self._leaving is not None:
+            self._note()
         sides, self._sides = self._sides, {}
         lines, self._lines = self._lines, {}
         self._senders.clear()
-        self._answer, self._answered, self._leaving, self._heard, self._question = b"", None, None, None, None
+        self._answer, self._answered, self._heard, self._question = b"", None, None, None
         if not sides:
             return
         for line in lines.values():

@@ -101,6 +101,25 @@ def test_what_was_not_foreseen_leaves_what_is_said_next_right() -> None:
     assert match.players.cores[0].stack.statistics["transport"]["frames resent"] == 0
 
 
+@pytest.mark.parametrize("meanwhile", ["another is said", "all is settled", "something comes"])
+def test_what_has_left_is_numbered_even_if_a_fault_kept_it_from_being_noted(meanwhile: str) -> None:
+    match = begun()
+    assert match.hear(1, match.ask(b"12345678"))
+    rally = match.rally(1)
+    line = rally.line("pong/ann")
+    first, _ = rally.say(match.now, 1e9 + match.now, line, b"87654321", False)  # and then `said` is not called
+    if meanwhile == "all is settled":
+        rally.settle()
+        rally.said()
+    if meanwhile == "something comes":
+        assert match.hear(1, match.ask(b"12345678"))
+    second = match.ask(b"12345678", 1)
+    for data in (first, second):
+        assert match.hear(0, data)
+    assert match.heard[-2:] == [b"87654321", b"12345678"]
+    assert match.players.cores[1].stack.statistics["topics"]["messages published"] == 20 + 5 + 2
+
+
 def test_a_topic_may_contain_what_is_special_in_formats() -> None:
     players, now, topic = met(), NOW, "ping/%b%"
     players.order(now, 1, Subscribe(topic, topic))

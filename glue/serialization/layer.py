@@ -29,6 +29,7 @@ _HEX = "0123456789abcdef"
 
 RALLY = rb'\{"glue":\[%d,%d,("[0-9a-f]{16}",(?:0|[1-9][0-9]{0,15})),(0|[1-9][0-9]{0,14})\],%b\}\n'
 """A header in a rally, with the entry of another layer: version, network id, who, counter."""
+COUNTERS = 10**15  # of counters in a rally
 
 Lone = tuple[Address | None, bytes, int]
 """A single datagram: where from, its data, and the bytes of its header."""
@@ -146,8 +147,10 @@ class Serialization:
         """A datagram leaves."""
         self._counter += 1
 
-    def expected(self, sender: bytes, counter: int) -> tuple[bytes, bytes]:
+    def expected(self, sender: bytes, counter: int) -> tuple[bytes, bytes] | None:
         """The next header of who sent one with this counter: what stands before, and behind, another layer's entry."""
+        if counter + 1 >= COUNTERS:
+            return None
         return b'{"glue":[%d,%d,%b,%d],' % (VERSION, self._network_id, sender, counter + 1), b"}\n"
 
     def foresee(self, entry: bytes, body: bytes) -> bytes:

@@ -19,7 +19,8 @@ class Hearing:
     """One topic of one peer."""
 
     __slots__ = (
-        "_delivery", "_is_json", "_name", "_next", "_peer", "_size", "_statistics", "_stream", "_topic", "_way",
+        "_delivery", "_digits", "_is_json", "_name", "_next", "_peer", "_size", "_statistics", "_stream", "_topic",
+        "_way",
     )  # fmt: skip
 
     def __init__(
@@ -33,10 +34,8 @@ class Hearing:
         self._name = name
         self._topic = topic
         self._next = stream.expected[True]
-        self._size, self._is_json = 0, False  # of the latest payload
-        self._delivery: Delivery | None = (
-            None  # the next, once it is foreseen, but for its payload and when it was made
-        )
+        self._size, self._is_json, self._digits = 0, False, 0  # of the latest payload, and of when it was published
+        self._delivery: Delivery | None = None  # the next, once it is foreseen, but for its payload and time
 
     def read(self, numbers: tuple[Any, ...], data: bytes, start: int) -> Delivery | None:
         """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
@@ -50,30 +49,32 @@ class Hearing:
                 payload = orjson.loads(payload)
             except orjson.JSONDecodeError:
                 return None
-        self._size, self._is_json = size, is_json is not None
+        self._size, self._is_json, self._digits = size, is_json is not None, len(at)
         delivery = self._empty()
         delivery.payloads, delivery.published_at = [payload], micros / 1e6
         return delivery
 
-    def foresee(self) -> tuple[bytes, bytes, int] | None:
-        """The index of a next message like the latest, and the size of its payload; see `glue.players`."""
+    def foresee(self) -> tuple[tuple[bytes, bytes], int, int] | None:
+        """The index of a next message like the latest; see `glue.players`."""
         if self._next >= INTEGER_LIMIT:
             return None
         self._delivery = self._empty()
         before = b'{"groups":[{"topic":"%b","sequence":%d,"at":' % (self._name, self._next)
-        return before, b',"length":%d%b}]}\n' % (self._size, b',"json":1' if self._is_json else b""), self._size
+        behind = b',"length":%d%b}]}\n' % (self._size, b',"json":1' if self._is_json else b"")
+        return (before, behind), self._digits, self._size
 
-    def take_foreseen(self, at: bytes, payload: Any) -> Delivery | None:
+    def take_foreseen(self, at: bytes, payload: bytes) -> Delivery | None:
         """Take the message that was foreseen, of this payload and time, if it can be it."""
-        delivery, micros = self._delivery, int(at)
-        if delivery is None or micros > INTEGER_LIMIT:
+        delivery, micros, value = self._delivery, int(at), payload
+        assert delivery is not None
+        if micros > INTEGER_LIMIT:
             return None
         if self._is_json:
             try:
-                payload = orjson.loads(payload)
+                value = orjson.loads(payload)
             except orjson.JSONDecodeError:
                 return None
-        delivery.payloads = [payload]
+        delivery.payloads = [value]
         delivery.published_at = micros / 1e6
         self._next += 1
         return delivery

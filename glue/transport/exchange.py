@@ -56,7 +56,7 @@ class Exchange:
         self._first = self._next = self._promised = 0  # of that: the sequence that came first, and that comes next
         self._owed, self._owed_since, self._heard_at = 0, 0.0, 0.0  # frames that came since the last acknowledgement
         self._carries = self._carried = 0  # acknowledgements that left with frames, and up to where
-        self._foreseen = 0  # the sequence of what comes after the frame that is foreseen
+        self._foreseen = 0  # the sequence of what comes after the frame that is foreseen; 0: none is
         self._end_then = 0  # the end, once that has come
         self.is_asked = False
 
@@ -148,10 +148,11 @@ class Exchange:
 
     def foresee(self) -> tuple[bytes, bytes, bytes] | None:
         """The entry of a frame that answers all that has left, and that of what answers it; see `glue.players`."""
-        self.is_asked, self._foreseen = False, self._next + 1
-        self._end_then = min(self._said + self._window, self._most)
+        self.is_asked, self._foreseen = False, 0
         if not self._from or self._owed or self._upto >= self._said or self._next >= self._promised:
             return None
+        self._foreseen = self._next + 1
+        self._end_then = min(self._said + self._window, self._most)
         before = b'"transport":["data",0,0,%b,%d,' % (self._number, self._said)
         return before, b",%b,%d]" % (self._from, self._next), self._answer(self._foreseen)
 
