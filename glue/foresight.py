@@ -1,7 +1,7 @@
 """The datagram that a rally expects (`glue.rally`), written beforehand: to recognize it takes a few comparisons.
 
 All of it follows from what came and left before but for three things: for how long its acknowledgement was held back,
-when its message was published, and the payload, which are taken to be as long as the latest.
+when its message was published, and the payload. The last two are taken to be as long as those of the latest message.
 """
 
 from __future__ import annotations

@@ -101,6 +101,19 @@ def test_what_was_not_foreseen_leaves_what_is_said_next_right() -> None:
     assert match.players.cores[0].stack.statistics["transport"]["frames resent"] == 0
 
 
+def test_no_more_is_asked_than_the_other_has_promised_to_take_though_all_is_answered() -> None:
+    match = Match()
+    transport: Any = match.players.cores[0].stack.layers["transport"]
+    (channel,) = transport._channels.values()
+    (member,) = channel.attached
+    member.limit = channel.next + 3
+    for _ in range(3):
+        match.play(b"12345678")
+    rally = match.rally(0)
+    assert rally.is_open
+    assert rally.say(match.now, 1e9, rally.line("ping/1"), b"x", False) is None
+
+
 @pytest.mark.parametrize("meanwhile", ["another is said", "all is settled", "something comes"])
 def test_what_has_left_is_numbered_even_if_a_fault_kept_it_from_being_noted(meanwhile: str) -> None:
     match = begun()
