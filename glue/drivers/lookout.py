@@ -22,6 +22,7 @@ logger = logging.getLogger("glue")
 
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
 LONGER = 0.003  # seconds after which it looks again while a publisher waits in its place
+LONGEST = 0.008  # seconds after which it does in a stream that lasts: each look takes the interpreter's lock from it
 RELIEF = 0.05  # seconds a publisher waits there at a time: by then it is back, unless it is in the handler of a signal
 
 
@@ -79,8 +80,9 @@ class Lookout:
         """Leave the turns to a publisher as long as it runs them, or until `call`."""
         self._called.acquire(blocking=False)
         self.is_aside = True  # from here on a call is heard
-        while is_streaming() and not self._called.acquire(timeout=LONGER if self._seat.locked() else ASIDE):
-            pass
+        pause = LONGER if self._seat.locked() else ASIDE
+        while is_streaming() and not self._called.acquire(timeout=pause):
+            pause = min(2 * pause, LONGEST)
         self.is_aside = False
 
     def call(self) -> None:

@@ -101,6 +101,7 @@ class MulticastNetwork:
         self._waiter = Waiter(self.filenos(), spin)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._fresh = False  # whether there was nothing to receive just before
+        self._waited = False  # whether `wait` was called, by whom a little more of it does not hold up
         self._interface: Interface | None = None
         self._joined: Interface | None = None
         self._mtu = self._choice.interface.mtu
@@ -124,7 +125,7 @@ class MulticastNetwork:
         finally:
             if is_courteous:
                 courtesy.take_back()
-        self._fresh = self._waiter.fresh
+        self._fresh, self._waited = self._waiter.fresh, True
         self._unicast_ready = self._unicast_fileno in ready
         self._multicast_ready = self._multicast_fileno in ready
 
@@ -135,35 +136,39 @@ class MulticastNetwork:
     def receive(self) -> Iterable[Train]:
         """What some 32 system calls give, unicast first, each train read when it is asked for.
 
-        Directly after `wait` only the sockets that it found readable are read.
+        Directly after `wait` only the sockets that it found readable are read, and what is being sent just then is
+        waited for, for REST (see `glue.network.receiver`) and a millisecond at most.
         """
         unicast = self._unicast_ready or self._unicast_receiver.kept is not None
-        multicast, fresh = self._multicast_ready, self._fresh
+        multicast, fresh, waited = self._multicast_ready, self._fresh, self._waited
         self._unicast_ready = self._multicast_ready = True
-        self._fresh = False
+        self._fresh = self._waited = False
         if not multicast:
-            return self._unicast_receiver.receive(UNICAST_READS, fresh) if unicast else ()
+            return self._unicast_receiver.receive(UNICAST_READS, fresh, waited) if unicast else ()
         if not unicast:
-            return self._multicast_receiver.receive(READS, fresh)
-        return self._receive_both(fresh)
+            return self._multicast_receiver.receive(READS, fresh, waited)
+        return self._receive_both(fresh, waited)
 
     def rally(self) -> UnicastCourt:
         """What it does with lone datagrams that go back and forth; see `glue.players`."""
         return UnicastCourt(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
 
-    def _receive_both(self, fresh: bool) -> Iterator[Train]:
-        yield from self._unicast_receiver.receive(UNICAST_READS, fresh)
+    def _receive_both(self, fresh: bool, waited: bool) -> Iterator[Train]:
+        yield from self._unicast_receiver.receive(UNICAST_READS, fresh, waited)
         left = READS - min(self._unicast_receiver.reads, UNICAST_READS)
-        yield from self._multicast_receiver.receive(left, fresh)
+        yield from self._multicast_receiver.receive(left, fresh, waited)
 
     def _look_back(self) -> bool:
         """Let what came last tell how to wait; returns whether it was of a stream that goes to several.
 
-        A stream is best received in bulk, and gathers while one sleeps; a lone datagram may want an answer.
+        A stream is best received in bulk, and gathers while one sleeps, unless its trains are so long that the rest of
+        them is waited for; a lone datagram may want an answer.
         """
         unicast, multicast = self._unicast_receiver, self._multicast_receiver
         is_shared = multicast.streams
-        if multicast.reads:
+        if unicast.rested or multicast.rested:
+            self._waiter.patience = 0.0
+        elif multicast.reads:
             self._waiter.patience = GATHER if unicast.reads + multicast.reads > 1 or multicast.coalesced else 0.0
         elif unicast.reads:
             is_stream = unicast.reads < ENOUGH and (unicast.reads > 1 or unicast.coalesced)

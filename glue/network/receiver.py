@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import select
 import socket
 import sys
 import termios
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -28,6 +30,11 @@ NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
+REST = 0.0005
+"""Seconds to wait, at most, for the rest of what is being sent: as long as trains are as long as can be, the sender is
+in the middle of a message, or of many, which take less than that to send between programs of one machine. What came in
+parts would be put together, which costs several times as much."""
+SHORTEST = 1  # millisecond, the unit of poll(2)
 JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
@@ -91,8 +98,8 @@ class Receiver:
     """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_octets", "_queued",
-        "_socket", "_source", "_taken", "coalesced", "kept", "reads", "statistics", "streams",
+        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_octets", "_poll", "_queued",
+        "_socket", "_source", "_taken", "coalesced", "kept", "reads", "rested", "statistics", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +109,8 @@ class Receiver:
         self.statistics = statistics
         self._socket = receiving
         self._fileno = receiving.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._fileno, select.POLLIN)
         self._control_size = CONTROL_SIZE if coalescing else 0
         self._queued = bytearray(NOTHING)
         self._buffer = Buffer()
@@ -113,15 +122,16 @@ class Receiver:
         self._taken = self._octets = 0  # what was taken, and not counted
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
+        self.rested = False  # whether that would have waited for the rest of a stream, so no sleep need gather it
         self.streams = False  # whether trains of a stream came from others, until this is taken back
 
-    def receive(self, limit: int, fresh: bool = False) -> Iterable[Train]:
+    def receive(self, limit: int, fresh: bool = False, patient: bool = False) -> Iterable[Train]:
         """What `limit` system calls give, and at most LONGEST more while the last train goes on; errors are counted.
 
         Each train is valid until the next is asked for. After a lone datagram that is `fresh`, the first after a pause,
-        nothing more is looked for: it would be in vain.
+        nothing more is looked for: it would be in vain. If `patient`, the rest of what is being sent is waited for.
         """
-        self.reads = 0
+        self.reads, self.rested = 0, False
         first = self._read()
         if first is None:
             return ()
@@ -131,7 +141,7 @@ class Receiver:
         if not self.coalesced and (fresh or not self._more()):
             self._count(self.reads, 1, size)
             return (Train(address, self._buffer.memory[:size], segment),)
-        return self._trains(limit, first)
+        return self._trains(limit, first, patient)
 
     def glance(self) -> bytes | None:
         """The lone datagram that comes next; None if there is none, or what comes is anything else: that is kept.
@@ -163,7 +173,7 @@ class Receiver:
         self._count(self._taken, self._taken, self._octets)
         self._taken = self._octets = 0
 
-    def _trains(self, limit: int, found: Found | None) -> Iterator[Train]:
+    def _trains(self, limit: int, found: Found | None, patient: bool) -> Iterator[Train]:
         """The train that begins with what was found at the beginning of the buffer, and those that follow."""
         buffer, memory = self._buffer, self._buffer.memory
         datagrams = octets = passed = 0
@@ -175,7 +185,7 @@ class Receiver:
             else:
                 self.streams = self.streams or end >= STREAM
                 if self.reads <= limit:  # else the train that might go on beyond is over
-                    end, found = self._follow(end, segment, address, control)
+                    end, found = self._follow(end, segment, address, control, patient)
             datagrams += -(-end // segment)
             octets += end
             if segment <= SHORT and end <= FEW * segment:
@@ -193,11 +203,15 @@ class Receiver:
             self.statistics["trains received"] -= passed
             self.statistics["own trains passed by"] += passed
 
-    def _follow(self, end: int, segment: int, address: Address, control: Control) -> tuple[int, Found | None]:
+    def _follow(
+        self, end: int, segment: int, address: Address, control: Control, patient: bool
+    ) -> tuple[int, Found | None]:
         """Read on behind the `end` of a train while that goes on; where it ends then, and what else was found."""
         memory, receive, control_size = self._buffer.memory, self._socket.recvmsg_into, self._control_size
         most = 0 if end % segment else min(JOINED, LONGEST * segment)
         usual, size = (end, control, 0, address), end
+        self.rested = is_being_sent = patient and end >= STREAM
+        until = 0.0
         for _ in range(LONGEST + ATTEMPTS):
             if end >= most:
                 break
@@ -205,7 +219,12 @@ class Receiver:
                 read = receive((memory[end:],), control_size, DONT_WAIT)
             except OSError as error:
                 if self._is_over(error):
-                    break
+                    if not is_being_sent:
+                        break
+                    now = time.monotonic()
+                    until = until or now + REST
+                    if now >= until or not self._poll.poll(SHORTEST):
+                        break
                 continue
             if read == usual:  # as ever in a stream
                 self.reads += 1
@@ -216,6 +235,7 @@ class Receiver:
                 if found[2] != address or (found[1] != segment and not found[0] == found[1] < segment):
                     return end, found
                 end += found[0]
+                is_being_sent = False  # it was the last part
                 if found[0] % segment:
                     break
         return end, None
