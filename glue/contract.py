@@ -361,7 +361,10 @@ class Network(Protocol):
         """Make a `wait` in another thread return; safe from any thread."""
 
     def receive(self) -> Iterable[Train]:
-        """What has arrived, bounded per call; never blocks. Each train is read when it is asked for; a tuple is all."""
+        """What has arrived, bounded per call. Each train is read when it is asked for; a tuple is all.
+
+        Never blocks, but directly after `wait`: then it may wait a millisecond for the rest of what is being sent.
+        """
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; a failure (no route, interface down) is counted and healed, never raised."""

@@ -119,9 +119,10 @@ class MulticastNetwork:
         if self._unicast_receiver.kept is not None:
             self._unicast_ready, self._multicast_ready = True, False
             return
+        is_stream = self._unicast_receiver.rested or self._multicast_receiver.rested
         is_courteous = self._look_back() and courtesy.show()
         try:
-            ready = self._waiter.wait(timeout, patient)
+            ready = self._waiter.wait(timeout, patient or is_stream)
         finally:
             if is_courteous:
                 courtesy.take_back()

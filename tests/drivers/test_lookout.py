@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from glue.contract import Network
-from glue.drivers.lookout import Lookout
+from glue.drivers.lookout import ASIDE, LONGEST, Lookout
 from glue.network.waiter import Waiter
 
 SOON = 5.0  # seconds until a test fails that waits for what comes at once
@@ -239,3 +239,27 @@ def test_the_network_is_closed_when_nobody_waits_for_it(
     line.wake()
     closer.join(SOON)
     assert not closer.is_alive()
+
+
+class Patience:
+    """A lock that nobody ever frees, which notes how long it was waited for."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
+        if blocking:
+            self.waits.append(timeout)
+        return False
+
+
+def test_a_leader_who_stands_aside_looks_ever_less_often_but_is_back_soon(
+    lookout: Lookout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = Patience()
+    monkeypatch.setattr(lookout, "_called", lock)
+    looks = iter([True] * 6 + [False])
+    lookout.stand_aside(lambda: next(looks))
+    assert lock.waits == [ASIDE, 2 * ASIDE, 4 * ASIDE, LONGEST, LONGEST, LONGEST]
+    assert LONGEST <= 0.01
+    assert not lookout.is_aside

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import select
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import pytest
 from glue.cutting import Pieces
 from glue.network.echo import Echo
 from glue.network.offload import enable_coalescing, segmentation_control
-from glue.network.receiver import FEW, JOINED, LENT, SHORT, Arrived, Buffer, Receiver
+from glue.network.receiver import FEW, JOINED, LENT, REST, SHORT, STREAM, Arrived, Buffer, Receiver
 
 
 @pytest.fixture
@@ -108,6 +110,76 @@ def test_of_ones_own_only_the_first_in_a_row_is_read(
         assert received(receiver) == [(b"own", 3), *two, (b"own", 3), (b"three", 5)]
     assert statistics["own trains passed by"] == 3
     assert statistics["datagrams received"] == statistics["trains received"] == 5
+
+
+class Arrivals:
+    """A poll object, while who asks it waits for more, of what comes meanwhile: `parts`, in their order."""
+
+    def __init__(self, sender: socket.socket, parts: list[bytes]) -> None:
+        self._sender = sender
+        self._parts = parts
+        self.asked = 0
+
+    def poll(self, timeout: float) -> list[tuple[int, int]]:
+        self.asked += 1
+        assert timeout <= 1.0
+        if not self._parts:
+            return []
+        self._sender.sendmsg([self._parts.pop(0)], segmentation_control(1000))
+        return [(self._sender.fileno(), select.POLLIN)]
+
+
+LONG = 40_000  # bytes that one call sends, in datagrams of 1,000
+
+
+@pytest.mark.parametrize(
+    ("later", "asked"),
+    [([LONG, LONG, 12_345], 3), ([LONG, 20_000], 2), ([LONG], 2), ([], 1)],
+    ids=[
+        "which ends with a short datagram",
+        "which ends with a shorter train",
+        "which just ends",
+        "that does not come",
+    ],
+)
+def test_the_rest_of_what_is_being_sent_is_waited_for_and_comes_as_one(
+    ends: tuple[socket.socket, socket.socket], later: list[int], asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, hearing = ends
+    if not enable_coalescing(hearing):
+        pytest.skip("this system has no UDP_GRO")
+    monkeypatch.setattr("glue.network.receiver.REST", 60.0)
+    sent = [bytes([number]) * size for number, size in enumerate([LONG, *later])]
+    for patient in (True, False):
+        receiver = Receiver(hearing, True, Counter())
+        coming = Arrivals(sender, sent[1:])
+        monkeypatch.setattr(receiver, "_poll", coming)
+        sender.sendmsg([sent[0]], segmentation_control(1000))
+        trains = [bytes(train.data) for train in receiver.receive(8, patient=patient)]
+        assert trains == [b"".join(sent) if patient else sent[0]]
+        assert coming.asked == (asked if patient else 0)
+        assert receiver.rested is patient
+
+
+def test_nobody_waits_for_more_of_what_is_no_stream_nor_for_longer_than_a_moment(
+    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, hearing = ends
+    if not enable_coalescing(hearing):
+        pytest.skip("this system has no UDP_GRO")
+    receiver = Receiver(hearing, True, Counter())
+    coming = Arrivals(sender, [b"more" * 250])
+    monkeypatch.setattr(receiver, "_poll", coming)
+    sender.sendmsg([bytes(STREAM - 1)], segmentation_control(1000))
+    assert [len(train.data) for train in receiver.receive(8, patient=True)] == [STREAM - 1]
+    assert not coming.asked
+    clock = itertools.count(100.0, REST)  # each time that it is asked
+    monkeypatch.setattr("glue.network.receiver.time.monotonic", lambda: next(clock))
+    endless = Arrivals(sender, [bytes(LONG)] * 8)
+    monkeypatch.setattr(receiver, "_poll", endless)
+    sender.sendmsg([bytes(LONG)], segmentation_control(1000))
+    assert [len(train.data) for train in receiver.receive(8, patient=True)] == [2 * LONG]
+    assert endless.asked == 1
 
 
 def received(receiver: Receiver, limit: int = 8) -> list[tuple[bytes, int]]:
