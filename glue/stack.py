@@ -192,9 +192,14 @@ class Stack:
             else:
                 events.append(item)
         is_awaited = events and trains.__class__ is tuple  # somebody may wait for the answer; what is due can
-        if not requests and (is_awaited or self.deadline > now):
+        if not requests and is_awaited:
+            return events, []
+        is_due = self.deadline <= now
+        if not (requests or is_due):
             return events, []
         self._earliest = None
+        if not is_due:
+            return events, self._descend(now, requests, 0)
         up, out = self._turn(now, 0, [], (), requests)
         return [*events, *up], out
 

@@ -28,6 +28,7 @@ PEEK = DONT_WAIT | int(socket.MSG_PEEK)
 TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
+UNSEEN = 16  # looks that show nothing, after which it is read: an empty datagram, or an error, cannot be seen
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
 REST = 0.0005
@@ -99,7 +100,7 @@ class Receiver:
 
     __slots__ = (
         "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_octets", "_poll", "_queued",
-        "_socket", "_source", "_taken", "coalesced", "kept", "reads", "rested", "statistics", "streams",
+        "_socket", "_source", "_taken", "_unseen", "coalesced", "kept", "reads", "rested", "statistics", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +121,7 @@ class Receiver:
         self._source: Address = ()  # of what was glanced at last
         self.kept: Kept | None = None  # what was glanced at and is still to be received
         self._taken = self._octets = 0  # what was taken, and not counted
+        self._unseen = 0  # calls of `receive` in a row that found nothing to read
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
         self.rested = False  # whether that would have waited for the rest of a stream, so no sleep need gather it
@@ -132,6 +134,10 @@ class Receiver:
         nothing more is looked for: it would be in vain. If `patient`, the rest of what is being sent is waited for.
         """
         self.reads, self.rested = 0, False
+        if not patient and self.kept is None and self._unseen < UNSEEN and not self._more():
+            self._unseen += 1
+            return ()
+        self._unseen = 0
         first = self._read()
         if first is None:
             return ()
@@ -196,7 +202,7 @@ class Receiver:
             if found is not None:
                 size = found[0]
                 memory[:size] = memory[end : end + size]
-            elif self.reads < limit and not self._drained:
+            elif self.reads < limit and not self._drained and self._more():
                 found = self._read()
         self._count(self.reads, datagrams, octets)
         if passed:

@@ -14,7 +14,7 @@ import pytest
 from glue.cutting import Pieces
 from glue.network.echo import Echo
 from glue.network.offload import enable_coalescing, segmentation_control
-from glue.network.receiver import FEW, JOINED, LENT, REST, SHORT, STREAM, Arrived, Buffer, Receiver
+from glue.network.receiver import FEW, JOINED, LENT, REST, SHORT, STREAM, UNSEEN, Arrived, Buffer, Receiver
 
 
 @pytest.fixture
@@ -180,6 +180,22 @@ def test_nobody_waits_for_more_of_what_is_no_stream_nor_for_longer_than_a_moment
     sender.sendmsg([bytes(LONG)], segmentation_control(1000))
     assert [len(train.data) for train in receiver.receive(8, patient=True)] == [2 * LONG]
     assert endless.asked == 1
+
+
+def test_what_cannot_be_seen_to_be_there_is_read_all_the_same_before_long(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    sender, hearing = ends
+    statistics: Counter[str] = Counter()
+    receiver = Receiver(hearing, False, statistics)
+    for payload in (b"", b"behind it"):
+        sender.send(payload)
+    heard = [bytes(train.data) for _ in range(UNSEEN + 2) for train in receiver.receive(8)]
+    assert heard == [b"behind it"]
+    assert statistics["not received: empty"] == 1
+    sender.send(b"")
+    assert [*receiver.receive(8, patient=True)] == []  # who was told that there is something reads at once
+    assert statistics["not received: empty"] == 2
 
 
 def received(receiver: Receiver, limit: int = 8) -> list[tuple[bytes, int]]:
