@@ -363,7 +363,8 @@ class Network(Protocol):
     def receive(self) -> Iterable[Train]:
         """What has arrived, bounded per call. Each train is read when it is asked for; a tuple is all.
 
-        Never blocks, but directly after `wait`: then it may wait a millisecond for the rest of what is being sent.
+        Never blocks, but directly after `wait`: then it may wait some milliseconds for the rest of what is being sent,
+        unless `wake` is called.
         """
 
     def send(self, trains: Sequence[Train]) -> None:

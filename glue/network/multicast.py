@@ -94,11 +94,11 @@ class MulticastNetwork:
         segmentation = offload and has_segmentation(self._unicast)
         self._echo = Echo(self._unicast)
         self._sender = Sender(self._unicast, self._group.payload_limit, segmentation, self.statistics, self._echo)
-        self._unicast_receiver = Receiver(self._unicast, self._coalescing, self.statistics, self._echo)
-        self._multicast_receiver = Receiver(self._multicast, self._coalescing, self.statistics, self._echo)
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
+        self._unicast_receiver = self._receiver(self._unicast, self._multicast)
+        self._multicast_receiver = self._receiver(self._multicast, self._unicast)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._fresh = False  # whether there was nothing to receive just before
         self._waited = False  # whether `wait` was called, by whom a little more of it does not hold up
@@ -107,6 +107,11 @@ class MulticastNetwork:
         self._mtu = self._choice.interface.mtu
         self._drops = [0, 0]
         self._forget_refusals_at = 0.0
+
+    def _receiver(self, receiving: socket.socket, other: socket.socket) -> Receiver:
+        """What reads one of the sockets, and waits for more there as long as nothing comes from elsewhere."""
+        others = (other.fileno(), self._waiter.wake_fileno)
+        return Receiver(receiving, self._coalescing, self.statistics, self._echo, others)
 
     # ------------------------------------------------------------------------------------------ datagrams
 
@@ -138,7 +143,7 @@ class MulticastNetwork:
         """What some 32 system calls give, unicast first, each train read when it is asked for.
 
         Directly after `wait` only the sockets that it found readable are read, and what is being sent just then is
-        waited for, for REST (see `glue.network.receiver`) and a millisecond at most.
+        waited for, for REST (see `glue.network.receiver`) and a millisecond at most, or until a `wake`.
         """
         unicast = self._unicast_ready or self._unicast_receiver.kept is not None
         multicast, fresh, waited = self._multicast_ready, self._fresh, self._waited

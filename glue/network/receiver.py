@@ -15,7 +15,7 @@ import sys
 import termios
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from glue.contract import Address, Train
 from glue.cutting import Lent, Pieces, Views, fresh_memory
@@ -31,10 +31,11 @@ ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
 UNSEEN = 16  # looks that show nothing, after which it is read: an empty datagram, or an error, cannot be seen
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
-REST = 0.0005
-"""Seconds to wait, at most, for the rest of what is being sent: as long as trains are as long as can be, the sender is
-in the middle of a message, or of many, which take less than that to send between programs of one machine. What came in
-parts would be put together, which costs several times as much."""
+REST = 0.002
+"""Seconds to wait, at most, for the rest of what is being sent, unless anything else is to be done. As long as trains
+are as long as can be, the sender is in the middle of a message, or of many, which take less than that to send between
+programs of one machine. What came in parts would be put together, which costs several times as much. For as long an
+acknowledgement may be held back (`glue.transport.round_trip.ACK_DELAY`)."""
 SHORTEST = 1  # millisecond, the unit of poll(2)
 JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
@@ -104,14 +105,23 @@ class Receiver:
     )  # fmt: skip
 
     def __init__(
-        self, receiving: socket.socket, coalescing: bool, statistics: Counter[str], echo: Echo | None = None
+        self,
+        receiving: socket.socket,
+        coalescing: bool,
+        statistics: Counter[str],
+        echo: Echo | None = None,
+        others: Sequence[int] = (),
     ) -> None:
-        """`echo` tells what is this endpoint's own, and is told who else is heard."""
+        """`echo` tells what is this endpoint's own, and is told who else is heard.
+
+        `others`: file descriptors that are readable when something else is to be done than to wait for more.
+        """
         self.statistics = statistics
         self._socket = receiving
         self._fileno = receiving.fileno()
         self._poll = select.poll()
-        self._poll.register(self._fileno, select.POLLIN)
+        for fileno in (self._fileno, *others):
+            self._poll.register(fileno, select.POLLIN)
         self._control_size = CONTROL_SIZE if coalescing else 0
         self._queued = bytearray(NOTHING)
         self._buffer = Buffer()
@@ -229,8 +239,10 @@ class Receiver:
                         break
                     now = time.monotonic()
                     until = until or now + REST
-                    if now >= until or not self._poll.poll(SHORTEST):
+                    ready = [fileno for fileno, _ in self._poll.poll(SHORTEST)] if now < until else []
+                    if self._fileno not in ready:
                         break
+                    is_being_sent = len(ready) == 1  # else something is to be done, and nothing more waited for
                 continue
             if read == usual:  # as ever in a stream
                 self.reads += 1

@@ -56,6 +56,11 @@ class Waiter:
         """Make the lock."""
         self._closing = threading.RLock()  # so that the handler of a signal may wake, too
 
+    @property
+    def wake_fileno(self) -> int:
+        """Readable from a `wake` on until the end of the next `wait`."""
+        return self._wake_reader
+
     def wait(self, timeout: float | None, patient: bool = False) -> list[int]:
         """The sockets that are readable (or have an error to tell), after at most `timeout` seconds.
 
