@@ -118,6 +118,7 @@ class ThreadDriver(Turns):
         self._sleeps_until, self._woken = 0.0, False
         if self._streaming():
             return
+        self._is_receiving = True
         with self._turn_lock:
             if self._closed:
                 return
@@ -127,6 +128,7 @@ class ThreadDriver(Turns):
             self._turn(now)
             if not self._events or self._waiters or self._admission.closed_from < OPEN:
                 self._settle()  # else handlers come first
+        self._is_receiving = False
 
     def _lead(self) -> None:
         """The leader's life: turns and handlers, until closed or replaced."""

@@ -55,6 +55,7 @@ class Turns(Life):
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
+        self._is_receiving = False  # whether it may be waiting all the same, for the rest of what is being sent
         self._waiters: deque[threading.Lock] = deque()  # one for each thread that waits until something comes true
         self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
         self._maintain_at, self._datagram_size = 0.0, 0
@@ -186,7 +187,7 @@ class Turns(Life):
     def _wake(self) -> None:
         if self._lookout.is_aside:
             self._lookout.call()
-        elif self._sleeps_until and not self._woken:
+        elif (self._sleeps_until or self._is_receiving) and not self._woken:
             self._woken = True
             self._network.wake()
 

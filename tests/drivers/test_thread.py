@@ -107,3 +107,32 @@ def test_what_is_published_while_another_thread_closes_is_refused_rather_than_lo
     driver._uninterrupted = Closing()  # type: ignore[assignment]
     with pytest.raises(glue.ClosedError):
         endpoint.publish("t", 1, priority="high")
+
+
+class Resting(Silence):
+    """One that waits, in its first `receive`, for the rest of a stream that does not come."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.begun.set()
+        self.rests = threading.Event()
+        self.is_over: list[bool] = []
+
+    def wait(self, timeout: float | None, patient: bool = False) -> None:
+        if self.rests.is_set():
+            super().wait(timeout, patient)
+
+    def receive(self) -> list[Train]:
+        if not self.rests.is_set():
+            self.rests.set()
+            self.is_over.append(self._woken.wait(OVERSLEPT))
+        return []
+
+
+def test_a_leader_who_waits_for_the_rest_of_a_stream_is_woken_by_who_publishes() -> None:
+    network = Resting()
+    with glue.Endpoint("a", network=lambda settings: network) as a:
+        assert network.rests.wait(OVERSLEPT)
+        a.publish("t", 1, reliability="best-effort")
+        a.wait_for_peers(0)  # as soon as the turn is over
+        assert network.is_over == [True]
