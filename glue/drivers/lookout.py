@@ -22,7 +22,7 @@ logger = logging.getLogger("glue")
 
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
 LONGER = 0.003  # seconds after which it looks again while a publisher waits in its place
-LONGEST = 0.008  # seconds after which it does in a stream that lasts: each look takes the interpreter's lock from it
+LONGEST = 0.004  # seconds after which it does in a stream that lasts: each look takes the interpreter's lock from it
 RELIEF = 0.05  # seconds a publisher waits there at a time: by then it is back, unless it is in the handler of a signal
 
 

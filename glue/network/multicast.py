@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+from _thread import get_ident
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -101,7 +102,7 @@ class MulticastNetwork:
         self._multicast_receiver = self._receiver(self._multicast, self._unicast)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._fresh = False  # whether there was nothing to receive just before
-        self._waited = False  # whether `wait` was called, by whom a little more of it does not hold up
+        self._waited_by = 0  # the thread that called `wait`, and is not wanted elsewhere; 0: none
         self._interface: Interface | None = None
         self._joined: Interface | None = None
         self._mtu = self._choice.interface.mtu
@@ -124,14 +125,15 @@ class MulticastNetwork:
         if self._unicast_receiver.kept is not None:
             self._unicast_ready, self._multicast_ready = True, False
             return
-        is_stream = self._unicast_receiver.rested or self._multicast_receiver.rested
-        is_courteous = self._look_back() and courtesy.show()
+        is_stream, is_shared = self._look_back()
+        is_courteous = is_shared and courtesy.show()
         try:
             ready = self._waiter.wait(timeout, patient or is_stream)
         finally:
             if is_courteous:
                 courtesy.take_back()
-        self._fresh, self._waited = self._waiter.fresh, True
+        self._fresh = self._waiter.fresh
+        self._waited_by = 0 if self._waiter.woken else get_ident()
         self._unicast_ready = self._unicast_fileno in ready
         self._multicast_ready = self._multicast_fileno in ready
 
@@ -142,13 +144,13 @@ class MulticastNetwork:
     def receive(self) -> Iterable[Train]:
         """What some 32 system calls give, unicast first, each train read when it is asked for.
 
-        Directly after `wait` only the sockets that it found readable are read, and what is being sent just then is
-        waited for, for REST (see `glue.network.receiver`) and a millisecond at most, or until a `wake`.
+        Directly after `wait` only the sockets that it found readable are read, and the thread that called it waits for
+        what is being sent just then: for REST (see `glue.network.receiver`) and a millisecond at most, or until `wake`.
         """
         unicast = self._unicast_ready or self._unicast_receiver.kept is not None
-        multicast, fresh, waited = self._multicast_ready, self._fresh, self._waited
+        multicast, fresh, waited = self._multicast_ready, self._fresh, self._waited_by == get_ident()
         self._unicast_ready = self._multicast_ready = True
-        self._fresh = self._waited = False
+        self._fresh, self._waited_by = False, 0
         if not multicast:
             return self._unicast_receiver.receive(UNICAST_READS, fresh, waited) if unicast else ()
         if not unicast:
@@ -164,15 +166,15 @@ class MulticastNetwork:
         left = READS - min(self._unicast_receiver.reads, UNICAST_READS)
         yield from self._multicast_receiver.receive(left, fresh, waited)
 
-    def _look_back(self) -> bool:
-        """Let what came last tell how to wait; returns whether it was of a stream that goes to several.
+    def _look_back(self) -> tuple[bool, bool]:
+        """Let what came last tell how to wait; whether it was of a stream whose rest is waited for, of one to several.
 
         A stream is best received in bulk, and gathers while one sleeps, unless its trains are so long that the rest of
         them is waited for; a lone datagram may want an answer.
         """
         unicast, multicast = self._unicast_receiver, self._multicast_receiver
-        is_shared = multicast.streams
-        if unicast.rested or multicast.rested:
+        is_stream, is_shared = unicast.rested or multicast.rested, multicast.streams
+        if is_stream:
             self._waiter.patience = 0.0
         elif multicast.reads:
             self._waiter.patience = GATHER if unicast.reads + multicast.reads > 1 or multicast.coalesced else 0.0
@@ -180,8 +182,8 @@ class MulticastNetwork:
             is_stream = unicast.reads < ENOUGH and (unicast.reads > 1 or unicast.coalesced)
             self._waiter.patience = GATHER if is_stream else 0.0
         unicast.reads = multicast.reads = 0
-        multicast.streams = False
-        return is_shared
+        unicast.rested = multicast.rested = multicast.streams = False
+        return is_stream, is_shared
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; what cannot be sent is counted. Each `segment` must be 1 byte or more, and at most 65,507."""

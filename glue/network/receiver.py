@@ -28,7 +28,7 @@ PEEK = DONT_WAIT | int(socket.MSG_PEEK)
 TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
-UNSEEN = 16  # looks that show nothing, after which it is read: an empty datagram, or an error, cannot be seen
+UNSEEN = 2  # looks that show nothing, after which it is read: an empty datagram, or an error, cannot be seen
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
 REST = 0.002
@@ -101,7 +101,8 @@ class Receiver:
 
     __slots__ = (
         "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_octets", "_poll", "_queued",
-        "_socket", "_source", "_taken", "_unseen", "coalesced", "kept", "reads", "rested", "statistics", "streams",
+        "_socket", "_source", "_taken", "_unseen", "_until", "coalesced", "kept", "reads", "rested", "statistics",
+        "streams",
     )  # fmt: skip
 
     def __init__(
@@ -131,6 +132,9 @@ class Receiver:
         self._source: Address = ()  # of what was glanced at last
         self.kept: Kept | None = None  # what was glanced at and is still to be received
         self._taken = self._octets = 0  # what was taken, and not counted
+        self._until = (
+            0.0  # when waiting for the rest ends in this call of `receive`, for all that it finds; 0: it has not begun
+        )
         self._unseen = 0  # calls of `receive` in a row that found nothing to read
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
@@ -143,7 +147,7 @@ class Receiver:
         Each train is valid until the next is asked for. After a lone datagram that is `fresh`, the first after a pause,
         nothing more is looked for: it would be in vain. If `patient`, the rest of what is being sent is waited for.
         """
-        self.reads, self.rested = 0, False
+        self.reads, self.rested, self._until = 0, False, 0.0
         if not patient and self.kept is None and self._unseen < UNSEEN and not self._more():
             self._unseen += 1
             return ()
@@ -226,8 +230,8 @@ class Receiver:
         memory, receive, control_size = self._buffer.memory, self._socket.recvmsg_into, self._control_size
         most = 0 if end % segment else min(JOINED, LONGEST * segment)
         usual, size = (end, control, 0, address), end
-        self.rested = is_being_sent = patient and end >= STREAM
-        until = 0.0
+        is_being_sent = patient and end >= STREAM
+        self.rested = self.rested or is_being_sent
         for _ in range(LONGEST + ATTEMPTS):
             if end >= most:
                 break
@@ -238,11 +242,12 @@ class Receiver:
                     if not is_being_sent:
                         break
                     now = time.monotonic()
-                    until = until or now + REST
-                    ready = [fileno for fileno, _ in self._poll.poll(SHORTEST)] if now < until else []
+                    self._until = self._until or now + REST
+                    ready = [fileno for fileno, _ in self._poll.poll(SHORTEST)] if now < self._until else []
                     if self._fileno not in ready:
                         break
                     is_being_sent = len(ready) == 1  # else something is to be done, and nothing more waited for
+                    self._drained = False
                 continue
             if read == usual:  # as ever in a stream
                 self.reads += 1
@@ -326,5 +331,8 @@ class Receiver:
 
     def _more(self) -> bool:
         """Whether more is queued. A third of the cost of a read in vain, as after most lone datagrams it would be."""
-        fcntl.ioctl(self._fileno, termios.FIONREAD, self._queued)
+        try:
+            fcntl.ioctl(self._fileno, termios.FIONREAD, self._queued)
+        except OSError:  # it is closed, which reading tells
+            return True
         return self._queued != NOTHING

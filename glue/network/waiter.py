@@ -49,6 +49,7 @@ class Waiter:
         self._sober_for = 0.0  # the latest time
         self._latest = NOTHING  # of the latest wait: its limit, when it began and ended, if with something
         self._answers = 0  # that came in a row, each within `spin`
+        self.woken = False  # whether `wake` ended the latest wait, or would have
         self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
         self.patience = 0.0  # seconds, while a stream is coming in: what comes next is best received in bulk
 
@@ -83,9 +84,11 @@ class Waiter:
         now = time.monotonic()
         self._latest = longest, begun, now, bool(found)
         ready = []
+        self.woken = False
         for fileno, _ in found:
             if fileno == self._wake_reader:
                 os.read(fileno, WAKES_READ)
+                self.woken = True
             else:
                 ready.append(fileno)
         return ready

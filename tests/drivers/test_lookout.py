@@ -260,6 +260,6 @@ def test_a_leader_who_stands_aside_looks_ever_less_often_but_is_back_soon(
     monkeypatch.setattr(lookout, "_called", lock)
     looks = iter([True] * 6 + [False])
     lookout.stand_aside(lambda: next(looks))
-    assert lock.waits == [ASIDE, 2 * ASIDE, 4 * ASIDE, LONGEST, LONGEST, LONGEST]
-    assert LONGEST <= 0.01
+    assert lock.waits == [ASIDE, 2 * ASIDE, LONGEST, LONGEST, LONGEST, LONGEST]
+    assert LONGEST <= 0.005
     assert not lookout.is_aside

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import select
 import socket
-import threading
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from glue.cutting import Pieces
-from glue.network import list_interfaces
 from glue.network.echo import Echo
 from glue.network.offload import enable_coalescing, segmentation_control
-from glue.network.receiver import FEW, JOINED, LENT, REST, SHORT, STREAM, UNSEEN, Arrived, Buffer, Receiver
-from tests.network.listening import free_port, opened
-
-LOOPBACK = next(interface.name for interface in list_interfaces() if interface.loopback)
+from glue.network.receiver import FEW, JOINED, LENT, SHORT, UNSEEN, Arrived, Buffer, Receiver
 
 
 @pytest.fixture
 def as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Datagrams as short as in these tests are trains like any others."""
     monkeypatch.setattr("glue.network.receiver.SHORT", 0)
-
-
-@pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Where to send, and what hears it."""
-    with (
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hearing,
-    ):
-        hearing.bind(("127.0.0.1", 0))
-        sender.connect(hearing.getsockname())
-        yield sender, hearing
 
 
 def test_what_comes_along_with_something_fresh_is_left_for_the_next_call(
@@ -117,108 +97,13 @@ def test_of_ones_own_only_the_first_in_a_row_is_read(
     assert statistics["datagrams received"] == statistics["trains received"] == 5
 
 
-class Arrivals:
-    """A poll object, while who asks it waits for more, of what comes meanwhile: `parts`, in their order."""
-
-    def __init__(self, ends: tuple[socket.socket, socket.socket], parts: list[bytes], other: int | None = None) -> None:
-        """`other`: a file descriptor that is readable, too."""
-        self._sender, self._hearing = ends
-        self._parts = parts
-        self._others = [] if other is None else [(other, select.POLLIN)]
-        self.asked = 0
-
-    def poll(self, timeout: float) -> list[tuple[int, int]]:
-        self.asked += 1
-        assert timeout <= 1.0
-        if not self._parts:
-            return self._others
-        self._sender.sendmsg([self._parts.pop(0)], segmentation_control(1000))
-        return [(self._hearing.fileno(), select.POLLIN), *self._others]
-
-
-LONG = 40_000  # bytes that one call sends, in datagrams of 1,000
-
-
-@pytest.mark.parametrize(
-    ("later", "asked"),
-    [([LONG, LONG, 12_345], 3), ([LONG, 20_000], 2), ([LONG], 2), ([], 1)],
-    ids=[
-        "which ends with a short datagram",
-        "which ends with a shorter train",
-        "which just ends",
-        "that does not come",
-    ],
-)
-def test_the_rest_of_what_is_being_sent_is_waited_for_and_comes_as_one(
-    ends: tuple[socket.socket, socket.socket], later: list[int], asked: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sender, hearing = ends
-    if not enable_coalescing(hearing):
-        pytest.skip("this system has no UDP_GRO")
-    monkeypatch.setattr("glue.network.receiver.REST", 60.0)
-    sent = [bytes([number]) * size for number, size in enumerate([LONG, *later])]
-    for patient in (True, False):
-        receiver = Receiver(hearing, True, Counter())
-        coming = Arrivals(ends, sent[1:])
-        monkeypatch.setattr(receiver, "_poll", coming)
-        sender.sendmsg([sent[0]], segmentation_control(1000))
-        trains = [bytes(train.data) for train in receiver.receive(8, patient=patient)]
-        assert trains == [b"".join(sent) if patient else sent[0]]
-        assert coming.asked == (asked if patient else 0)
-        assert receiver.rested is patient
-
-
-def test_nobody_waits_for_more_of_what_is_no_stream_nor_for_longer_than_a_moment(
-    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sender, hearing = ends
-    if not enable_coalescing(hearing):
-        pytest.skip("this system has no UDP_GRO")
-    receiver = Receiver(hearing, True, Counter())
-    coming = Arrivals(ends, [b"more" * 250])
-    monkeypatch.setattr(receiver, "_poll", coming)
-    sender.sendmsg([bytes(STREAM - 1)], segmentation_control(1000))
-    assert [len(train.data) for train in receiver.receive(8, patient=True)] == [STREAM - 1]
-    assert not coming.asked
-    clock = itertools.count(100.0, REST)  # each time that it is asked
-    monkeypatch.setattr("glue.network.receiver.time.monotonic", lambda: next(clock))
-    endless = Arrivals(ends, [bytes(LONG)] * 8)
-    monkeypatch.setattr(receiver, "_poll", endless)
-    sender.sendmsg([bytes(LONG)], segmentation_control(1000))
-    assert [len(train.data) for train in receiver.receive(8, patient=True)] == [2 * LONG]
-    assert endless.asked == 1
-
-
-@pytest.mark.parametrize("comes", [True, False])
-def test_nobody_waits_for_more_while_something_else_is_to_be_done(
-    ends: tuple[socket.socket, socket.socket], comes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sender, hearing = ends
-    if not enable_coalescing(hearing):
-        pytest.skip("this system has no UDP_GRO")
-    receiver = Receiver(hearing, True, Counter())
-    coming = Arrivals(ends, [bytes(LONG)] * (3 if comes else 0), other=0)
-    monkeypatch.setattr(receiver, "_poll", coming)
-    sender.sendmsg([bytes(LONG)], segmentation_control(1000))
-    assert [len(train.data) for train in receiver.receive(8, patient=True)] == [2 * LONG if comes else LONG]
-    assert coming.asked == 1
-
-
-def test_a_wake_ends_the_wait_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glue.network.receiver.REST", 60.0)
-    monkeypatch.setattr("glue.network.receiver.SHORTEST", 60_000)
-    with (
-        opened(LOOPBACK, f"239.255.71.1:{free_port()}") as line,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
-    ):
-        if not line.describe()["offload"]["UDP_GRO"]:
-            pytest.skip("this system has no UDP_GRO")
-        sender.sendmsg([bytes(LONG)], segmentation_control(1000), 0, ("127.0.0.1", line.unicast_address[1]))
-        line.wait(10.0)
-        waker = threading.Timer(0.05, line.wake)
-        waker.start()
-        assert [len(train.data) for train in line.receive()] == [LONG]
-        waker.join()
+def test_what_is_closed_is_told_as_that(ends: tuple[socket.socket, socket.socket]) -> None:
+    _, hearing = ends
+    statistics: Counter[str] = Counter()
+    receiver = Receiver(hearing, False, statistics)
+    hearing.close()
+    assert [*receiver.receive(8)] == []
+    assert statistics["not received: EBADF"]
 
 
 def test_what_cannot_be_seen_to_be_there_is_read_all_the_same_before_long(
