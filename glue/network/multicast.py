@@ -125,10 +125,10 @@ class MulticastNetwork:
         if self._unicast_receiver.kept is not None:
             self._unicast_ready, self._multicast_ready = True, False
             return
-        is_stream, is_shared = self._look_back()
+        rested, is_shared = self._look_back()
         is_courteous = is_shared and courtesy.show()
         try:
-            ready = self._waiter.wait(timeout, patient or is_stream)
+            ready = self._waiter.wait(timeout, patient or rested)
         finally:
             if is_courteous:
                 courtesy.take_back()
@@ -173,8 +173,8 @@ class MulticastNetwork:
         them is waited for; a lone datagram may want an answer.
         """
         unicast, multicast = self._unicast_receiver, self._multicast_receiver
-        is_stream, is_shared = unicast.rested or multicast.rested, multicast.streams
-        if is_stream:
+        rested, is_shared = unicast.rested or multicast.rested, multicast.streams
+        if rested:
             self._waiter.patience = 0.0
         elif multicast.reads:
             self._waiter.patience = GATHER if unicast.reads + multicast.reads > 1 or multicast.coalesced else 0.0
@@ -183,7 +183,7 @@ class MulticastNetwork:
             self._waiter.patience = GATHER if is_stream else 0.0
         unicast.reads = multicast.reads = 0
         unicast.rested = multicast.rested = multicast.streams = False
-        return is_stream, is_shared
+        return rested, is_shared
 
     def send(self, trains: Sequence[Train]) -> None:
         """Send; what cannot be sent is counted. Each `segment` must be 1 byte or more, and at most 65,507."""

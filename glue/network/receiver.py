@@ -97,7 +97,7 @@ class Arrived(Train):
 
 
 class Receiver:
-    """Reads one socket without ever blocking; `coalescing` tells whether UDP_GRO is on."""
+    """Reads one socket, without blocking but where `receive` may be patient; `coalescing`: whether UDP_GRO is on."""
 
     __slots__ = (
         "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_octets", "_poll", "_queued",
@@ -132,9 +132,7 @@ class Receiver:
         self._source: Address = ()  # of what was glanced at last
         self.kept: Kept | None = None  # what was glanced at and is still to be received
         self._taken = self._octets = 0  # what was taken, and not counted
-        self._until = (
-            0.0  # when waiting for the rest ends in this call of `receive`, for all that it finds; 0: it has not begun
-        )
+        self._until = 0.0  # when all waits of this call of `receive` for a rest end; 0: none has begun
         self._unseen = 0  # calls of `receive` in a row that found nothing to read
         self.reads = 0  # system calls that gave something in the latest call of `receive`
         self.coalesced = False  # whether the last of them gave several datagrams
@@ -239,11 +237,7 @@ class Receiver:
                 read = receive((memory[end:],), control_size, DONT_WAIT)
             except OSError as error:
                 if self._is_over(error):
-                    if not is_being_sent:
-                        break
-                    now = time.monotonic()
-                    self._until = self._until or now + REST
-                    ready = [fileno for fileno, _ in self._poll.poll(SHORTEST)] if now < self._until else []
+                    ready = self._wait_for_more() if is_being_sent else []
                     if self._fileno not in ready:
                         break
                     is_being_sent = len(ready) == 1  # else something is to be done, and nothing more waited for
@@ -262,6 +256,12 @@ class Receiver:
                 if found[0] % segment:
                     break
         return end, None
+
+    def _wait_for_more(self) -> list[int]:
+        """The file descriptors that are readable before this call of `receive` has waited for too long."""
+        now = time.monotonic()
+        self._until = self._until or now + REST
+        return [fileno for fileno, _ in self._poll.poll(SHORTEST)] if now < self._until else []
 
     def _is_own(self, address: Address) -> bool:
         """Whether what came from there is this endpoint's own; else it may be of a neighbour's."""

@@ -49,7 +49,7 @@ class Waiter:
         self._sober_for = 0.0  # the latest time
         self._latest = NOTHING  # of the latest wait: its limit, when it began and ended, if with something
         self._answers = 0  # that came in a row, each within `spin`
-        self.woken = False  # whether `wake` ended the latest wait, or would have
+        self.woken = False  # whether `wake` was called before the end of the latest wait
         self.fresh = False  # whether what ended the latest wait was not there at once: most likely it is all there is
         self.patience = 0.0  # seconds, while a stream is coming in: what comes next is best received in bulk
 

@@ -42,6 +42,14 @@ class Arrivals:
 LONG = 40_000  # bytes that one call sends, in datagrams of 1,000
 
 
+@pytest.fixture
+def receiver(ends: tuple[socket.socket, socket.socket]) -> Receiver:
+    """What hears with UDP_GRO."""
+    if not enable_coalescing(ends[1]):
+        pytest.skip("this system has no UDP_GRO")
+    return Receiver(ends[1], True, Counter())
+
+
 @pytest.mark.parametrize(
     ("later", "asked"),
     [([LONG, LONG, 12_345], 3), ([LONG, 20_000], 2), ([LONG], 2), ([], 1)],
@@ -53,18 +61,18 @@ LONG = 40_000  # bytes that one call sends, in datagrams of 1,000
     ],
 )
 def test_the_rest_of_what_is_being_sent_is_waited_for_and_comes_as_one(
-    ends: tuple[socket.socket, socket.socket], later: list[int], asked: int, monkeypatch: pytest.MonkeyPatch
+    ends: tuple[socket.socket, socket.socket],
+    receiver: Receiver,
+    later: list[int],
+    asked: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sender, hearing = ends
-    if not enable_coalescing(hearing):
-        pytest.skip("this system has no UDP_GRO")
     monkeypatch.setattr("glue.network.receiver.REST", 60.0)
     sent = [bytes([number]) * size for number, size in enumerate([LONG, *later])]
     for patient in (True, False):
-        receiver = Receiver(hearing, True, Counter())
         coming = Arrivals(ends, sent[1:])
         monkeypatch.setattr(receiver, "_poll", coming)
-        sender.sendmsg([sent[0]], segmentation_control(1000))
+        ends[0].sendmsg([sent[0]], segmentation_control(1000))
         trains = [bytes(train.data) for train in receiver.receive(8, patient=patient)]
         assert trains == [b"".join(sent) if patient else sent[0]]
         assert coming.asked == (asked if patient else 0)
@@ -72,60 +80,48 @@ def test_the_rest_of_what_is_being_sent_is_waited_for_and_comes_as_one(
 
 
 def test_nobody_waits_for_more_of_what_is_no_stream_nor_for_longer_than_a_moment(
-    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+    ends: tuple[socket.socket, socket.socket], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender, hearing = ends
-    if not enable_coalescing(hearing):
-        pytest.skip("this system has no UDP_GRO")
-    receiver = Receiver(hearing, True, Counter())
     coming = Arrivals(ends, [b"more" * 250])
     monkeypatch.setattr(receiver, "_poll", coming)
-    sender.sendmsg([bytes(STREAM - 1)], segmentation_control(1000))
+    ends[0].sendmsg([bytes(STREAM - 1)], segmentation_control(1000))
     assert [len(train.data) for train in receiver.receive(8, patient=True)] == [STREAM - 1]
     assert not coming.asked
     clock = itertools.count(100.0, REST)  # each time that it is asked
     monkeypatch.setattr("glue.network.receiver.time.monotonic", lambda: next(clock))
     endless = Arrivals(ends, [bytes(LONG)] * 8)
     monkeypatch.setattr(receiver, "_poll", endless)
-    sender.sendmsg([bytes(LONG)], segmentation_control(1000))
+    ends[0].sendmsg([bytes(LONG)], segmentation_control(1000))
     assert [len(train.data) for train in receiver.receive(8, patient=True)] == [2 * LONG]
     assert endless.asked == 1
 
 
 @pytest.mark.parametrize("comes", [True, False])
 def test_nobody_waits_for_more_while_something_else_is_to_be_done(
-    ends: tuple[socket.socket, socket.socket], comes: bool, monkeypatch: pytest.MonkeyPatch
+    ends: tuple[socket.socket, socket.socket], receiver: Receiver, comes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender, hearing = ends
-    if not enable_coalescing(hearing):
-        pytest.skip("this system has no UDP_GRO")
-    receiver = Receiver(hearing, True, Counter())
     coming = Arrivals(ends, [bytes(LONG)] * (3 if comes else 0), other=0)
     monkeypatch.setattr(receiver, "_poll", coming)
-    sender.sendmsg([bytes(LONG)], segmentation_control(1000))
+    ends[0].sendmsg([bytes(LONG)], segmentation_control(1000))
     assert [len(train.data) for train in receiver.receive(8, patient=True)] == [2 * LONG if comes else LONG]
     assert coming.asked == 1
 
 
 def test_all_waits_of_one_call_end_together(
-    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+    ends: tuple[socket.socket, socket.socket], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender, hearing = ends
-    if not enable_coalescing(hearing):
-        pytest.skip("this system has no UDP_GRO")
-    receiver = Receiver(hearing, True, Counter())
     clock = itertools.count(100.0, REST / 4)
     monkeypatch.setattr("glue.network.receiver.time.monotonic", lambda: next(clock))
     sizes = [LONG, LONG + 40] * 10  # each train is another one than that before it
     coming = Arrivals(ends, [bytes(size) for size in sizes[1:]])
     monkeypatch.setattr(receiver, "_poll", coming)
-    sender.sendmsg([bytes(LONG)], segmentation_control(1000))
+    ends[0].sendmsg([bytes(LONG)], segmentation_control(1000))
     assert [len(train.data) for train in receiver.receive(32, patient=True)] == sizes[:5]
     assert coming.asked == 4
 
 
 @pytest.fixture
-def resting(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MulticastNetwork, Callable[[], None]]]:
+def resting(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MulticastNetwork, Callable[..., None]]]:
     """A network that would wait for the rest for ever, and what lets a train come that is a part of a stream."""
     monkeypatch.setattr("glue.network.receiver.REST", 60.0)
     monkeypatch.setattr("glue.network.receiver.SHORTEST", 60_000)
@@ -137,13 +133,13 @@ def resting(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MulticastNetwork,
             pytest.skip("this system has no UDP_GRO")
         address = "127.0.0.1", line.unicast_address[1]
 
-        def comes() -> None:
-            sender.sendmsg([bytes(LONG)], segmentation_control(1000), 0, address)
+        def comes(size: int = LONG) -> None:
+            sender.sendmsg([bytes(size)], segmentation_control(1000), 0, address)
 
         yield line, comes
 
 
-def test_a_wake_ends_the_wait_for_the_rest(resting: tuple[MulticastNetwork, Callable[[], None]]) -> None:
+def test_a_wake_ends_the_wait_for_the_rest(resting: tuple[MulticastNetwork, Callable[..., None]]) -> None:
     line, comes = resting
     comes()
     line.wait(10.0)
@@ -155,7 +151,7 @@ def test_a_wake_ends_the_wait_for_the_rest(resting: tuple[MulticastNetwork, Call
 
 @pytest.mark.parametrize("who", ["nobody", "another thread", "who is woken"])
 def test_only_who_has_waited_and_is_not_wanted_waits_for_the_rest(
-    resting: tuple[MulticastNetwork, Callable[[], None]], who: str
+    resting: tuple[MulticastNetwork, Callable[..., None]], who: str
 ) -> None:
     line, comes = resting
     comes()
@@ -170,7 +166,7 @@ def test_only_who_has_waited_and_is_not_wanted_waits_for_the_rest(
 
 
 def test_how_to_wait_is_told_by_what_came_last(
-    resting: tuple[MulticastNetwork, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+    resting: tuple[MulticastNetwork, Callable[..., None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line, comes = resting
     monkeypatch.setattr("glue.network.receiver.SHORTEST", 0)
@@ -188,3 +184,8 @@ def test_how_to_wait_is_told_by_what_came_last(
     for _ in range(3):
         line.wait(0.0)
     assert ways == [False, True, False, False]
+    comes(3000)  # a stream of short trains is slept for, and nobody need be patient for that
+    line.wait(10.0)
+    assert [len(train.data) for train in line.receive()] == [3000]
+    line.wait(0.0)
+    assert ways[4:] == [False, False]
