@@ -69,7 +69,7 @@ class Train:
 
     `data` may hold more than one system call takes, or gives. Up: `address` is the source and `data`, and what it is
     split into, is valid until the next train is asked for. Down: `address` is the destination; None or TO_PEERS is the
-    group.
+    group; whoever sends it takes `portions`, as `data` may have to be put together of them.
     """
 
     __slots__ = ("address", "data", "segment")
@@ -83,6 +83,10 @@ class Train:
         """The first `at` bytes of all datagrams, one after the other, and the rest of each; that may be lent."""
         heads, rests = split(self.data, self.segment, at)
         return heads, Pieces([rests], self.segment - at, -(-len(self.data) // self.segment))
+
+    def portions(self) -> Iterable[bytes | bytearray | memoryview]:
+        """The data in parts of whole datagrams, each of which may be made when it is asked for."""
+        return (self.data,)
 
 
 class Inbound:

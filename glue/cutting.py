@@ -7,10 +7,11 @@ of its pieces are made once: `bytes.join` then collects them without an object f
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from mmap import MAP_ANON, MAP_PRIVATE, mmap
 from struct import Struct
 from typing import Any, overload
@@ -53,7 +54,7 @@ class Pieces(Sequence[bytes]):
     With `shared` it has views of these, too.
     """
 
-    __slots__ = ("_count", "_shared", "length", "parts", "size")
+    __slots__ = ("_count", "_ends", "_shared", "length", "parts", "size")
 
     def __init__(self, parts: Sequence[bytes | memoryview], size: int, count: int, shared: bool = False) -> None:
         """`count` is what `parts` and `size` make, unless pieces are empty."""
@@ -62,6 +63,7 @@ class Pieces(Sequence[bytes]):
         self.size = size
         self.length = sum(map(len, parts))  # bytes in all
         self._count = count
+        self._ends: list[int] | None = None  # where each part ends, once that was needed
 
     def __len__(self) -> int:
         return self._count
@@ -98,14 +100,24 @@ class Pieces(Sequence[bytes]):
 
     def _between(self, start: int, stop: int) -> list[bytes | memoryview]:
         """The parts, as far as they lie between these two."""
-        found = []
-        for part in self.parts:
-            size = len(part)
-            if start < size and stop > 0:
-                found.append((memoryview(part) if self._shared else part)[max(start, 0) : stop])
-            start -= size
-            stop -= size
+        ends = self._ends
+        if ends is None:
+            ends = self._ends = [*accumulate(map(len, self.parts))]
+        stop = min(stop, self.length)
+        if start >= stop:
+            return []
+        first, last = bisect_right(ends, start), bisect_left(ends, stop)
+        found = [*self.parts[first : last + 1]]
+        begin = ends[first] - len(found[0])
+        if stop < ends[last]:
+            found[-1] = self._shareable(found[-1])[: stop - ends[last]]
+        if start > begin:
+            found[0] = self._shareable(found[0])[start - begin :]
         return found
+
+    def _shareable(self, part: bytes | memoryview) -> bytes | memoryview:
+        """A part of which some is to be taken."""
+        return memoryview(part) if self._shared else part
 
 
 class Lent(Pieces):
@@ -186,11 +198,6 @@ def split(data: bytes | bytearray | memoryview, piece: int, at: int) -> tuple[by
     """The first `at` bytes of each piece, one after the other, and likewise the rest of each."""
     buffer, size = memoryview(data), len(data)
     return b"".join(Views(buffer, piece, 0, at).of(size)), b"".join(Views(buffer, piece, at, piece).of(size))
-
-
-def first_length(pieces: Sequence[bytes]) -> int:
-    """Bytes of the first piece."""
-    return min(pieces.size, pieces.length) if isinstance(pieces, Pieces) else len(pieces[0])
 
 
 def total(pieces: Sequence[bytes]) -> int:

@@ -119,8 +119,9 @@ class TappedNetwork:
         if self._recording is None:
             return
         try:
-            for start in range(0, len(train.data), train.segment):
-                datagram = train.data[start : start + train.segment]
+            data, segment = train.data, train.segment
+            for start in range(0, len(data), segment):
+                datagram = data[start : start + segment]
                 packet = self._packet(source, destination, datagram)
                 self._recording.write(now, packet, len(packet), direction)
         except OSError as error:  # a full disk is no reason to stop talking

@@ -56,29 +56,25 @@ class Sender:
         self._flags = 0
         trains_sent = datagrams = octets = 0
         for train in trains:
-            data, segment = train.data, train.segment
-            address = train.address or self.destination
+            segment, address = train.segment, train.address or self.destination
             if not train.address and self._echo is not None:
                 self._echo.prepare(train.address is None)
-            size = len(data)
-            if address is None:
-                self.statistics["not sent: no interface"] += -(-size // segment)
-                continue
-            if size <= segment:
-                try:
-                    self._socket.sendto(data, self._flags, address)
-                except OSError as error:
-                    self._failed(error, 1)
-                    continue
-                datagrams += 1
-            else:
-                whole = self.segmentation and address[0] not in self._plain
-                size = (self._send_whole if whole else self._send_singly)(memoryview(data), segment, address)
-                if not size:
-                    continue
-                datagrams += -(-size // segment)
-            trains_sent += 1
-            octets += size
+            sent = 0
+            for data in train.portions():
+                if address is None:
+                    self.statistics["not sent: no interface"] += -(-len(data) // segment)
+                elif len(data) > segment:
+                    whole = self.segmentation and address[0] not in self._plain
+                    sent += (self._send_whole if whole else self._send_singly)(memoryview(data), segment, address)
+                else:
+                    try:
+                        sent += self._socket.sendto(data, self._flags, address)
+                    except OSError as error:
+                        self._failed(error, 1)
+            if sent:
+                trains_sent += 1
+                datagrams += -(-sent // segment)
+                octets += sent
         self._count(trains_sent, datagrams, octets)
 
     def post(self, data: bytes, address: Address) -> None:
@@ -104,7 +100,7 @@ class Sender:
         self._plain.clear()
 
     def _send_whole(self, data: memoryview, segment: int, address: Address) -> int:
-        """Send a train in chunks that the kernel cuts into datagrams; returns the bytes sent."""
+        """Send datagrams in chunks that the kernel cuts into them; returns the bytes sent."""
         if segment != self._segment:
             self._control, self._segment = segmentation_control(segment), segment
         step = min(MAXIMUM_SEGMENTS, self._payload_limit // segment) * segment
@@ -121,7 +117,7 @@ class Sender:
         return sent
 
     def _send_singly(self, data: memoryview, segment: int, address: Address) -> int:
-        """Send a train with one call a datagram; returns the bytes sent."""
+        """Send datagrams with one call each; returns the bytes sent."""
         sent = 0
         for start in range(0, len(data), segment):
             try:

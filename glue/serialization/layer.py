@@ -16,9 +16,10 @@ import orjson
 
 from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
-from glue.cutting import Pieces, first_length
+from glue.cutting import Pieces
 from glue.serialization.forms import Forms, form_of
-from glue.serialization.runs import STAGE, Rows, Span, Stage, are_run, run_length, spans_of, train_of, widened
+from glue.serialization.runs import Rows, Span, are_run, run_length, spans_of, train_of, widened
+from glue.serialization.staging import Stage, Staged
 
 VERSION = 1
 MAX_HEADER = 192
@@ -70,7 +71,7 @@ class Serialization:
 
     def send(self, now: float, items: list[Outbound]) -> list[Train]:
         """One train for each run of frames. Raises ValueError if the layers above made the header too long."""
-        trains = []
+        trains: list[Train] = []
         for item in items:
             bodies = item.bodies
             count = len(bodies)
@@ -81,14 +82,11 @@ class Serialization:
                 head, spans = widened(head, spans_of(head), count)
             if len(head) > MAX_HEADER:
                 raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
-            if count == 1:
-                parts: Iterable[bytes | bytearray] = (head + bodies[0],)
-            elif isinstance(bodies, Pieces):
-                parts = self._stage.trains(head, spans, bodies)
+            if count > 1 and isinstance(bodies, Pieces):
+                trains.append(Staged(item.address, self._stage, head, spans, bodies))
             else:
-                parts = (train_of(head, spans, bodies),)
-            segment = len(head) + first_length(bodies)
-            trains += [Train(item.address, data, segment) for data in parts]
+                data = train_of(head, spans, bodies) if count > 1 else head + bodies[0]
+                trains.append(Train(item.address, data, len(head) + len(bodies[0])))
             self.statistics["datagrams sent"] += count
         return trains
 
@@ -101,21 +99,20 @@ class Serialization:
         head = b"%b%d],%b\n" % (self._own, self._counter, orjson.dumps(item.header)[1:])
         if len(head) > MAX_HEADER:
             return None
-        data: bytes | bytearray
+        train: Train
         if count == 1:
             data = head + bodies[0]
-            segment = len(data)
+            train = Train(item.address, data, len(data))
         else:
-            if not isinstance(bodies, Pieces) or bodies.length > STAGE:
+            if not isinstance(bodies, Pieces):
                 return None
             head, spans = widened(head, self._spans_of(head), count)
             if len(head) > MAX_HEADER:
                 return None
-            data = train_of(head, spans, self._stage.views(bodies))
-            segment = len(head) + bodies.size
+            train = Staged(item.address, self._stage, head, spans, bodies)
         self._counter += count
         self.statistics["datagrams sent"] += count
-        return Train(item.address, data, segment)
+        return train
 
     def _spans_of(self, head: bytes) -> list[Span]:
         """Where a header of this endpoint counts."""

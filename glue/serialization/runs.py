@@ -9,19 +9,16 @@ ready-made in a table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
-from mmap import mmap
 from operator import eq
 
 from glue.contract import Address, Train
-from glue.cutting import Pieces, Views, cut, fresh_memory
+from glue.cutting import Pieces, cut
 
 PLACES = 4  # decimal places whose columns are ready-made; what stands before them changes rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which those columns start again
 _TENS: list[int] = [10**place for place in range(200)]  # the unit of a place; the least number with so many before it
-
-STAGE = 1040 << 10  # bytes of bodies that are made into a train at once: a message of 1 MiB, or any bundle
 
 FIRST_BLOCK = 16  # headers compared at once while it is unknown where a run ends; twice as many in each next block
 
@@ -98,7 +95,7 @@ def run_length(heads: bytes, at: int, head: bytes, spans: Sequence[Span]) -> int
     while length < left:
         block = min(block, left - length)
         found = heads[at + length * size : at + (length + block) * size]
-        expected = _heads(_after(head, spans, length), spans, block)
+        expected = _heads(after(head, spans, length), spans, block)
         if expected != found:
             return length + sum(1 for _ in takewhile(bool, map(eq, cut(found, size), cut(expected, size))))
         length += block
@@ -111,7 +108,7 @@ def _room(head: bytes, spans: Sequence[Span]) -> int:
     return min([_TENS[stop - start] - int(head[start:stop]) for start, stop in spans])
 
 
-def _after(head: bytes, spans: Sequence[Span], index: int) -> bytes:
+def after(head: bytes, spans: Sequence[Span], index: int) -> bytes:
     """The header of the frame `index` frames after that of `head`, whose fields must be wide enough."""
     found = bytearray(head)
     for start, stop in spans:
@@ -200,34 +197,3 @@ class Rows:
         """All headers, one after the other, and all bodies."""
         heads = self._heads[0] if len(self._heads) == 1 else b"".join(self._heads)
         return heads, Pieces(self._bodies, self.segment - self.size, self.count)
-
-
-class Stage:
-    """Where bodies are laid out to be joined with their headers, with views that are made once.
-
-    Copying them here in one piece and joining the views costs less than cutting them apart.
-    """
-
-    __slots__ = ("_memory", "_views")
-
-    def __init__(self) -> None:
-        self._memory: mmap | None = None
-        self._views: Views | None = None
-
-    def trains(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
-        """The datagrams of a run, the first with this header, of these spans, in portions of STAGE bytes."""
-        count = STAGE // bodies.size
-        for first in range(0, len(bodies), count):
-            part = bodies if count >= len(bodies) else bodies[first : first + count]
-            yield train_of(_after(head, spans, first) if first else head, spans, self.views(part))
-
-    def views(self, bodies: Pieces) -> Sequence[memoryview]:
-        """The bodies, at most STAGE bytes, laid out here: valid until the next are."""
-        size, views = bodies.size, self._views
-        memory = self._memory
-        if memory is None:
-            memory = self._memory = fresh_memory(STAGE)
-        if views is None or views.piece != size:
-            views = self._views = Views(memoryview(memory), size, 0, size)
-        bodies.copy_to(memory)
-        return views.of(bodies.length)

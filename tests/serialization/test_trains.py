@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from glue.contract import Header, Outbound, Train
 from glue.cutting import Pieces
-from glue.serialization.runs import STAGE
+from glue.serialization.staging import CALL, CALLS
 from tests.serialization.frames import (
     ADDRESS,
     SENDER,
@@ -82,10 +82,12 @@ def test_a_long_run_leaves_in_portions_that_count_on(counter: int) -> None:
     """As a best-effort message does: no window cuts it before."""
     size, count = 1280, 1700
     data = b"".join(numbered(count, size))
-    sent = writer(counter=counter).send(0.0, [Outbound((), Pieces([data], size, count), TRANSPORT, address=ADDRESS)])
-    assert len(sent) > 1
-    assert all(len(portion.data) < STAGE * 1.2 for portion in sent)
-    datagrams = [datagram for portion in sent for datagram in cut(portion)]
+    (sent,) = writer(counter=counter).send(0.0, [Outbound((), Pieces([data], size, count), TRANSPORT, address=ADDRESS)])
+    portions = [bytes(portion) for portion in sent.portions()]
+    assert len(portions) > 1
+    assert all(len(portion) <= CALLS * CALL and len(portion) % sent.segment == 0 for portion in portions)
+    assert b"".join(portions) == sent.data
+    datagrams = cut(sent)
     read_ones = read_alone(datagrams, reader())
     assert [frame[3]["glue"][-1] for frame in read_ones] == [*range(counter, counter + count)]
     assert b"".join(frame[-1] for frame in read_ones) == data

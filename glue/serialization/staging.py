@@ -1,0 +1,73 @@
+"""Long runs made into datagrams as they leave, a portion at a time, so that what is copied twice stays in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from mmap import mmap
+
+from glue.contract import Address, Train
+from glue.cutting import Pieces, Views, fresh_memory
+from glue.serialization.runs import Span, after, train_of
+
+CALL = 65_507  # bytes of UDP payload that one system call takes at most
+CALLS = 4
+"""What so many calls take is made into datagrams at once: all of that stays in a near cache until it has left, and is
+so much that few headers are counted on for it."""
+
+
+class Stage:
+    """Where bodies are laid out to be joined with their headers, with views that are made once.
+
+    Copying them here in one piece and joining the views costs less than cutting them apart.
+    """
+
+    __slots__ = ("_memory", "_views")
+
+    def __init__(self) -> None:
+        self._memory: mmap | None = None
+        self._views: Views | None = None
+
+    def portions(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
+        """The datagrams of a run, the first with this header, of these spans, as many at a time as CALLS calls take."""
+        count = max(CALLS * (CALL // (len(head) + bodies.size)), 1)
+        for first in range(0, len(bodies), count):
+            part = bodies if count >= len(bodies) else bodies[first : first + count]
+            yield train_of(after(head, spans, first) if first else head, spans, self._views_of(part))
+
+    def _views_of(self, bodies: Pieces) -> Sequence[memoryview]:
+        """The bodies, of CALLS calls at most, laid out here: valid until the next are."""
+        size, views, memory = bodies.size, self._views, self._memory
+        if views is None or memory is None or views.piece != size:
+            memory = self._memory = fresh_memory(max(CALLS * CALL, size))
+            views = self._views = Views(memoryview(memory), size, 0, size)
+        bodies.copy_to(memory)
+        return views.of(bodies.length)
+
+
+class Staged(Train):
+    """The datagrams of a run, put together as they leave."""
+
+    __slots__ = ("_bodies", "_data", "_head", "_spans", "_stage")
+
+    def __init__(
+        self, address: Address | None, stage: Stage, head: bytes, spans: Sequence[Span], bodies: Pieces
+    ) -> None:
+        """The first has this header, of these spans, whose fields must be wide enough."""
+        self.address = address
+        self.segment = len(head) + bodies.size
+        self._stage = stage
+        self._head = head
+        self._spans = spans
+        self._bodies = bodies
+        self._data: bytes | None = None
+
+    @property
+    def data(self) -> bytes:  # type: ignore[override]  # it is never set
+        """All of it, for whoever does not send it."""
+        if self._data is None:
+            self._data = b"".join(self.portions())
+        return self._data
+
+    def portions(self) -> Iterator[bytearray]:
+        """The data, as much at a time as some system calls take."""
+        return self._stage.portions(self._head, self._spans, self._bodies)
