@@ -89,9 +89,18 @@ class Pieces(Sequence[bytes]):
         pieces = cut(b"".join(self.parts), self.size) if self.size else []
         return iter(pieces + [b""] * (self._count - len(pieces)))
 
-    def copies(self, start: int, size: int, count: int) -> list[bytes]:
-        """So many pieces of another size, at least 1, from the byte at `start` on, all of which are there."""
-        return [b"".join(self._between(at, at + size)) for at in range(start, start + size * count, size)]
+    def copies(self, start: int, size: int, count: int, together: int = 1) -> list[bytes]:
+        """So many pieces of another size, at least 1, from the byte at `start` on, all of which are there.
+
+        Each is joined by itself; or so many together, at least 1, and then cut apart.
+        """
+        stop = start + size * count
+        if together == 1:
+            return [b"".join(self._between(at, at + size)) for at in range(start, stop, size)]
+        found = []
+        for at in range(start, stop, size * together):
+            found += cut(b"".join(self._between(at, min(at + size * together, stop))), size)
+        return found
 
     def copy_to(self, memory: mmap) -> None:
         """Copy all bytes to the beginning of `memory`."""
