@@ -98,8 +98,8 @@ class MulticastNetwork:
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
-        self._unicast_receiver = self._receiver(self._unicast, self._multicast)
-        self._multicast_receiver = self._receiver(self._multicast, self._unicast)
+        self._unicast_receiver = self._receiver(self._unicast, self._multicast, False)
+        self._multicast_receiver = self._receiver(self._multicast, self._unicast, True)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._fresh = False  # whether there was nothing to receive just before
         self._waited_by = 0  # the thread that called `wait`, and is not wanted elsewhere; 0: none
@@ -109,10 +109,10 @@ class MulticastNetwork:
         self._drops = [0, 0]
         self._forget_refusals_at = 0.0
 
-    def _receiver(self, receiving: socket.socket, other: socket.socket) -> Receiver:
+    def _receiver(self, receiving: socket.socket, other: socket.socket, is_courteous: bool) -> Receiver:
         """What reads one of the sockets, and waits for more there as long as nothing comes from elsewhere."""
         others = (other.fileno(), self._waiter.wake_fileno)
-        return Receiver(receiving, self._coalescing, self.statistics, self._echo, others)
+        return Receiver(receiving, self._coalescing, self.statistics, self._echo, others, is_courteous)
 
     # ------------------------------------------------------------------------------------------ datagrams
 

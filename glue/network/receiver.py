@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from glue.contract import Address, Train
 from glue.cutting import Lent, Pieces, Views, fresh_memory
+from glue.network import courtesy
 from glue.network.echo import Echo
 from glue.network.offload import CONTROL_SIZE
 
@@ -100,9 +101,9 @@ class Receiver:
     """Reads one socket, without blocking but where `receive` may be patient; `coalescing`: whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_octets", "_poll", "_queued",
-        "_socket", "_source", "_taken", "_unseen", "_until", "coalesced", "kept", "reads", "rested", "statistics",
-        "streams",
+        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_is_courteous", "_octets", "_poll",
+        "_queued", "_socket", "_source", "_taken", "_unseen", "_until", "coalesced", "kept", "reads", "rested",
+        "statistics", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -112,10 +113,12 @@ class Receiver:
         statistics: Counter[str],
         echo: Echo | None = None,
         others: Sequence[int] = (),
+        is_courteous: bool = False,
     ) -> None:
         """`echo` tells what is this endpoint's own, and is told who else is heard.
 
         `others`: file descriptors that are readable when something else is to be done than to wait for more.
+        `is_courteous`: who waits for more lets others go on first (see `glue.network.courtesy`).
         """
         self.statistics = statistics
         self._socket = receiving
@@ -124,6 +127,7 @@ class Receiver:
         for fileno in (self._fileno, *others):
             self._poll.register(fileno, select.POLLIN)
         self._control_size = CONTROL_SIZE if coalescing else 0
+        self._is_courteous = is_courteous
         self._queued = bytearray(NOTHING)
         self._buffer = Buffer()
         self._beginning = (self._buffer.memory,)
@@ -261,7 +265,14 @@ class Receiver:
         """The file descriptors that are readable before this call of `receive` has waited for too long."""
         now = time.monotonic()
         self._until = self._until or now + REST
-        return [fileno for fileno, _ in self._poll.poll(SHORTEST)] if now < self._until else []
+        if now >= self._until:
+            return []
+        is_shown = self._is_courteous and courtesy.show()
+        try:
+            return [fileno for fileno, _ in self._poll.poll(SHORTEST)]
+        finally:
+            if is_shown:
+                courtesy.take_back()
 
     def _is_own(self, address: Address) -> bool:
         """Whether what came from there is this endpoint's own; else it may be of a neighbour's."""

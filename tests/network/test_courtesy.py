@@ -18,7 +18,7 @@ from glue.contract import Train
 from glue.network import MulticastNetwork, courtesy, list_interfaces
 from glue.network.receiver import STREAM
 from glue.network.waiter import Waiter
-from tests.network.listening import free_port, heard, opened
+from tests.network.listening import PATIENCE, free_port, heard, opened
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="SCHED_BATCH is Linux's")
 
@@ -125,3 +125,29 @@ def test_it_is_shown_only_by_who_waits_for_more_of_a_stream_that_goes_to_several
                 assert wait(receiver, waited) == usual  # nothing came any more
                 list(sender.receive())
                 assert wait(sender, waited) == usual  # it heard nobody but itself
+
+
+@pytest.mark.parametrize("is_multicast", [True, False], ids=["multicast", "unicast"])
+def test_so_does_who_waits_for_the_rest_of_what_is_being_sent_to_several(
+    is_multicast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies: list[int] = []
+
+    class Nothing:
+        """What is asked for more, and has none."""
+
+        def poll(self, timeout: float) -> list[tuple[int, int]]:
+            policies.append(policy())
+            return []
+
+    group = f"239.192.137.77:{free_port()}"
+    with opened(LOOPBACK, group) as sender, opened(LOOPBACK, group) as receiver:
+        if not receiver.describe()["offload"]["UDP_GRO"]:
+            pytest.skip("this system has no UDP_GRO")
+        for part in (receiver._unicast_receiver, receiver._multicast_receiver):
+            monkeypatch.setattr(part, "_poll", Nothing())
+        sender.send([Train(None if is_multicast else receiver.unicast_address, bytes(STREAM), 1024)])
+        receiver.wait(PATIENCE)
+        assert [len(train.data) for train in receiver.receive()] == [STREAM]
+    assert policies == [os.SCHED_BATCH if is_multicast else os.SCHED_OTHER]
+    assert policy() == os.SCHED_OTHER
