@@ -69,7 +69,8 @@ class Train:
 
     `data` may hold more than one system call takes, or gives. Up: `address` is the source and `data`, and what it is
     split into, is valid until the next train is asked for. Down: `address` is the destination; None or TO_PEERS is the
-    group; whoever sends it takes `portions`, as `data` may have to be put together of them.
+    group. Whoever sends it takes `portions`, and within the call that it is handed over in: they may be made in memory
+    that all trains of an endpoint share. Whoever keeps it asks for `data` there, for which they are joined.
     """
 
     __slots__ = ("address", "data", "segment")
@@ -85,7 +86,7 @@ class Train:
         return heads, Pieces([rests], self.segment - at, -(-len(self.data) // self.segment))
 
     def portions(self) -> Iterable[bytes | bytearray | memoryview]:
-        """The data in parts of whole datagrams, each of which may be made when it is asked for."""
+        """The data in parts of whole datagrams; each may be made when it is asked for."""
         return (self.data,)
 
 
@@ -372,7 +373,7 @@ class Network(Protocol):
         """
 
     def send(self, trains: Sequence[Train]) -> None:
-        """Send; a failure (no route, interface down) is counted and healed, never raised."""
+        """Send, before it returns; a failure (no route, interface down) is counted and healed, never raised."""
 
     def maintain(self, now: float) -> float:
         """Look after interfaces and memberships; returns when to call again, if not before (monotonic seconds)."""

@@ -78,7 +78,7 @@ class Pieces(Sequence[bytes]):
         """A piece; or some, but not with a step."""
         if isinstance(place, slice):
             start, stop, _ = place.indices(self._count)
-            parts = self._between(start * self.size, stop * self.size)
+            parts = self._between(start * self.size, stop * self.size, self._shared)
             return Pieces(parts, self.size, max(0, stop - start), self._shared)
         start = range(self._count)[place] * self.size
         return b"".join(self._between(start, start + self.size))
@@ -92,9 +92,11 @@ class Pieces(Sequence[bytes]):
     def copies(self, start: int, size: int, count: int, together: int = 1) -> list[bytes]:
         """So many pieces of another size, at least 1, from the byte at `start` on, all of which are there.
 
-        Each is joined by itself; or so many together, at least 1, and then cut apart.
+        Where there are several parts, each is joined by itself; or so many together, at least 1, and then cut apart.
         """
         stop = start + size * count
+        if len(self.parts) == 1:
+            return cut(memoryview(self.parts[0])[start:stop], size)
         if together == 1:
             return [b"".join(self._between(at, at + size)) for at in range(start, stop, size)]
         found = []
@@ -107,8 +109,8 @@ class Pieces(Sequence[bytes]):
         memory.seek(0)
         deque(map(memory.write, self.parts), 0)  # as a loop would, but for the interpreter's steps
 
-    def _between(self, start: int, stop: int) -> list[bytes | memoryview]:
-        """The parts, as far as they lie between these two."""
+    def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
+        """The parts, as far as they lie between these two: views of those that are cut, or, not `shared`, copies."""
         ends = self._ends
         if ends is None:
             ends = self._ends = [*accumulate(map(len, self.parts))]
@@ -119,14 +121,10 @@ class Pieces(Sequence[bytes]):
         found = [*self.parts[first : last + 1]]
         begin = ends[first] - len(found[0])
         if stop < ends[last]:
-            found[-1] = self._shareable(found[-1])[: stop - ends[last]]
+            found[-1] = (memoryview(found[-1]) if shared else found[-1])[: stop - ends[last]]
         if start > begin:
-            found[0] = self._shareable(found[0])[start - begin :]
+            found[0] = (memoryview(found[0]) if shared else found[0])[start - begin :]
         return found
-
-    def _shareable(self, part: bytes | memoryview) -> bytes | memoryview:
-        """A part of which some is to be taken."""
-        return memoryview(part) if self._shared else part
 
 
 class Lent(Pieces):
@@ -159,7 +157,7 @@ class Lent(Pieces):
         """The same pieces in memory that stays."""
         return Pieces([b"".join(self.parts)], self.size, self._count)
 
-    def _between(self, start: int, stop: int) -> list[bytes | memoryview]:
+    def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
         first, before = divmod(start, self._stride)
         last, behind = divmod(stop, self._stride)
         found = [*self.parts[first:last]]

@@ -88,14 +88,38 @@ def test_a_slice_of_views_shares_their_memory() -> None:
     assert part == b"ddee"
 
 
-@given(st.integers(1, 250), st.integers(1, 60), st.integers(0, 250), st.integers(1, 60), st.integers(0, 9))
-def test_what_is_asked_of_lent_memory_is_a_copy(length: int, size: int, start: int, other: int, count: int) -> None:
+@given(
+    st.integers(1, 250),
+    st.lists(st.integers(0, 250), max_size=4),
+    st.booleans(),
+    st.integers(0, 250),
+    st.integers(1, 60),
+    st.integers(0, 9),
+    st.integers(1, 9),
+)
+def test_pieces_of_another_size_are_joined_from_several_parts(
+    length: int, ends: list[int], shared: bool, start: int, size: int, count: int, together: int
+) -> None:
+    data = DATA[:length]
+    count = min(count, max(0, length - start) // size)
+    copies = Pieces(parts_of(data, ends, shared), 10, -(-length // 10)).copies(start, size, count, together)
+    assert copies == [data[at : at + size] for at in range(start, start + size * count, size)]
+    assert {*map(type, copies)} <= {bytes}
+
+
+@given(
+    st.integers(1, 250), st.integers(1, 60), st.integers(0, 250), st.integers(1, 60), st.integers(0, 9),
+    st.integers(1, 9),
+)  # fmt: skip
+def test_what_is_asked_of_lent_memory_is_a_copy(
+    length: int, size: int, start: int, other: int, count: int, together: int
+) -> None:
     memory = bytearray(DATA[:length])
     expected = pieces_of(DATA[:length], size)
     lent = Lent(Views(memoryview(memory), size, 0, size).of(length), size, length)
     whole = lent.whole()
     count = min(count, max(0, length - start) // other)
-    copies = lent.copies(start, other, count)
+    copies = lent.copies(start, other, count, together)
     cut = [lent[place] for place in range(len(lent))], [*lent[:1], *lent[1:]]
     found = [*lent], *cut, [*lent.own()], [*whole], [whole[0]], [*whole.own()]
     assert (len(lent), len(whole), total(lent), total(whole)) == (len(expected), 1, length, length)

@@ -360,6 +360,7 @@ def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_express_way_as_wi
     runs, copies = noted(monkeypatch, Serialization, "lift"), noted(monkeypatch, Lent, "copies")
     monkeypatch.setattr(receiver, "LENT", 2000)
     monkeypatch.setattr(topics_express, "ALONE", 1000)
+    monkeypatch.setattr(topics_express, "PORTION", 3000)
     luck, now = Random(seed), 100.0
     layers: dict[str, Factory] = {**LAYERS, "serialization": Apart}
     express, others = (wrapped(Upwards, layers), ("cid",)) if seed % 2 else (layers, ())

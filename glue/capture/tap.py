@@ -119,11 +119,10 @@ class TappedNetwork:
         if self._recording is None:
             return
         try:
-            data, segment = train.data, train.segment
-            for start in range(0, len(data), segment):
-                datagram = data[start : start + segment]
-                packet = self._packet(source, destination, datagram)
-                self._recording.write(now, packet, len(packet), direction)
+            for data in train.portions():
+                for start in range(0, len(data), train.segment):
+                    packet = self._packet(source, destination, data[start : start + train.segment])
+                    self._recording.write(now, packet, len(packet), direction)
         except OSError as error:  # a full disk is no reason to stop talking
             self.statistics[f"recording ended: {error.strerror}"] += 1
             with suppress(OSError):  # what is still buffered does not fit either

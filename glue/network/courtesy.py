@@ -5,6 +5,7 @@ cores each would be woken for every train, one after the other. As SCHED_BATCH (
 waits until a core is free, and by then more has come for it. What runs, runs on as ever.
 
 Only while it waits, because threads and processes that handlers start have the policy of the thread that starts them.
+(If the handler of a signal raises just as the policy changes, the thread that it interrupts may keep it.)
 """
 
 from __future__ import annotations

@@ -59,22 +59,22 @@ class Sender:
             segment, address = train.segment, train.address or self.destination
             if not train.address and self._echo is not None:
                 self._echo.prepare(train.address is None)
-            sent = 0
+            before = datagrams
             for data in train.portions():
                 if address is None:
                     self.statistics["not sent: no interface"] += -(-len(data) // segment)
                 elif len(data) > segment:
                     whole = self.segmentation and address[0] not in self._plain
-                    sent += (self._send_whole if whole else self._send_singly)(memoryview(data), segment, address)
+                    sent = (self._send_whole if whole else self._send_singly)(memoryview(data), segment, address)
+                    datagrams += -(-sent // segment)
+                    octets += sent
                 else:
                     try:
-                        sent += self._socket.sendto(data, self._flags, address)
+                        octets += self._socket.sendto(data, self._flags, address)
+                        datagrams += 1
                     except OSError as error:
                         self._failed(error, 1)
-            if sent:
-                trains_sent += 1
-                datagrams += -(-sent // segment)
-                octets += sent
+            trains_sent += datagrams > before
         self._count(trains_sent, datagrams, octets)
 
     def post(self, data: bytes, address: Address) -> None:

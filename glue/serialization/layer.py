@@ -3,8 +3,8 @@
 A datagram is one JSON object on one line, a newline, and the body as raw bytes. The object has one key a
 layer; this layer's is "glue": [version, network id, sender's endpoint id, sender's incarnation, counter],
 where the counter numbers every datagram of the sender. Datagrams of a train are written, and read, as a run
-(see `runs`); one whose header is not the expected next is parsed on its own. One that comes alone is recognized by
-the form of its header (see `forms`).
+(see `runs`, and `staging` for long ones); one whose header is not the expected next is parsed on its own. One that
+comes alone is recognized by the form of its header (see `forms`).
 """
 
 from __future__ import annotations
@@ -82,11 +82,13 @@ class Serialization:
                 head, spans = widened(head, spans_of(head), count)
             if len(head) > MAX_HEADER:
                 raise ValueError(f"header over the {MAX_HEADER} bytes that the layers may use in all: {head!r}")
-            if count > 1 and isinstance(bodies, Pieces):
+            if count == 1:
+                data = head + bodies[0]
+                trains.append(Train(item.address, data, len(data)))
+            elif isinstance(bodies, Pieces):
                 trains.append(Staged(item.address, self._stage, head, spans, bodies))
             else:
-                data = train_of(head, spans, bodies) if count > 1 else head + bodies[0]
-                trains.append(Train(item.address, data, len(head) + len(bodies[0])))
+                trains.append(Train(item.address, train_of(head, spans, bodies), len(head) + len(bodies[0])))
             self.statistics["datagrams sent"] += count
         return trains
 

@@ -9,10 +9,10 @@ from glue.contract import Address, Train
 from glue.cutting import Pieces, Views, fresh_memory
 from glue.serialization.runs import Span, after, train_of
 
-CALL = 65_507  # bytes of UDP payload that one system call takes at most
+CALL = 65_507  # bytes of datagrams that leave in one system call at most: a few less over IPv6
 CALLS = 4
-"""What so many calls take is made into datagrams at once: all of that stays in a near cache until it has left, and is
-so much that few headers are counted on for it."""
+"""System calls' worth of large datagrams that are made at once: so few that all of it is in a near cache until it has
+left, and so many that it does not matter what a portion costs beside its bytes."""
 
 
 class Stage:
@@ -28,17 +28,19 @@ class Stage:
         self._views: Views | None = None
 
     def portions(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
-        """The datagrams of a run, the first with this header, of these spans, as many at a time as CALLS calls take."""
+        """The datagrams of a run, the first with this header, of these spans, a portion at a time."""
         count = max(CALLS * (CALL // (len(head) + bodies.size)), 1)
         for first in range(0, len(bodies), count):
             part = bodies if count >= len(bodies) else bodies[first : first + count]
             yield train_of(after(head, spans, first) if first else head, spans, self._views_of(part))
 
     def _views_of(self, bodies: Pieces) -> Sequence[memoryview]:
-        """The bodies, of CALLS calls at most, laid out here: valid until the next are."""
+        """The bodies of a portion, laid out here: valid until the next are."""
         size, views, memory = bodies.size, self._views, self._memory
-        if views is None or memory is None or views.piece != size:
+        if memory is None or len(memory) < size:
             memory = self._memory = fresh_memory(max(CALLS * CALL, size))
+            views = None
+        if views is None or views.piece != size:
             views = self._views = Views(memoryview(memory), size, 0, size)
         bodies.copy_to(memory)
         return views.of(bodies.length)
@@ -69,5 +71,5 @@ class Staged(Train):
         return self._data
 
     def portions(self) -> Iterator[bytearray]:
-        """The data, as much at a time as some system calls take."""
+        """The data, a portion at a time."""
         return self._stage.portions(self._head, self._spans, self._bodies)

@@ -19,6 +19,7 @@ from glue.network.sender import Sender
 PEER = ("192.0.2.7", 37320)
 OTHER = ("192.0.2.8", 37320)
 DATA = bytes(range(250)) * 20
+LONGER = bytes(range(250)) * 24
 
 
 class Wire:
@@ -123,6 +124,41 @@ def test_a_full_queue_is_waited_for_once_a_call_and_what_does_not_fit_is_dropped
     assert sender.statistics["not sent: queue full"] == 2
     sender.send([Train(PEER, b"d", 1)])
     assert wire.flags[-1] == 0
+
+
+class InPortions(Train):
+    """A train that is made in portions of 2,800 bytes; the last is one datagram."""
+
+    def portions(self) -> list[bytes]:
+        return cut(bytes(self.data), 2800)
+
+
+@pytest.mark.parametrize(
+    ("failures", "sent", "counts"),
+    [
+        ([], [LONGER[:2800], LONGER[2800:5600], LONGER[5600:]], {"datagrams sent": 5, "bytes sent": 6000}),
+        (
+            [None, errno.EIO],
+            [LONGER[:2800], LONGER[2800:4200], LONGER[4200:5600], LONGER[5600:]],
+            {"segmentation refused": 1, "datagrams sent": 5, "bytes sent": 6000},
+        ),
+        (
+            [None, None, errno.EPERM],
+            [LONGER[:2800], LONGER[2800:5600]],
+            {"not sent: EPERM": 1, "datagrams sent": 4, "bytes sent": 5600},
+        ),
+    ],
+    ids=["none", "in the second portion", "in the last"],
+)
+def test_a_train_in_portions_is_one_train_whatever_is_refused_of_it(
+    failures: list[int | None], sent: list[bytes], counts: dict[str, int]
+) -> None:
+    wire = Wire()
+    wire.failures = iter(failures)
+    sender = sender_on(wire)
+    sender.send([InPortions(PEER, LONGER, 1400)])
+    assert wire.sent == sent
+    assert sender.statistics == {"trains sent": 1, **counts}
 
 
 def test_multicast_without_an_interface_is_counted_and_unicast_goes_on() -> None:
