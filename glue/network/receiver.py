@@ -38,6 +38,10 @@ are as long as can be, the sender is in the middle of a message, or of many, whi
 programs of one machine. What came in parts would be put together, which costs several times as much. For as long an
 acknowledgement may be held back (`glue.transport.round_trip.ACK_DELAY`)."""
 SHORTEST = 1  # millisecond, the unit of poll(2)
+NEAR = 60e-6
+"""Seconds to look for it again and again before one sleeps: who sends has to wake whoever sleeps, for each train.
+Less and less often where it does not come so soon; and not where several receive it, as cores may be short."""
+MOST_RESTS = 63  # times at most that one sleeps at once after a look in vain
 JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
@@ -102,8 +106,8 @@ class Receiver:
 
     __slots__ = (
         "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_is_courteous", "_octets", "_poll",
-        "_queued", "_socket", "_source", "_taken", "_unseen", "_until", "coalesced", "kept", "reads", "rested",
-        "statistics", "streams",
+        "_queued", "_resting", "_rests", "_socket", "_source", "_taken", "_unseen", "_until", "coalesced", "kept",
+        "reads", "rested", "statistics", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -128,6 +132,7 @@ class Receiver:
             self._poll.register(fileno, select.POLLIN)
         self._control_size = CONTROL_SIZE if coalescing else 0
         self._is_courteous = is_courteous
+        self._resting = self._rests = 0  # how often one sleeps at once, now and after the latest look in vain
         self._queued = bytearray(NOTHING)
         self._buffer = Buffer()
         self._beginning = (self._buffer.memory,)
@@ -267,12 +272,29 @@ class Receiver:
         self._until = self._until or now + REST
         if now >= self._until:
             return []
-        is_shown = self._is_courteous and courtesy.show()
-        try:
-            return [fileno for fileno, _ in self._poll.poll(SHORTEST)]
-        finally:
-            if is_shown:
-                courtesy.take_back()
+        if self._is_courteous:
+            is_shown = courtesy.show()
+            try:
+                found = self._poll.poll(SHORTEST)
+            finally:
+                if is_shown:
+                    courtesy.take_back()
+        else:
+            found = self._look(now) or self._poll.poll(SHORTEST)
+        return [fileno for fileno, _ in found]
+
+    def _look(self, now: float) -> list[tuple[int, int]]:
+        """Look again and again whether more is there, for NEAR; less and less often, where that is in vain."""
+        if self._resting:
+            self._resting -= 1
+            return []
+        poll, until = self._poll.poll, now + NEAR
+        found: list[tuple[int, int]] = poll(0)
+        while not found and time.monotonic() < until:
+            found = poll(0)
+        self._rests = 0 if found else min(2 * self._rests + 1, MOST_RESTS)
+        self._resting = self._rests
+        return found
 
     def _is_own(self, address: Address) -> bool:
         """Whether what came from there is this endpoint's own; else it may be of a neighbour's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import select
 import socket
 import threading
@@ -47,7 +48,9 @@ def receiver(ends: tuple[socket.socket, socket.socket]) -> Receiver:
     """What hears with UDP_GRO."""
     if not enable_coalescing(ends[1]):
         pytest.skip("this system has no UDP_GRO")
-    return Receiver(ends[1], True, Counter())
+    receiver = Receiver(ends[1], True, Counter())
+    receiver._resting = 10**6  # times that it sleeps without a look before
+    return receiver
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,58 @@ def test_all_waits_of_one_call_end_together(
     ends[0].sendmsg([bytes(LONG)], segmentation_control(1000))
     assert [len(train.data) for train in receiver.receive(32, patient=True)] == sizes[:5]
     assert coming.asked == 4
+
+
+class Looks:
+    """A poll object whose every `every`-th look shows that more is there; it never comes while who asks it sleeps."""
+
+    def __init__(self, receiver: Receiver, every: float) -> None:
+        self._found = [(receiver._fileno, select.POLLIN)]
+        self._every = every
+        self.looks = 0
+
+    def poll(self, timeout: float) -> list[tuple[int, int]]:
+        self.looks += not timeout
+        return [] if timeout or self.looks % self._every else self._found
+
+
+@pytest.mark.parametrize(("is_courteous", "expected"), [(False, 4), (True, 0)], ids=["for one", "for several"])
+def test_what_comes_soon_need_not_wake_who_waits_for_it(
+    ends: tuple[socket.socket, socket.socket], is_courteous: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glue.network.receiver.NEAR", 60.0)
+    receiver = Receiver(ends[1], True, Counter(), is_courteous=is_courteous)
+    looks = Looks(receiver, 2)
+    monkeypatch.setattr(receiver, "_poll", looks)
+    found = [receiver._wait_for_more() for _ in range(2)]
+    assert found == [[] if is_courteous else [receiver._fileno]] * 2
+    assert looks.looks == expected
+
+
+def test_looks_in_vain_become_rare_until_one_is_not(
+    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glue.network.receiver.REST", 60.0)
+    monkeypatch.setattr("glue.network.receiver.NEAR", 0.0)
+    receiver = Receiver(ends[1], True, Counter())
+
+    def waits_until_looks() -> list[int]:
+        """How many waits there are from one that begins with a look to the next."""
+        found, since, before = [], 0, looks.looks
+        for _ in range(300):
+            receiver._wait_for_more()
+            since += 1
+            if looks.looks > before:
+                found.append(since)
+                since, before = 0, looks.looks
+        return found
+
+    looks = Looks(receiver, math.inf)
+    monkeypatch.setattr(receiver, "_poll", looks)
+    assert waits_until_looks() == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+    looks = Looks(receiver, 1)
+    monkeypatch.setattr(receiver, "_poll", looks)
+    assert {*waits_until_looks()[1:]} == {1}
 
 
 @pytest.fixture
