@@ -12,7 +12,7 @@ from random import Random
 from time import perf_counter
 
 from glue.contract import Address, Delivery, Publication, Request, Subscribe, Train
-from glue.network.receiver import Arrived, Buffer
+from glue.network.buffer import Arrived, Buffer
 from glue.settings import Settings
 from glue.stack import Identity, Stack
 

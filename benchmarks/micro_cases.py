@@ -31,7 +31,7 @@ from glue.cutting import Pieces
 from glue.discovery import Discovery
 from glue.fragmentation import Fragmentation
 from glue.network import MulticastNetwork
-from glue.network.receiver import Buffer
+from glue.network.buffer import Buffer
 from glue.serialization import MAX_HEADER, Serialization
 from glue.topics import Topics
 from glue.topics.bundle import Group, decode, encode

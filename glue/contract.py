@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from glue.cutting import Lent, Pieces, split
+from glue.cutting import Lent, Pieces, joined
 from glue.events import Addressed as Addressed
 from glue.events import Delivery as Delivery
 from glue.events import Gap as Gap
@@ -82,8 +82,17 @@ class Train:
 
     def split(self, at: int) -> tuple[bytes, Pieces]:
         """The first `at` bytes of all datagrams, one after the other, and the rest of each; that may be lent."""
-        heads, rests = split(self.data, self.segment, at)
-        return heads, Pieces([rests], self.segment - at, -(-len(self.data) // self.segment))
+        return joined(self.data, self.segment, 0, at), self.rests(at)
+
+    def rests(self, at: int) -> Pieces:
+        """All but the first `at` bytes of each datagram; they may be lent."""
+        rests = joined(self.data, self.segment, at, self.segment)
+        return Pieces([rests], self.segment - at, -(-len(self.data) // self.segment))
+
+    def columns(self, places: Iterable[int]) -> list[bytes]:
+        """For each of these places, the byte that stands there in all datagrams, which have one."""
+        data, segment = self.data, self.segment
+        return [bytes(data[place::segment]) for place in places]
 
     def portions(self) -> Iterable[bytes | bytearray | memoryview]:
         """The data in parts of whole datagrams; each may be made when it is asked for."""

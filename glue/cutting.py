@@ -104,10 +104,11 @@ class Pieces(Sequence[bytes]):
             found += cut(b"".join(self._between(at, min(at + size * together, stop))), size)
         return found
 
-    def copy_to(self, memory: mmap) -> None:
-        """Copy all bytes to the beginning of `memory`."""
+    def copy_to(self, memory: mmap, start: int, stop: int) -> int:
+        """Copy the bytes between these two, as far as there are any, to the beginning of `memory`; how many it was."""
         memory.seek(0)
-        deque(map(memory.write, self.parts), 0)  # as a loop would, but for the interpreter's steps
+        deque(map(memory.write, self._between(start, stop)), 0)  # as a loop would, but for the interpreter's steps
+        return memory.tell()
 
     def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
         """The parts, as far as they lie between these two: views of those that are cut, or, not `shared`, copies."""
@@ -201,10 +202,9 @@ class Views:
         return found
 
 
-def split(data: bytes | bytearray | memoryview, piece: int, at: int) -> tuple[bytes, bytes]:
-    """The first `at` bytes of each piece, one after the other, and likewise the rest of each."""
-    buffer, size = memoryview(data), len(data)
-    return b"".join(Views(buffer, piece, 0, at).of(size)), b"".join(Views(buffer, piece, at, piece).of(size))
+def joined(data: bytes | bytearray | memoryview, piece: int, start: int, stop: int) -> bytes:
+    """Of each piece the bytes from `start` to `stop`, one after the other."""
+    return b"".join(Views(memoryview(data), piece, start, stop).of(len(data)))
 
 
 def total(pieces: Sequence[bytes]) -> int:

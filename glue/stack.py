@@ -112,6 +112,7 @@ class Stack:
     def __init__(self, layers: dict[str, Layer[Any, Any, Any, Any]]) -> None:
         """`layers` by name, in their order from serialization to model."""
         self.layers = layers
+        _acquaint(layers)
         self._upwards: Sequence[Layer[Any, Any, Any, Any]] = tuple(layers.values())
         self._downwards = self._upwards[::-1]
         self._lifts = [_express(layer, "lift", "receive") for layer in self._upwards]
@@ -263,6 +264,15 @@ class Stack:
             going = self._downwards[level].send(now, going)
             level += 1
         return going
+
+
+def _acquaint(layers: dict[str, Layer[Any, Any, Any, Any]]) -> None:
+    """Let serialization ask what is known of a run before it is read, if none of those who make frames is replaced."""
+    offers = [offered(layers.get(name), "awaits", "receive", "lift") for name in ("fragmentation", "transport")]
+    awaited_by = [awaits for awaits in offers if awaits is not None]
+    serialization, discovery = layers.get("serialization"), offered(layers.get("discovery"), "lift", "receive")
+    if isinstance(serialization, Serialization) and discovery is not None and len(awaited_by) == len(offers):
+        serialization.awaited_by = awaited_by
 
 
 def _express(layer: Layer[Any, Any, Any, Any], short: str, ordinary: str) -> Callable[[float, Any], Any]:

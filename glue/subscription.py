@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from math import inf
+from operator import length_hint
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Missed
@@ -77,7 +78,8 @@ class Subscription(Life):
         waiting: Kept | Buffer,
         payload_only: bool = False,
     ) -> None:
-        self._left: Iterator[Any] = iter(())  # what the handler has yet to be called with of a delivery
+        # What the handler has yet to be called with of a delivery, and what it never will be.
+        self._left: tuple[Iterator[Any], list[Any]] = iter(()), []
         super().__init__()
         self.pattern = pattern
         self._closed = False
@@ -148,24 +150,28 @@ class Subscription(Life):
 
         What is done here is done for each message: kept flat. So at the end it is not told, but finds nothing more.
         """
-        done, payload = 0, None
-        self._left = left = enumerate(delivery.payloads, 1)
+        payloads, payload = delivery.payloads, None
+        left: Iterator[Any] = iter(payloads)
+        unread: list[Any] = []
+        self._left = left, unread
         if self._closed:
             self._leave_rest()
         try:
             while True:
                 try:
-                    for done, payload in left:  # noqa: B007  # it is, where one fails, and at the end
+                    for payload in left:
                         handler(payload)
-                    return done
+                    return len(payloads) - len(unread)
                 except BaseException:
+                    done = len(payloads) - len(unread) - length_hint(left)
                     self._failed(Message(payload, delivery.sequence + done - 1, delivery))
         finally:
-            self._left = iter(())  # an enumeration holds on to the last that it gave
+            self._left = iter(()), []  # as these hold on to the payloads
 
     def _leave_rest(self) -> None:
         """Let whoever calls the handler find nothing more."""
-        deque(self._left, 0)
+        left, unread = self._left
+        unread.extend(left)  # in one step: each is either handled or here, whoever comes between
 
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
         """The same for any; returns how many it was, and how many of them were too old."""

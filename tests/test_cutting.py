@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.cutting import Lent, Pieces, Views, cut, fresh_memory, split, total
+from glue.cutting import Lent, Pieces, Views, cut, fresh_memory, joined, total
 
 DATA = bytes(range(250))
 
@@ -32,9 +32,10 @@ def test_pieces_are_those_that_were_cut(length: int, size: int, ends: list[int],
     assert list(pieces) == expected == cut(data, size)
     assert [pieces[place] for place in range(len(pieces))] == expected
     assert (len(pieces), pieces[-1], total(pieces)) == (len(expected), expected[-1], length)
-    memory = fresh_memory(length)
-    pieces.copy_to(memory)
-    assert memory[:] == data
+    memory = fresh_memory(length + size)
+    for start in range(0, length + 1, size):
+        laid = pieces.copy_to(memory, start, start + 2 * size)
+        assert memory[:laid] == data[start : start + 2 * size]
 
 
 @given(
@@ -133,7 +134,7 @@ def test_pieces_are_split_at_the_same_place(length: int, size: int, at: int) -> 
     data, at = DATA[:length], min(at, size)
     expected = pieces_of(data, size)
     first, second = b"".join(piece[:at] for piece in expected), b"".join(piece[at:] for piece in expected)
-    assert split(data, size, at) == (first, second)
+    assert (joined(data, size, 0, at), joined(data, size, at, size)) == (first, second)
 
 
 @given(st.lists(st.integers(0, 250), min_size=1, max_size=8), st.integers(1, 60), st.integers(0, 60))

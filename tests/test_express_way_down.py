@@ -17,7 +17,8 @@ from glue.contract import Delivery, Downward, Leave, Outbound, Subscribe, Train,
 from glue.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, Core
 from glue.drivers.pace import BUNDLE
 from glue.fragmentation import Fragmentation
-from glue.network.receiver import JOINED, LONGEST
+from glue.network.buffer import JOINED
+from glue.network.receiver import LONGEST
 from glue.serialization import Serialization
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity

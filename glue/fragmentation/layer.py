@@ -127,6 +127,10 @@ class Fragmentation:
         self._on_fragments(now, item, up)
         return up[0] if up else TAKEN
 
+    def awaits(self, run: Inbound) -> bool:
+        """Whether a run (without bodies yet) is of fragments, of one message, as its last header then tells."""
+        return KEY in run.header and run.form in self._known
+
     def _is_whole(self, now: float, run: Inbound) -> bool:
         """Whether the run is a whole message, of which nothing was known; then it becomes that message.
 

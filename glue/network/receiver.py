@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from glue.contract import Address, Train
-from glue.cutting import Lent, Pieces, Views, fresh_memory
 from glue.network import courtesy
+from glue.network.buffer import JOINED, LARGEST, STREAM, Arrived, Buffer
 from glue.network.echo import Echo
 from glue.network.offload import CONTROL_SIZE
 
@@ -30,8 +30,6 @@ TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
 UNSEEN = 2  # looks that show nothing, after which it is read: an empty datagram, or an error, cannot be seen
-LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
-STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
 REST = 0.002
 """Seconds to wait, at most, for the rest of what is being sent, unless anything else is to be done. As long as trains
 are as long as can be, the sender is in the middle of a message, or of many, which take less than that to send between
@@ -42,14 +40,9 @@ NEAR = 60e-6
 """Seconds to look for it again and again before one sleeps: who sends has to wake whoever sleeps, for each train.
 Less and less often where it does not come so soon; and not where several receive it, as cores may be short."""
 MOST_RESTS = 63  # times at most that one sleeps at once after a look in vain
-JOINED = 1200 << 10
-"""Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
-and more than any bundle."""
-LONGEST = 1024  # datagrams, likewise; there are at most this many views of each part
+LONGEST = 1024  # datagrams from which on a train is handed up, likewise; there are as many views of each part at most
 SHORT = 256  # bytes of a datagram, most often of an acknowledgement, that is unlike the one before it;
 FEW = 4  # up to so many of them, read together, are handed up one by one
-LENT = 32 << 10  # bytes of a train from which on its bodies are joined only by who knows what they are parts of
-LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
 
 
 Control = list[tuple[int, int, bytes]]
@@ -61,44 +54,6 @@ Found = tuple[int, int, Address, Control]
 
 Kept = tuple[bytes, Control, int, Address]
 """A train with its control messages, its flags and its source."""
-
-
-class Buffer:
-    """Where trains arrive, and views of the two parts of their datagrams there."""
-
-    __slots__ = ("_views", "memory")
-
-    def __init__(self) -> None:
-        self.memory = memoryview(fresh_memory(JOINED + LARGEST))
-        self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
-
-    def split(self, size: int, segment: int, at: int) -> tuple[bytes, Pieces]:
-        """The two parts, the first joined, of all datagrams of the train in the first `size` bytes."""
-        views = self._views.get((segment, at))
-        if views is None:
-            if len(self._views) >= LAYOUTS:
-                self._views.clear()
-            views = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment)
-            self._views[segment, at] = views
-        heads, rests = b"".join(views[0].of(size)), views[1].of(size)
-        if size >= LENT and segment > at:
-            return heads, Lent(rests, segment - at, size - len(heads))
-        return heads, Pieces([b"".join(rests)], segment - at, len(rests))
-
-
-class Arrived(Train):
-    """A train that stands at the beginning of a buffer."""
-
-    __slots__ = ("_buffer",)
-
-    def __init__(self, address: Address, buffer: Buffer, size: int, segment: int) -> None:
-        super().__init__(address, buffer.memory[:size], segment)
-        self._buffer = buffer
-
-    def split(self, at: int) -> tuple[bytes, Pieces]:
-        """As that of any train, with views that are kept; not for one datagram, which would displace them."""
-        size = len(self.data)
-        return self._buffer.split(size, self.segment, at) if size > self.segment else super().split(at)
 
 
 class Receiver:
@@ -237,13 +192,21 @@ class Receiver:
         memory, receive, control_size = self._buffer.memory, self._socket.recvmsg_into, self._control_size
         most = 0 if end % segment else min(JOINED, LONGEST * segment)
         usual, size = (end, control, 0, address), end
+        places = self._buffer.places(size) if size >= STREAM and most == JOINED else []
         is_being_sent = patient and end >= STREAM
         self.rested = self.rested or is_being_sent
         for _ in range(LONGEST + ATTEMPTS):
             if end >= most:
                 break
+            before = end
             try:
-                read = receive((memory[end:],), control_size, DONT_WAIT)
+                for place in (not end % size and places[end // size :]) or [(memory[end:],)]:
+                    read = receive(place, control_size, DONT_WAIT)
+                    if read != usual:
+                        break
+                    end += size  # as ever in a stream
+                else:
+                    continue
             except OSError as error:
                 if self._is_over(error):
                     ready = self._wait_for_more() if is_being_sent else []
@@ -252,10 +215,8 @@ class Receiver:
                     is_being_sent = len(ready) == 1  # else something is to be done, and nothing more waited for
                     self._drained = False
                 continue
-            if read == usual:  # as ever in a stream
-                self.reads += 1
-                end += size
-                continue
+            finally:
+                self.reads += (end - before) // size
             found = self._checked(*read)
             if found is not None:
                 if found[2] != address or (found[1] != segment and not found[0] == found[1] < segment):

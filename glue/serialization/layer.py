@@ -10,7 +10,7 @@ comes alone is recognized by the form of its header (see `forms`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import orjson
 
@@ -18,7 +18,7 @@ from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
 from glue.counts import Counts
 from glue.cutting import Pieces
 from glue.serialization.forms import Forms, form_of
-from glue.serialization.runs import Rows, Span, are_run, run_length, spans_of, train_of, widened
+from glue.serialization.runs import Rows, Span, are_run, counts_on, run_length, spans_of, train_of, widened
 from glue.serialization.staging import Stage, Staged
 
 VERSION = 1
@@ -31,6 +31,8 @@ _HEX = "0123456789abcdef"
 RALLY = rb'\{"glue":\[%d,%d,("[0-9a-f]{16}",(?:0|[1-9][0-9]{0,15})),(0|[1-9][0-9]{0,14})\],%b\}\n'
 """A header in a rally, with the entry of another layer: version, network id, who, counter."""
 COUNTERS = 10**15  # of counters in a rally
+FIRST = b'{"glue":['
+"""How a header begins whose first counter is that of the datagrams."""
 
 Lone = tuple[Address | None, bytes, int]
 """A single datagram: where from, its data, and the bytes of its header."""
@@ -44,6 +46,10 @@ def spans_in(header: Header, head: bytes) -> list[Span] | None:
     if len(spans) != sum(entry[-1].__class__ is int for entry in header.values() if entry):
         return None  # an integer written as nobody expects it, such as -0
     return spans
+
+
+Awaits = Callable[[Inbound], bool]
+"""Whether a layer awaits a run that begins with this header; its bodies are not there yet."""
 
 
 class Serialization:
@@ -62,6 +68,7 @@ class Serialization:
         self._forms = Forms()
         self._spans: dict[bytes, list[Span]] = {}  # of others' headers, by form
         self._own_spans: dict[bytes, list[Span]] = {}
+        self.awaited_by: Sequence[Awaits] = ()  # what is awaited by all of these, if there are any, is known
 
     def fit(self, size: int) -> int:
         """A datagram of `size` bytes leaves this much for the body, whatever the headers hold."""
@@ -220,23 +227,40 @@ class Serialization:
         version, network, peer, incarnation, counter = header["glue"]  # integers, but for a peer's id
         if version != VERSION or network != self._network_id or not incarnation < _LIMIT > counter:
             return None
-        bodies: Sequence[bytes] | None = self._whole_run(item, head, form) if is_run else [data[size:]]
-        if bodies is None:
-            return None
-        self.statistics["datagrams received"] += len(bodies)
-        return Inbound(peer, incarnation, item.address, header, bodies, 0.0, True, form)
+        run = Inbound(peer, incarnation, item.address, header, [data[size:]], 0.0, True, form)
+        if is_run:
+            bodies = self._bodies_of(item, head, run)
+            if bodies is None:
+                return None
+            run.bodies = bodies
+        self.statistics["datagrams received"] += len(run.bodies)
+        return run
 
-    def _whole_run(self, train: Train, head: bytes, form: bytes) -> Pieces | None:
-        """The bodies of a train whose datagrams are one run; None if they are not, as far as is known."""
-        spans = self._spans.get(form)
+    def _bodies_of(self, train: Train, head: bytes, run: Inbound) -> Pieces | None:
+        """The bodies of a train whose datagrams are this run; None if they are not, as far as is known.
+
+        Frames that are awaited are sent once, one after the other. If the first and the last datagram hold such frames,
+        and between them, by their sender's counter, are as many datagrams as there are frames, each of these holds one
+        of those. Being fragments of one message they have bodies of one size, and so headers of one size, which differ
+        in what counts alone. So no more is read of these: it would take an eighth of a subscriber's time for a stream.
+        """
+        spans = self._spans.get(run.form) if run.form else None
         if spans is None:
             return None
         size, segment, length = len(head), train.segment, len(train.data)
         count = -(-length // segment)
         if size > segment or length - (count - 1) * segment < size:
             return None
+        if self._is_awaited(head, run):
+            return train.rests(size) if counts_on(train, head, spans) else None
         heads, bodies = train.split(size)
         return bodies if are_run(heads, head, spans) else None
+
+    def _is_awaited(self, head: bytes, run: Inbound) -> bool:
+        """Whether the run that begins with this header is awaited by those who know what it consists of."""
+        if not self.awaited_by or not head.startswith(FIRST):
+            return False
+        return False not in [awaits(run) for awaits in self.awaited_by]
 
     def _rows(self, lone: Lone) -> Rows:
         """A single datagram as the first of several."""

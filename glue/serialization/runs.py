@@ -18,6 +18,7 @@ from glue.cutting import Pieces, cut
 
 PLACES = 4  # decimal places whose columns are ready-made; what stands before them changes rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which those columns start again
+_STEADY = PERIOD // 10  # numbers in which the last of these places most often stays as it is in the first header
 _TENS: list[int] = [10**place for place in range(200)]  # the unit of a place; the least number with so many before it
 
 FIRST_BLOCK = 16  # headers compared at once while it is unknown where a run ends; twice as many in each next block
@@ -78,8 +79,25 @@ def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memory
 def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
     """Whether all of `heads`, of one size, are the run that begins with `head`, the first of them, of these spans."""
     count = len(heads) // len(head)
-    expected = bytearray(head * count)
+    expected = bytearray(head) * count
     return _count(expected, len(head), head, spans, count) and expected == heads
+
+
+def counts_on(train: Train, head: bytes, spans: Sequence[Span]) -> bool:
+    """Whether a train that begins with this header ends with that of a run, its first counter counting on in between.
+
+    All datagrams must be as long as a header at least. Headers are read where they stand; of those between only that
+    counter and where they end.
+    """
+    last = (len(train.data) - 1) // train.segment
+    ending = bytes(train.data[last * train.segment :][: len(head)])
+    found = _columns(head, spans[:1], last + 1)
+    if found is None or ending != after(head, spans, last):
+        return False
+    places, expected = found
+    places.append(len(head) - 1)
+    expected.append(b"\n" * (last + 1))
+    return train.columns(places) == expected
 
 
 def run_length(heads: bytes, at: int, head: bytes, spans: Sequence[Span]) -> int:
@@ -118,7 +136,7 @@ def after(head: bytes, spans: Sequence[Span], index: int) -> bytes:
 
 def _heads(head: bytes, spans: Sequence[Span], count: int) -> bytearray:
     """The headers of `count` frames from that of `head` on, one after the other."""
-    heads = bytearray(head * count)
+    heads = bytearray(head) * count
     _count(heads, len(head), head, spans, count)
     return heads
 
@@ -128,20 +146,40 @@ def _count(data: bytearray, stride: int, head: bytes, spans: Sequence[Span], cou
 
     False if a field is not wide enough; they are of no use then.
     """
+    found = _columns(head, spans, count)
+    if found is None:
+        return False
+    for place, column in zip(*found, strict=True):
+        data[place::stride] = column
+    return True
+
+
+def _columns(head: bytes, spans: Sequence[Span], count: int) -> tuple[list[int], list[bytes]] | None:
+    """Where the headers of a run of so many, from this one on, are not all alike, and all bytes that they have there.
+
+    None if a field is not wide enough.
+    """
+    places: list[int] = []
+    found: list[bytes] = []
     for start, stop in spans:
-        value = int(head[start:stop])
-        if value + count > _TENS[stop - start]:
-            return False
+        value, width = int(head[start:stop]), stop - start
+        end = value + count
+        if end > _TENS[width]:
+            return None
         low = value % PERIOD
         laid = 0
         if count <= PERIOD:
             part = slice(low, low + count)
-            for laid, column in enumerate(_COLUMNS[value >= PERIOD][: stop - start], 1):
-                data[stop - laid :: stride] = column[part]
+            laid = width if width < PLACES or value // _STEADY != (end - 1) // _STEADY else PLACES - 1
+            ready = _COLUMNS[value >= PERIOD][:laid]
+            laid = len(ready)
+            places += range(stop - 1, stop - 1 - laid, -1)
+            found += [column[part] for column in ready]
         if low + count > PERIOD:  # what stands before these places changes, too
-            for place in range(laid, stop - start):
-                data[stop - 1 - place :: stride] = _column(place, value, count)
-    return True
+            for place in range(laid, width):
+                places.append(stop - 1 - place)
+                found.append(_column(place, value, count))
+    return places, found
 
 
 def _column(place: int, value: int, count: int) -> bytes:

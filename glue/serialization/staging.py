@@ -29,21 +29,23 @@ class Stage:
 
     def portions(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
         """The datagrams of a run, the first with this header, of these spans, a portion at a time."""
-        count = max(CALLS * (CALL // (len(head) + bodies.size)), 1)
-        for first in range(0, len(bodies), count):
-            part = bodies if count >= len(bodies) else bodies[first : first + count]
-            yield train_of(after(head, spans, first) if first else head, spans, self._views_of(part))
+        size = bodies.size
+        count = max(CALLS * (CALL // (len(head) + size)), 1)
+        step = count * size
+        memory, views = self._prepared(size, step)
+        for start in range(0, bodies.length, step):
+            laid = bodies.copy_to(memory, start, start + step)
+            yield train_of(after(head, spans, start // size) if start else head, spans, views.of(laid))
 
-    def _views_of(self, bodies: Pieces) -> Sequence[memoryview]:
-        """The bodies of a portion, laid out here: valid until the next are."""
-        size, views, memory = bodies.size, self._views, self._memory
-        if memory is None or len(memory) < size:
-            memory = self._memory = fresh_memory(max(CALLS * CALL, size))
+    def _prepared(self, size: int, step: int) -> tuple[mmap, Views]:
+        """Where so many bytes can be laid out, and views there of bodies of this size: valid until the next are."""
+        memory, views = self._memory, self._views
+        if memory is None or len(memory) < step:
+            memory = self._memory = fresh_memory(max(CALLS * CALL, step))
             views = None
         if views is None or views.piece != size:
             views = self._views = Views(memoryview(memory), size, 0, size)
-        bodies.copy_to(memory)
-        return views.of(bodies.length)
+        return memory, views
 
 
 class Staged(Train):

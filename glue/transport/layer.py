@@ -154,6 +154,13 @@ class Transport:
         self._on_ack(now, item, item.header[KEY], source, [])
         return TAKEN
 
+    def awaits(self, run: Inbound) -> bool:
+        """Whether a run (without bodies yet) begins with the next frame of its channel, sent for the first time."""
+        source, kind = self._sources.get(run.peer), self._kinds.get(run.form)
+        if source is None or source.incarnation != run.incarnation:
+            return False
+        return (kind == "data" or kind == "group") and self._reception.awaits(run.header[KEY], source)
+
     def rally(self) -> Exchanges:
         """What it does with lone frames that go back and forth; see `glue.players`."""
         carried = self._reception.carried

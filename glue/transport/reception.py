@@ -133,6 +133,14 @@ class Reception:
 
     # ---------------------------------------------------------------------------------------------- frames
 
+    def awaits(self, entry: list[Any], source: Source) -> bool:
+        """Whether frames of data with this entry begin with the next of their channel, sent for the first time."""
+        _, attempt, _, _, _, _, channel, sequence = entry
+        incoming = source.channels.get(channel)
+        if incoming is None or attempt or incoming.mending is not None:
+            return False
+        return sequence == incoming.next and not incoming.ranges.size
+
     def lift(self, now: float, run: Inbound, source: Source) -> Inbound | None:
         """Frames of data, sent for the first time, go up if they are the next; what they acknowledge can wait."""
         kind, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = run.header[KEY]

@@ -16,7 +16,7 @@ import pytest
 
 from glue.contract import Train
 from glue.network import MulticastNetwork, courtesy, list_interfaces
-from glue.network.receiver import STREAM
+from glue.network.buffer import STREAM
 from glue.network.waiter import Waiter
 from tests.network.listening import PATIENCE, free_port, heard, opened
 

@@ -8,10 +8,12 @@ from collections import Counter
 
 import pytest
 
+from glue.contract import Train
 from glue.cutting import Pieces
+from glue.network.buffer import JOINED, LENT, Arrived, Buffer
 from glue.network.echo import Echo
 from glue.network.offload import enable_coalescing, segmentation_control
-from glue.network.receiver import FEW, JOINED, LENT, SHORT, UNSEEN, Arrived, Buffer, Receiver
+from glue.network.receiver import FEW, SHORT, UNSEEN, Receiver
 
 
 @pytest.fixture
@@ -210,6 +212,14 @@ def test_a_large_train_is_split_like_a_small_one(size: int, at: int) -> None:
     assert (rests.size, rests.length) == (1000 - at, size - len(heads))
 
 
+def test_bytes_at_the_same_places_of_all_datagrams_are_read_where_they_stand() -> None:
+    buffer, data = Buffer(), random.Random(1).randbytes(5600)
+    buffer.memory[:5600] = data
+    expected = [data[place::1000] for place in (0, 7, 599)]
+    assert Arrived(("host", 1), buffer, 5600, 1000).columns([0, 7, 599]) == expected
+    assert Train(("host", 1), memoryview(data), 1000).columns([0, 7, 599]) == expected
+
+
 def test_only_a_train_that_goes_on_is_read_beyond_the_limit(ends: tuple[socket.socket, socket.socket]) -> None:
     sender, hearing = ends
     receiver = Receiver(hearing, False, Counter())
@@ -232,9 +242,9 @@ def test_single_datagrams_of_many_sizes_do_not_displace_the_views_of_trains() ->
     asked: list[int] = []
 
     class Noting(Buffer):
-        def split(self, size: int, segment: int, at: int) -> tuple[bytes, Pieces]:
+        def rests(self, size: int, segment: int, at: int) -> Pieces:
             asked.append(segment)
-            return super().split(size, segment, at)
+            return super().rests(size, segment, at)
 
     buffer = Noting()
     for size in (3000, *range(200, 300)):

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from glue.network import MulticastNetwork, list_interfaces
+from glue.network.buffer import STREAM
 from glue.network.offload import enable_coalescing, segmentation_control
-from glue.network.receiver import REST, STREAM, Receiver
+from glue.network.receiver import REST, Receiver
 from tests.network.listening import free_port, opened
 
 LOOPBACK = next(interface.name for interface in list_interfaces() if interface.loopback)

@@ -130,3 +130,30 @@ def way_after_losses(delay: float) -> Downward | None:
 def test_after_a_loss_a_lone_message_leaves_at_once_unless_it_is_to_be_covered_by_parity() -> None:
     assert way_after_losses(0.0005) is not None
     assert way_after_losses(0.02) is None
+
+
+def test_only_frames_that_come_next_and_for_the_first_time_are_awaited() -> None:
+    wire = Wire(2)
+    transport, peer = wire.transports[wire.ids[0]], wire.ids[1]
+
+    def run(
+        sequence: int, attempt: int = 0, incarnation: int = wire.incarnations[peer], form: bytes | None = b"data"
+    ) -> Inbound:
+        entry = ["data", attempt, 0, 0, 0, 0, 1, sequence]
+        return Inbound(peer, incarnation, None, {KEY: entry}, [b"frame"], form=form)
+
+    assert not transport.awaits(run(0))  # nothing is known of the form of its header, nor of its channel
+    transport.receive(wire.now, [run(0)])
+    assert transport.awaits(run(1))
+    assert not transport.awaits(run(0))
+    assert not transport.awaits(run(2))
+    assert not transport.awaits(run(1, attempt=1))
+    assert not transport.awaits(run(1, incarnation=wire.incarnations[peer] + 1))
+    assert not transport.awaits(run(1, form=None))
+    acknowledgement = Inbound(peer, wire.incarnations[peer], None, {KEY: ["ack", 0, 4096, 1, 1]}, [b"[]"], form=b"ack")
+    transport.receive(wire.now, [acknowledgement])
+    assert not transport.awaits(acknowledgement)
+    transport.receive(wire.now, [run(3)])
+    assert not transport.awaits(run(1))  # as something is missing, it may be sent again
+    transport.receive(wire.now, [run(1), run(2)])
+    assert transport.awaits(run(4))

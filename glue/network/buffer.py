@@ -1,0 +1,93 @@
+"""Where trains arrive: memory that is read into again and again, and views of it that are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from glue.contract import Address, Train
+from glue.cutting import Lent, Pieces, Views, fresh_memory
+
+LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
+STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
+JOINED = 1200 << 10
+"""Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
+and more than any bundle."""
+LENT = 32 << 10  # bytes of a train from which on its bodies are joined only by who knows what they are parts of
+LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
+
+
+class Buffer:
+    """Where trains arrive, and views of the two parts of their datagrams there."""
+
+    __slots__ = ("_memory", "_places", "_size", "_views", "memory")
+
+    def __init__(self) -> None:
+        self._memory = fresh_memory(JOINED + LARGEST)
+        self.memory = memoryview(self._memory)
+        self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
+        self._size = 0
+        self._places: list[tuple[memoryview]] = []
+
+    def places(self, size: int) -> list[tuple[memoryview]]:
+        """Where reads of `size` bytes, STREAM at least, have room behind one another, for as long as a train may be.
+
+        None unless the train before began with as many bytes, too: else they would be made in vain.
+        """
+        if size != self._size:
+            self._size, self._places = size, []
+        elif not self._places:
+            self._places = [(self.memory[at:],) for at in range(0, JOINED, size)]
+        return self._places
+
+    def columns(self, size: int, segment: int, places: Iterable[int]) -> list[bytes]:
+        """The bytes at these places in each datagram of the train in the first `size` bytes."""
+        memory = self._memory
+        return [memory[place:size:segment] for place in places]
+
+    def heads(self, size: int, segment: int, at: int) -> bytes:
+        """The first part of each, joined."""
+        return b"".join(self._parts(segment, at)[0].of(size))
+
+    def rests(self, size: int, segment: int, at: int) -> Pieces:
+        """The other part of each."""
+        rests = self._parts(segment, at)[1].of(size)
+        if size >= LENT and segment > at:
+            whole, left = divmod(size, segment)
+            return Lent(rests, segment - at, whole * (segment - at) + max(left - at, 0))
+        return Pieces([b"".join(rests)], segment - at, len(rests))
+
+    def _parts(self, segment: int, at: int) -> tuple[Views, Views]:
+        """Views of the two parts of datagrams of this size."""
+        views = self._views.get((segment, at))
+        if views is None:
+            if len(self._views) >= LAYOUTS:
+                self._views.clear()
+            views = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment)
+            self._views[segment, at] = views
+        return views
+
+
+class Arrived(Train):
+    """A train that stands at the beginning of a buffer."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, address: Address, buffer: Buffer, size: int, segment: int) -> None:
+        super().__init__(address, buffer.memory[:size], segment)
+        self._buffer = buffer
+
+    def split(self, at: int) -> tuple[bytes, Pieces]:
+        """As that of any train, with views that are kept; not for one datagram, which would displace them."""
+        size = len(self.data)
+        if size <= self.segment:
+            return super().split(at)
+        return self._buffer.heads(size, self.segment, at), self._buffer.rests(size, self.segment, at)
+
+    def rests(self, at: int) -> Pieces:
+        """Likewise."""
+        size = len(self.data)
+        return self._buffer.rests(size, self.segment, at) if size > self.segment else super().rests(at)
+
+    def columns(self, places: Iterable[int]) -> list[bytes]:
+        """The byte that stands at each of these places in all datagrams, which have one."""
+        return self._buffer.columns(len(self.data), self.segment, places)

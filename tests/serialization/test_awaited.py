@@ -1,0 +1,139 @@
+"""Of a run that transport waits for, what its headers have in common is read in the first and in the last of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from glue.contract import Header, Inbound
+from glue.discovery import Discovery
+from glue.fragmentation import Fragmentation
+from glue.serialization import Serialization
+from glue.settings import Settings
+from glue.stack import LAYERS, Factory, Identity, Stack
+from glue.transport import Transport
+from tests.serialization.frames import ADDRESS, reader, train, written
+
+HEADER: Header = {"fragment": [3, 20, 5000, 8], "transport": ["group", 0, 12, 0, 0, 0, 1, 996]}
+BODIES = [b"%020d" % number for number in range(12)]
+MIDDLE = 5
+
+
+def arriving(header: Header = HEADER) -> list[bytes]:
+    return written(BODIES, header, counter=9_994)
+
+
+def lifted(datagrams: list[bytes], is_awaited: bool = True, asked: list[Inbound] | None = None) -> list[bytes] | None:
+    """The bodies of a train that comes the express way, to who knows the form of its headers."""
+    layer = reader()
+    layer.receive(0.0, [train(arriving())])
+
+    def awaits(run: Inbound) -> bool:
+        if asked is not None:
+            asked.append(run)
+        return is_awaited
+
+    layer.awaited_by = [lambda run: True, awaits]
+    before = layer.statistics["datagrams received"]
+    run = layer.lift(0.0, train(datagrams))
+    assert layer.statistics["datagrams received"] - before == (len(datagrams) if run else 0)
+    return [*run.bodies] if isinstance(run, Inbound) else None
+
+
+def test_a_run_is_the_same_whether_it_is_awaited_or_not() -> None:
+    asked: list[Inbound] = []
+    assert lifted(arriving(), True, asked) == lifted(arriving(), False) == BODIES
+    assert [(run.address, run.header["transport"]) for run in asked] == [(ADDRESS, HEADER["transport"])]
+
+
+def test_damage_that_the_kernel_did_not_find_harms_no_frame_in_the_middle_that_is_awaited() -> None:
+    datagrams = arriving()
+    datagrams[MIDDLE] = datagrams[MIDDLE].replace(b"group", b"grouq")
+    assert lifted(datagrams) == BODIES
+    assert lifted(datagrams, is_awaited=False) is None
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda parts: parts.pop(MIDDLE),
+        lambda parts: parts.insert(MIDDLE, parts[MIDDLE]),
+        lambda parts: parts.insert(MIDDLE, parts.pop(MIDDLE + 1)),
+        lambda parts: parts.__setitem__(MIDDLE, parts[MIDDLE].replace(b" 9999]", b" 8999]", 1)),
+        lambda parts: parts.__setitem__(MIDDLE, parts[MIDDLE].replace(b"\n", b" ", 1)),
+    ],
+    ids=["lost", "doubled", "overtaken", "another", "without an end"],
+)
+def test_a_train_in_which_a_datagram_is_not_the_next_is_no_run(
+    happens: Callable[[list[bytes]], object], is_awaited: bool
+) -> None:
+    datagrams = arriving()
+    happens(datagrams)
+    assert lifted(datagrams, is_awaited) is None
+
+
+def test_the_last_header_is_read_in_full() -> None:
+    datagrams = arriving()
+    end = datagrams[-1].index(b"\n")
+    for place in range(end + 1):
+        spoiled = bytearray(datagrams[-1])
+        spoiled[place] ^= 1
+        assert lifted([*datagrams[:-1], bytes(spoiled)]) is None
+
+
+def test_where_another_counter_comes_first_all_headers_are_read_in_full() -> None:
+    datagrams = [
+        b'{"transport":["group",0,0,0,0,0,1,%d],"glue":[1,1,"%b",77,%d]}\n%b'
+        % (100 + index, b"a" * 16, 500 + index, body)
+        for index, body in enumerate(BODIES)
+    ]
+    layer = reader()
+    layer.receive(0.0, [train(datagrams)])
+    layer.awaited_by = [lambda run: True]
+    run = layer.lift(0.0, train(datagrams))
+    assert isinstance(run, Inbound)
+    assert [*run.bodies] == BODIES
+    datagrams[MIDDLE] = datagrams[MIDDLE].replace(b"group", b"grouq")
+    assert layer.lift(0.0, train(datagrams)) is None
+
+
+def test_lone_frames_are_read_in_full_as_they_may_differ_in_size_and_age() -> None:
+    layer = Fragmentation()
+    bodies = [bytes(20)] * 2
+    fragments = Inbound("peer", 1, None, {"fragment": [0, 20, 100, 0]}, bodies, form=b"fragments")
+    assert not layer.awaits(fragments)  # nothing is known of this form of header
+    layer.receive(0.0, [fragments])
+    assert layer.awaits(fragments)
+    assert not layer.awaits(Inbound("peer", 1, None, {"transport": ["data"]}, bodies, form=b"fragments"))
+
+
+def deriving(kind: Any) -> Any:
+    """A layer that alters what comes up."""
+
+    class Altered(kind):  # type: ignore[misc]
+        def receive(self, now: float, items: Any) -> Any:
+            return super().receive(now, items)
+
+    return Altered
+
+
+@pytest.mark.parametrize("name", ["nothing", "serialization", "discovery", "transport", "fragmentation"])
+def test_where_a_layer_that_makes_frames_is_replaced_all_headers_are_read_in_full(name: str) -> None:
+    kinds: dict[str, Any] = {
+        "serialization": Serialization, "discovery": Discovery, "transport": Transport, "fragmentation": Fragmentation,
+    }  # fmt: skip
+
+    def made(who: Identity) -> Any:
+        layer = LAYERS[name](who)
+        layer.__class__ = deriving(kinds[name])
+        return layer
+
+    replaced: dict[str, Factory] = {name: made} if name in kinds else {}
+    stack = Stack.build(Identity("ann", "a" * 16, 1, Settings(name="ann"), Random(1)), replaced)
+    serialization: Any = stack.layers["serialization"]
+    is_unaltered = name in ("nothing", "serialization")  # one that alters serialization has no express way itself
+    assert len(serialization.awaited_by) == (2 if is_unaltered else 0)
