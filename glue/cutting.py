@@ -11,12 +11,13 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from mmap import MAP_ANON, MAP_PRIVATE, mmap
 from struct import Struct
 from typing import Any, overload
 
 BLOCK = 64  # pieces cut by one call: enough to forget its cost, few enough for its plan to be remembered
+NEAR = 4096  # bytes cut by one call for who is done with a piece before the next: few enough for the nearest cache
 
 
 def fresh_memory(size: int) -> mmap:
@@ -30,6 +31,14 @@ def _plan(size: int, count: int) -> Struct:
     return Struct(f"{size}s" * count)
 
 
+def _blocks(data: bytes | memoryview, size: int, count: int) -> Iterator[tuple[bytes, ...]]:
+    """`data`, of whole pieces of `size` bytes, as so many pieces at a time, cut when they are asked for."""
+    step = size * count
+    whole = len(data) - len(data) % step
+    last = _plan(size, (len(data) - whole) // size).unpack_from(data, whole)
+    return chain(_plan(size, count).iter_unpack(memoryview(data)[:whole]), [last])
+
+
 def cut(data: bytes | bytearray | memoryview, size: int) -> list[bytes]:
     """`data` as pieces of `size` bytes (at least 1), in order; what remains makes a last, shorter one."""
     count, rest = divmod(len(data), size)
@@ -37,10 +46,7 @@ def cut(data: bytes | bytearray | memoryview, size: int) -> list[bytes]:
     if count <= BLOCK:
         pieces = [*_plan(size, count).unpack_from(data)]
     else:
-        blocks, single = divmod(count, BLOCK)
-        start = blocks * BLOCK * size
-        pieces = [*chain.from_iterable(_plan(size, BLOCK).iter_unpack(memoryview(data)[:start]))]
-        pieces += _plan(size, single).unpack_from(data, start)
+        pieces = [*chain.from_iterable(_blocks(memoryview(data)[:whole], size, BLOCK))]
     if rest:
         pieces.append(bytes(data[whole:]))
     return pieces
@@ -89,20 +95,21 @@ class Pieces(Sequence[bytes]):
         pieces = cut(b"".join(self.parts), self.size) if self.size else []
         return iter(pieces + [b""] * (self._count - len(pieces)))
 
-    def copies(self, start: int, size: int, count: int, together: int = 1) -> list[bytes]:
+    def copies(self, start: int, size: int, count: int, together: int = 1) -> Sequence[bytes]:
         """So many pieces of another size, at least 1, from the byte at `start` on, all of which are there.
 
-        Where there are several parts, each is joined by itself; or so many together, at least 1, and then cut apart.
+        Where there are several parts, each is joined by itself; or so many together, at least 1, and then cut apart:
+        small ones not before they are asked for.
         """
-        stop = start + size * count
+        stop, step = start + size * count, size * together
         if len(self.parts) == 1:
             return cut(memoryview(self.parts[0])[start:stop], size)
+        portions = (b"".join(self._between(at, min(at + step, stop))) for at in range(start, stop, step))
         if together == 1:
-            return [b"".join(self._between(at, at + size)) for at in range(start, stop, size)]
-        found = []
-        for at in range(start, stop, size * together):
-            found += cut(b"".join(self._between(at, min(at + size * together, stop))), size)
-        return found
+            return [*portions]
+        if size <= NEAR:
+            return Portions([*portions], size, count)
+        return [*chain.from_iterable(map(cut, portions, repeat(size)))]  # each in the memory of the one before
 
     def copy_to(self, memory: mmap, start: int, stop: int) -> int:
         """Copy the bytes between these two, as far as there are any, to the beginning of `memory`; how many it was."""
@@ -126,6 +133,20 @@ class Pieces(Sequence[bytes]):
         if start > begin:
             found[0] = (memoryview(found[0]) if shared else found[0])[start - begin :]
         return found
+
+
+class Portions(Pieces):
+    """Pieces of at most NEAR bytes in parts of whole ones, cut by whoever goes through them, a few at a time.
+
+    Who is done with each before the next then has all of them in the same memory, which stays in the nearest cache.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = self.size
+        count = min(NEAR // size, BLOCK)
+        return chain.from_iterable(chain.from_iterable(_blocks(part, size, count) for part in self.parts))
 
 
 class Lent(Pieces):

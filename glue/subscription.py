@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from math import inf
-from operator import length_hint
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Missed
@@ -78,8 +77,7 @@ class Subscription(Life):
         waiting: Kept | Buffer,
         payload_only: bool = False,
     ) -> None:
-        # What the handler has yet to be called with of a delivery, and what it never will be.
-        self._left: tuple[Iterator[Any], list[Any]] = iter(()), []
+        self._leave_rest: Callable[[], None] = _nothing  # lets whoever calls the handler leave all that follows unread
         super().__init__()
         self.pattern = pattern
         self._closed = False
@@ -148,14 +146,19 @@ class Subscription(Life):
     def _call_plainly(self, handler: Callable[[Any], Any], delivery: Delivery) -> int:
         """Call it with payloads that are never too old, until the subscription is closed; returns how many it was.
 
-        What is done here is done for each message: kept flat. So at the end it is not told, but finds nothing more.
+        What is done here is done for each message: kept flat. So at the end it is not told, but calls something else.
         """
         payloads, payload = delivery.payloads, None
-        left: Iterator[Any] = iter(payloads)
         unread: list[Any] = []
-        self._left = left, unread
+
+        def leave_rest() -> None:
+            nonlocal handler
+            handler = unread.append
+
+        self._leave_rest = leave_rest
         if self._closed:
-            self._leave_rest()
+            leave_rest()
+        left = iter(payloads)
         try:
             while True:
                 try:
@@ -163,15 +166,12 @@ class Subscription(Life):
                         handler(payload)
                     return len(payloads) - len(unread)
                 except BaseException:
-                    done = len(payloads) - len(unread) - length_hint(left)
+                    rest = [*left]
+                    left = iter(rest)
+                    done = len(payloads) - len(rest)
                     self._failed(Message(payload, delivery.sequence + done - 1, delivery))
         finally:
-            self._left = iter(()), []  # as these hold on to the payloads
-
-    def _leave_rest(self) -> None:
-        """Let whoever calls the handler find nothing more."""
-        left, unread = self._left
-        unread.extend(left)  # in one step: each is either handled or here, whoever comes between
+            self._leave_rest = _nothing  # as the other holds on to payloads
 
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
         """The same for any; returns how many it was, and how many of them were too old."""
@@ -287,3 +287,7 @@ class Subscription(Life):
 
     def __repr__(self) -> str:
         return f"<Subscription {self.pattern!r}{' closed' if self._closed else ''}>"
+
+
+def _nothing() -> None:
+    """There is no rest."""

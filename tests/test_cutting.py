@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.cutting import Lent, Pieces, Views, cut, fresh_memory, joined, total
+from glue.cutting import NEAR, Lent, Pieces, Views, cut, fresh_memory, joined, total
 
 DATA = bytes(range(250))
 
@@ -104,8 +105,26 @@ def test_pieces_of_another_size_are_joined_from_several_parts(
     data = DATA[:length]
     count = min(count, max(0, length - start) // size)
     copies = Pieces(parts_of(data, ends, shared), 10, -(-length // 10)).copies(start, size, count, together)
-    assert copies == [data[at : at + size] for at in range(start, start + size * count, size)]
+    assert [*copies] == [data[at : at + size] for at in range(start, start + size * count, size)]
+    assert len(copies) == count
     assert {*map(type, copies)} <= {bytes}
+
+
+@pytest.mark.parametrize("size", [1, 16, 1000, NEAR])
+def test_who_goes_through_small_pieces_has_few_of_them_at_a_time(size: int) -> None:
+    count = (256 << 10) // size
+    data = DATA * (count * size // len(DATA) + 1)
+    at = len(data) // 2
+    copies = Pieces([data[:at], data[at:]], size, count).copies(0, size, count, 100)
+    tracemalloc.start()
+    place = 0
+    for piece in copies:
+        assert piece == data[place : place + size]
+        place += size
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert place == count * size
+    assert most < 8 * NEAR
 
 
 @given(
@@ -126,7 +145,7 @@ def test_what_is_asked_of_lent_memory_is_a_copy(
     assert (len(lent), len(whole), total(lent), total(whole)) == (len(expected), 1, length, length)
     memory[:] = bytes(length)
     assert found == (*[expected] * 4, *[[DATA[:length]]] * 3)
-    assert copies == [DATA[at : at + other] for at in range(start, start + other * count, other)]
+    assert [*copies] == [DATA[at : at + other] for at in range(start, start + other * count, other)]
 
 
 @given(st.integers(0, 250), st.integers(1, 60), st.integers(0, 60))

@@ -128,9 +128,10 @@ class Endpoints:
 
     def _take(self, index: int, events: list[Event], trains: list[Train]) -> None:
         for event in events:
-            self.told.append((event.__class__, [getattr(event, slot) for slot in event.__slots__]))
             if isinstance(event, Delivery):
+                event.payloads = [*event.payloads]
                 self.cores[index].handled(event)
+            self.told.append((event.__class__, [getattr(event, slot) for slot in event.__slots__]))
         for train in trains:
             step = FRAME * 40 // train.segment * train.segment  # as much as one train brings
             for start in range(0, len(train.data), step):

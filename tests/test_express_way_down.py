@@ -98,12 +98,13 @@ class Company:
 
     def _take(self, index: int, events: list[Any], trains: list[Train]) -> None:
         for event in events:
-            slots = [getattr(event, slot) for slot in event.__slots__]
-            self.told.append((index, event.__class__, slots))
             if isinstance(event, Delivery):
+                event.payloads = [*event.payloads]
                 core = self.cores[index]
                 assert core is not None
                 core.handled(event)
+            slots = [getattr(event, slot) for slot in event.__slots__]
+            self.told.append((index, event.__class__, slots))
         for train in trains:
             to = train.address[1] - 1 if train.address else None
             step = max(1, FRAME * 40 // train.segment) * train.segment  # as much as one train brings

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Delivery
+from glue.cutting import Portions
 from glue.messages import Gap
 from glue.subscription import Subscription
 from glue.waiting import Kept
@@ -46,6 +47,12 @@ def delivery(payloads: Sequence[Any]) -> Delivery:
     return Delivery("t", payloads, None, "a", "0" * 16, 1, 1, 0.0, False, ())
 
 
+def numbered(count: int) -> Portions:
+    """Payloads that say how many are before them."""
+    data = b"".join(b"%04d" % number for number in range(count))
+    return Portions([data[:8], data[8:]], 4, count)
+
+
 @pytest.mark.parametrize("last", [1, 5, 9, 10])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_handler_that_closes_its_subscription_is_not_called_again(last: int, fails: bool) -> None:
@@ -76,6 +83,35 @@ def test_a_handler_that_fails_is_called_with_the_next() -> None:
     subscription(owner, handler).deliver(delivery(range(10)))
     assert heard == [*range(10)]
     assert owner.fates["handled"] == 10
+
+
+def test_what_is_cut_as_it_is_handled_has_its_numbers_where_handlers_fail(caplog: pytest.LogCaptureFixture) -> None:
+    owner, heard = Owner(), list[bytes]()
+
+    def handler(payload: bytes) -> None:
+        heard.append(payload)
+        if payload in (b"0002", b"0003", b"0009"):
+            raise ValueError(payload)
+        if payload == b"0017":
+            ended.close()
+            raise SystemExit
+
+    ended = subscription(owner, handler)
+    ended.deliver(delivery(numbered(20)))
+    assert heard == [*numbered(18)]
+    assert owner.fates == {"handled": 18, "unread": 2}
+    assert [record.getMessage().split("#")[1][:2] for record in caplog.records] == ["3 ", "4 ", "10", "18"]
+
+
+def test_what_is_cut_as_it_is_read_waits_like_any_other() -> None:
+    owner = Owner()
+    waiting = Subscription("t", None, owner, Kept(owner, lambda: 0.0))
+    for _ in range(2):
+        waiting.deliver(delivery(numbered(3)))
+    found = [(message.sequence, message.payload) for message in (waiting.get(0) for _ in range(5))]
+    assert found == [*enumerate(numbered(3), 1), *enumerate(numbered(2), 1)]
+    waiting.close()
+    assert (owner.fates["handled"], owner.fates["unread"]) == (5, 1)
 
 
 def test_a_second_close_ends_what_ctrl_c_in_the_first_left_going_on() -> None:
