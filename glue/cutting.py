@@ -17,7 +17,9 @@ from struct import Struct
 from typing import Any, overload
 
 BLOCK = 64  # pieces cut by one call: enough to forget its cost, few enough for its plan to be remembered
-NEAR = 4096  # bytes cut by one call for who is done with a piece before the next: few enough for the nearest cache
+NEAR = (
+    4096  # bytes cut by one call, at most, for who is done with one piece before the next: that stays in a near cache
+)
 
 
 def fresh_memory(size: int) -> mmap:
@@ -136,9 +138,10 @@ class Pieces(Sequence[bytes]):
 
 
 class Portions(Pieces):
-    """Pieces of at most NEAR bytes in parts of whole ones, cut by whoever goes through them, a few at a time.
+    """Pieces of at most NEAR bytes in a few parts of whole ones, cut by whoever goes through them, some at a time.
 
     Who is done with each before the next then has all of them in the same memory, which stays in the nearest cache.
+    An iterator takes no steps of the interpreter: whatever interrupts these finds it whole.
     """
 
     __slots__ = ()
@@ -146,7 +149,7 @@ class Portions(Pieces):
     def __iter__(self) -> Iterator[bytes]:
         size = self.size
         count = min(NEAR // size, BLOCK)
-        return chain.from_iterable(chain.from_iterable(_blocks(part, size, count) for part in self.parts))
+        return chain.from_iterable(chain.from_iterable([_blocks(part, size, count) for part in self.parts]))
 
 
 class Lent(Pieces):

@@ -13,7 +13,7 @@ class Delivery:
     `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's wall
     clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
     `expires` (monotonic seconds) it is not to be handed over. `length` is that of each payload; None: not known, or
-    they differ, or are not bytes.
+    they differ, or are not bytes. Payloads may be made as one goes through them.
     """
 
     __slots__ = (
@@ -48,6 +48,12 @@ class Delivery:
         self.published_at = published_at
         self.retained = retained
         self.tokens = tokens
+
+    def own(self) -> list[Any]:
+        """`payloads` as objects that stay, for who keeps some of its messages: these hold on to all of it."""
+        if self.payloads.__class__ is not list:
+            self.payloads = [*self.payloads]
+        return self.payloads
 
 
 class Missed:

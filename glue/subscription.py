@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from math import inf
+from operator import length_hint
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Missed
@@ -158,7 +159,7 @@ class Subscription(Life):
         self._leave_rest = leave_rest
         if self._closed:
             leave_rest()
-        left = iter(payloads)
+        left, fails = iter(payloads), False
         try:
             while True:
                 try:
@@ -166,9 +167,9 @@ class Subscription(Life):
                         handler(payload)
                     return len(payloads) - len(unread)
                 except BaseException:
-                    rest = [*left]
-                    left = iter(rest)
-                    done = len(payloads) - len(rest)
+                    if not fails:
+                        left, fails = iter([*left]), True  # which can tell how many they are
+                    done = len(payloads) - length_hint(left)
                     self._failed(Message(payload, delivery.sequence + done - 1, delivery))
         finally:
             self._leave_rest = _nothing  # as the other holds on to payloads
@@ -176,7 +177,7 @@ class Subscription(Life):
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
         """The same for any; returns how many it was, and how many of them were too old."""
         payload_only, expires, expired = self._payload_only, delivery.expires < inf, 0
-        for sequence, payload in enumerate(delivery.payloads, delivery.sequence):
+        for sequence, payload in enumerate(delivery.own(), delivery.sequence):
             if self._closed:
                 return sequence - delivery.sequence, expired
             if expires and delivery.expires < time.monotonic():

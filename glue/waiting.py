@@ -12,9 +12,9 @@ is told (`glue.ledger.FATES`). Guarded by its owner: used by one thread at a tim
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol
 
 from glue.contract import Delivery, Missed
 from glue.errors import ConfigurationError
@@ -58,7 +58,7 @@ def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner,
 class Kept:
     """Everything that came, by reference to whole deliveries, which go on counting towards `receive_limit`."""
 
-    __slots__ = ("_clock", "_closed", "_delivery", "_expired", "_owner", "_payloads", "_read", "_waiting")
+    __slots__ = ("_clock", "_closed", "_delivery", "_expired", "_owner", "_read", "_waiting")
 
     cause = ""
     """It drops nothing."""
@@ -69,7 +69,6 @@ class Kept:
         self._closed = False
         self._waiting: deque[Delivery | Missed] = deque()
         self._delivery: Delivery | None = None  # the one that is being read
-        self._payloads: Iterator[Any] = iter(())  # what has not been read of it
         self._read = self._expired = 0  # messages of it
 
     def __bool__(self) -> bool:
@@ -78,6 +77,7 @@ class Kept:
 
     def put(self, delivery: Delivery) -> int:
         """Take what came; returns 0, as nothing is ever dropped."""
+        delivery.own()
         self._waiting.append(delivery)
         return 0
 
@@ -96,9 +96,8 @@ class Kept:
                 if isinstance(first, Missed):
                     return first
                 delivery = self._delivery = first
-                self._payloads = iter(first.payloads)
                 self._read = self._expired = 0
-            place, payload = self._read, next(self._payloads)
+            place = self._read
             self._read = place + 1
             expired = delivery.expires < inf and delivery.expires < self._clock()
             if expired:
@@ -106,10 +105,10 @@ class Kept:
             if place + 1 == len(delivery.payloads):
                 self._finish(delivery)
             if not expired:
-                return Message(payload, delivery.sequence + place, delivery)
+                return Message(delivery.payloads[place], delivery.sequence + place, delivery)
 
     def _finish(self, delivery: Delivery) -> None:
-        self._delivery, self._payloads = None, iter(())
+        self._delivery = None
         if not self._closed:
             self._settle_read()
             self._owner.handled(delivery)

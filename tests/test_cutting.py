@@ -115,7 +115,7 @@ def test_who_goes_through_small_pieces_has_few_of_them_at_a_time(size: int) -> N
     count = (256 << 10) // size
     data = DATA * (count * size // len(DATA) + 1)
     at = len(data) // 2
-    copies = Pieces([data[:at], data[at:]], size, count).copies(0, size, count, 100)
+    copies = Pieces([data[:at], data[at:]], size, count).copies(0, size, count, count // 3)
     tracemalloc.start()
     place = 0
     for piece in copies:

@@ -95,9 +95,9 @@ def counts_on(train: Train, head: bytes, spans: Sequence[Span]) -> bool:
     if found is None or ending != after(head, spans, last):
         return False
     places, expected = found
-    places.append(len(head) - 1)
-    expected.append(b"\n" * (last + 1))
-    return train.columns(places) == expected
+    steady = [*{*range(*spans[0])}.difference(places), len(head) - 1]  # digits that stay the same, and the end
+    expected += [head[place : place + 1] * (last + 1) for place in steady]
+    return train.columns([*places, *steady]) == expected
 
 
 def run_length(heads: bytes, at: int, head: bytes, spans: Sequence[Span]) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from glue.contract import Delivery
 from glue.cutting import Portions
-from glue.messages import Gap
+from glue.messages import Gap, Message
 from glue.subscription import Subscription
 from glue.waiting import Kept
 
@@ -112,6 +112,18 @@ def test_what_is_cut_as_it_is_read_waits_like_any_other() -> None:
     assert found == [*enumerate(numbered(3), 1), *enumerate(numbered(2), 1)]
     waiting.close()
     assert (owner.fates["handled"], owner.fates["unread"]) == (5, 1)
+
+
+def test_of_what_is_kept_of_messages_there_is_one_copy() -> None:
+    owner, kept = Owner(), list[Message]()
+    called = Subscription("t", kept.append, owner, Kept(owner, lambda: 0.0))
+    waiting = Subscription("t", None, owner, Kept(owner, lambda: 0.0))
+    shared = delivery(numbered(3))
+    for one in (called, waiting):
+        one.deliver(shared)
+    kept += [waiting.get(0) for _ in range(3)]
+    assert [message.payload for message in kept] == [*numbered(3)] * 2
+    assert all(message.payload is shared.payloads[message.sequence - 1] for message in kept)
 
 
 def test_a_second_close_ends_what_ctrl_c_in_the_first_left_going_on() -> None:

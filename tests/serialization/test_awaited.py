@@ -22,14 +22,16 @@ BODIES = [b"%020d" % number for number in range(12)]
 MIDDLE = 5
 
 
-def arriving(header: Header = HEADER) -> list[bytes]:
-    return written(BODIES, header, counter=9_994)
+def arriving(header: Header = HEADER, counter: int = 9_994) -> list[bytes]:
+    return written(BODIES, header, counter=counter)
 
 
-def lifted(datagrams: list[bytes], is_awaited: bool = True, asked: list[Inbound] | None = None) -> list[bytes] | None:
+def lifted(
+    datagrams: list[bytes], is_awaited: bool = True, asked: list[Inbound] | None = None, counter: int = 9_994
+) -> list[bytes] | None:
     """The bodies of a train that comes the express way, to who knows the form of its headers."""
     layer = reader()
-    layer.receive(0.0, [train(arriving())])
+    layer.receive(0.0, [train(arriving(counter=counter))])
 
     def awaits(run: Inbound) -> bool:
         if asked is not None:
@@ -74,6 +76,16 @@ def test_a_train_in_which_a_datagram_is_not_the_next_is_no_run(
     datagrams = arriving()
     happens(datagrams)
     assert lifted(datagrams, is_awaited) is None
+
+
+@pytest.mark.parametrize(("counter", "other"), [(5_100, b"4105"), (5_100, b"5005"), (1_234_500, b"1134505")])
+def test_a_datagram_of_long_ago_is_not_the_next_however_many_digits_are_the_same(counter: int, other: bytes) -> None:
+    datagrams = arriving(counter=counter)
+    assert lifted(datagrams, counter=counter) == BODIES
+    next_one = b"%d]" % (counter + MIDDLE)
+    assert next_one in datagrams[MIDDLE]
+    datagrams[MIDDLE] = datagrams[MIDDLE].replace(next_one, other + b"]", 1)
+    assert lifted(datagrams, counter=counter) is None
 
 
 def test_the_last_header_is_read_in_full() -> None:
