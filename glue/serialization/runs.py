@@ -87,7 +87,7 @@ def counts_on(train: Train, head: bytes, spans: Sequence[Span]) -> bool:
     """Whether a train that begins with this header ends with that of a run, its first counter counting on in between.
 
     All datagrams must be as long as a header at least. Headers are read where they stand; of those between only that
-    counter and where they end.
+    counter, all digits of it and the byte that ends it.
     """
     last = (len(train.data) - 1) // train.segment
     ending = bytes(train.data[last * train.segment :][: len(head)])
@@ -95,7 +95,8 @@ def counts_on(train: Train, head: bytes, spans: Sequence[Span]) -> bool:
     if found is None or ending != after(head, spans, last):
         return False
     places, expected = found
-    steady = [*{*range(*spans[0])}.difference(places), len(head) - 1]  # digits that stay the same, and the end
+    start, stop = spans[0]
+    steady = [*{*range(start, stop + 1)}.difference(places)]  # what all have in common
     expected += [head[place : place + 1] * (last + 1) for place in steady]
     return train.columns([*places, *steady]) == expected
 

@@ -66,9 +66,9 @@ def test_damage_that_the_kernel_did_not_find_harms_no_frame_in_the_middle_that_i
         lambda parts: parts.insert(MIDDLE, parts[MIDDLE]),
         lambda parts: parts.insert(MIDDLE, parts.pop(MIDDLE + 1)),
         lambda parts: parts.__setitem__(MIDDLE, parts[MIDDLE].replace(b" 9999]", b" 8999]", 1)),
-        lambda parts: parts.__setitem__(MIDDLE, parts[MIDDLE].replace(b"\n", b" ", 1)),
+        lambda parts: parts.__setitem__(MIDDLE, parts[MIDDLE].replace(b" 9999]", b" 99990", 1)),
     ],
-    ids=["lost", "doubled", "overtaken", "another", "without an end"],
+    ids=["lost", "doubled", "overtaken", "another", "longer"],
 )
 def test_a_train_in_which_a_datagram_is_not_the_next_is_no_run(
     happens: Callable[[list[bytes]], object], is_awaited: bool
