@@ -152,21 +152,47 @@ class Portions(Pieces):
         return chain.from_iterable(chain.from_iterable([_blocks(part, size, count) for part in self.parts]))
 
 
+class Joins:
+    """What pieces of another size are joined of, where those they are made of stand in the same places every time."""
+
+    __slots__ = ("_asked", "_views")
+
+    def __init__(self) -> None:
+        self._asked = 0, 0, 0
+        self._views: list[list[memoryview]] = []
+
+    def of(self, lent: Lent, start: int, size: int, count: int) -> list[list[memoryview]]:
+        """The parts of each of so many pieces, from the byte at `start` on.
+
+        None unless as many of that size were asked for before, from the same place: else they would be made in vain.
+        """
+        asked = start, size, count
+        if asked != self._asked:
+            self._asked, self._views = asked, []
+        elif not self._views:
+            self._views = [lent.between(at, at + size) for at in range(start, start + size * count, size)]
+        return self._views
+
+
 class Lent(Pieces):
     """Pieces that stand in memory which soon is another's, each in a view of its own.
 
     What is asked for is a copy; so who keeps nothing but that need not know.
     """
 
-    __slots__ = ("_stride",)
+    __slots__ = ("_joins", "_stride")
 
-    def __init__(self, views: Sequence[memoryview], size: int, length: int) -> None:
-        """At least one view; they are of `size` bytes, but the last, which may be of fewer; of `length` in all."""
+    def __init__(self, views: Sequence[memoryview], size: int, length: int, joins: Joins | None = None) -> None:
+        """At least one view; they are of `size` bytes, but the last, which may be of fewer; of `length` in all.
+
+        `joins`: of all that stand in the same places of this memory.
+        """
         self.parts = views
         self._shared = True
         self.size = self._stride = size
         self.length = length
         self._count = len(views)
+        self._joins = joins
 
     def __getitem__(self, place: int | slice) -> Any:
         """A piece, or some."""
@@ -174,13 +200,22 @@ class Lent(Pieces):
 
     def whole(self) -> Lent:
         """All of it as one piece."""
-        one = Lent(self.parts, self._stride, self.length)  # type: ignore[arg-type]  # they are views
+        one = Lent(self.parts, self._stride, self.length, self._joins)  # type: ignore[arg-type]  # they are views
         one.size, one._count = self.length, 1
         return one
 
     def own(self) -> Pieces:
         """The same pieces in memory that stays."""
         return Pieces([b"".join(self.parts)], self.size, self._count)
+
+    def copies(self, start: int, size: int, count: int, together: int = 1) -> Sequence[bytes]:
+        """As of any pieces; large ones are joined each by itself, once they have been in the same places before."""
+        views = self._joins.of(self, start, size, count) if self._joins is not None and size > NEAR else None
+        return [*map(b"".join, views)] if views else super().copies(start, size, count, together)
+
+    def between(self, start: int, stop: int) -> list[memoryview]:
+        """Views of the bytes between these two."""
+        return self._between(start, stop)  # type: ignore[return-value]  # they are
 
     def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
         first, before = divmod(start, self._stride)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.cutting import NEAR, Lent, Pieces, Views, cut, fresh_memory, joined, total
+from glue.cutting import NEAR, Joins, Lent, Pieces, Views, cut, fresh_memory, joined, total
 
 DATA = bytes(range(250))
 
@@ -165,3 +165,21 @@ def test_views_that_are_kept_show_what_stands_there_now(sizes: list[int], piece:
         buffer[:size] = bytes([number]) * size
         found = views.of(size)
         assert b"".join(found) == b"".join(one[start:] for one in pieces_of(bytes(buffer[:size]), piece))
+
+
+@pytest.mark.parametrize(("size", "other"), [(3000, 9000), (5000, NEAR + 1), (5000, 70_000)])
+def test_what_is_asked_of_the_same_places_again_is_what_then_stands_there(size: int, other: int) -> None:
+    memory = bytearray(290_000)
+    views, joins = Views(memoryview(memory), size, 100, size), Joins()
+
+    def found(length: int, start: int, count: int) -> list[bytes]:
+        lent = Lent(views.of(length), size - 100, length - 100 * -(-length // size), joins)
+        return [*lent.whole().copies(start, other, count, 3)]
+
+    for turn in range(9):
+        memory[:] = b"".join([b"%d of %d, " % (place, turn) for place in range(30_000)])[: len(memory)]
+        length = 280_123 if turn > 6 else 200_000
+        start, count = (20, 1 + turn // 2) if turn < 4 else (30, 2)
+        bodies = b"".join([memory[at + 100 : min(at + size, length)] for at in range(0, length, size)])
+        expected = [bodies[at : at + other] for at in range(start, start + count * other, other)]
+        assert found(length, start, count) == expected

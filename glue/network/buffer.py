@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from glue.contract import Address, Train
-from glue.cutting import Lent, Pieces, Views, fresh_memory
+from glue.cutting import Joins, Lent, Pieces, Views, fresh_memory
 
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
@@ -19,7 +19,7 @@ LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each tak
 class Buffer:
     """Where trains arrive, and views of the two parts of their datagrams there."""
 
-    __slots__ = ("_memory", "_places", "_size", "_views", "memory")
+    __slots__ = ("_joins", "_layout", "_memory", "_places", "_size", "_views", "memory")
 
     def __init__(self) -> None:
         self._memory = fresh_memory(JOINED + LARGEST)
@@ -27,6 +27,8 @@ class Buffer:
         self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
         self._size = 0
         self._places: list[tuple[memoryview]] = []
+        self._layout = 0, 0
+        self._joins = Joins()  # of rests in this layout
 
     def places(self, size: int) -> list[tuple[memoryview]]:
         """Where reads of `size` bytes, STREAM at least, have room behind one another, for as long as a train may be.
@@ -53,7 +55,9 @@ class Buffer:
         rests = self._parts(segment, at)[1].of(size)
         if size >= LENT and segment > at:
             whole, left = divmod(size, segment)
-            return Lent(rests, segment - at, whole * (segment - at) + max(left - at, 0))
+            if self._layout != (segment, at):
+                self._layout, self._joins = (segment, at), Joins()
+            return Lent(rests, segment - at, whole * (segment - at) + max(left - at, 0), self._joins)
         return Pieces([b"".join(rests)], segment - at, len(rests))
 
     def _parts(self, segment: int, at: int) -> tuple[Views, Views]:
