@@ -17,9 +17,8 @@ from struct import Struct
 from typing import Any, overload
 
 BLOCK = 64  # pieces cut by one call: enough to forget its cost, few enough for its plan to be remembered
-NEAR = (
-    4096  # bytes cut by one call, at most, for who is done with one piece before the next: that stays in a near cache
-)
+NEAR = 4096
+"""Bytes cut by one call, at most, for who is done with one piece before the next: so few stay in the nearest cache."""
 
 
 def fresh_memory(size: int) -> mmap:
@@ -153,25 +152,13 @@ class Portions(Pieces):
 
 
 class Joins:
-    """What pieces of another size are joined of, where those they are made of stand in the same places every time."""
+    """What the latest copies of lent pieces were joined of, as the next may lie in the same places: see `Lent`."""
 
-    __slots__ = ("_asked", "_views")
+    __slots__ = ("asked", "views")
 
     def __init__(self) -> None:
-        self._asked = 0, 0, 0
-        self._views: list[list[memoryview]] = []
-
-    def of(self, lent: Lent, start: int, size: int, count: int) -> list[list[memoryview]]:
-        """The parts of each of so many pieces, from the byte at `start` on.
-
-        None unless as many of that size were asked for before, from the same place: else they would be made in vain.
-        """
-        asked = start, size, count
-        if asked != self._asked:
-            self._asked, self._views = asked, []
-        elif not self._views:
-            self._views = [lent.between(at, at + size) for at in range(start, start + size * count, size)]
-        return self._views
+        self.asked = 0, 0, 0  # where they began, their size and how many there were
+        self.views: list[list[bytes | memoryview]] = []  # of each the parts; none before the same is asked for again
 
 
 class Lent(Pieces):
@@ -210,12 +197,15 @@ class Lent(Pieces):
 
     def copies(self, start: int, size: int, count: int, together: int = 1) -> Sequence[bytes]:
         """As of any pieces; large ones are joined each by itself, once they have been in the same places before."""
-        views = self._joins.of(self, start, size, count) if self._joins is not None and size > NEAR else None
-        return [*map(b"".join, views)] if views else super().copies(start, size, count, together)
-
-    def between(self, start: int, stop: int) -> list[memoryview]:
-        """Views of the bytes between these two."""
-        return self._between(start, stop)  # type: ignore[return-value]  # they are
+        joins, asked = self._joins, (start, size, count)
+        if joins is None or size <= NEAR:
+            return super().copies(start, size, count, together)
+        if asked != joins.asked:
+            joins.views, joins.asked = [], asked  # to make views of them may be in vain
+            return super().copies(start, size, count, together)
+        if not joins.views:
+            joins.views = [self._between(at, at + size) for at in range(start, start + size * count, size)]
+        return [*map(b"".join, joins.views)]
 
     def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
         first, before = divmod(start, self._stride)

@@ -99,7 +99,7 @@ class Company:
     def _take(self, index: int, events: list[Any], trains: list[Train]) -> None:
         for event in events:
             if isinstance(event, Delivery):
-                event.payloads = [*event.payloads]
+                event.own()
                 core = self.cores[index]
                 assert core is not None
                 core.handled(event)

@@ -13,22 +13,20 @@ JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
 LENT = 32 << 10  # bytes of a train from which on its bodies are joined only by who knows what they are parts of
-LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 400 kB at most
+LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 600 kB at most
 
 
 class Buffer:
     """Where trains arrive, and views of the two parts of their datagrams there."""
 
-    __slots__ = ("_joins", "_layout", "_memory", "_places", "_size", "_views", "memory")
+    __slots__ = ("_memory", "_places", "_size", "_views", "memory")
 
     def __init__(self) -> None:
         self._memory = fresh_memory(JOINED + LARGEST)
         self.memory = memoryview(self._memory)
-        self._views: dict[tuple[int, int], tuple[Views, Views]] = {}
+        self._views: dict[tuple[int, int], tuple[Views, Views, Joins]] = {}
         self._size = 0
         self._places: list[tuple[memoryview]] = []
-        self._layout = 0, 0
-        self._joins = Joins()  # of rests in this layout
 
     def places(self, size: int) -> list[tuple[memoryview]]:
         """Where reads of `size` bytes, STREAM at least, have room behind one another, for as long as a train may be.
@@ -52,23 +50,22 @@ class Buffer:
 
     def rests(self, size: int, segment: int, at: int) -> Pieces:
         """The other part of each."""
-        rests = self._parts(segment, at)[1].of(size)
+        _, views, joins = self._parts(segment, at)
+        rests = views.of(size)
         if size >= LENT and segment > at:
             whole, left = divmod(size, segment)
-            if self._layout != (segment, at):
-                self._layout, self._joins = (segment, at), Joins()
-            return Lent(rests, segment - at, whole * (segment - at) + max(left - at, 0), self._joins)
+            return Lent(rests, segment - at, whole * (segment - at) + max(left - at, 0), joins)
         return Pieces([b"".join(rests)], segment - at, len(rests))
 
-    def _parts(self, segment: int, at: int) -> tuple[Views, Views]:
-        """Views of the two parts of datagrams of this size."""
-        views = self._views.get((segment, at))
-        if views is None:
+    def _parts(self, segment: int, at: int) -> tuple[Views, Views, Joins]:
+        """Views of the two parts of datagrams of this size, and what was joined of the second."""
+        parts = self._views.get((segment, at))
+        if parts is None:
             if len(self._views) >= LAYOUTS:
                 self._views.clear()
-            views = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment)
-            self._views[segment, at] = views
-        return views
+            parts = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment), Joins()
+            self._views[segment, at] = parts
+        return parts
 
 
 class Arrived(Train):

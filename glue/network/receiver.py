@@ -40,7 +40,7 @@ NEAR = 60e-6
 """Seconds to look for it again and again before one sleeps: who sends has to wake whoever sleeps, for each train.
 Less and less often where it does not come so soon; and not where several receive it, as cores may be short."""
 MOST_RESTS = 63  # times at most that one sleeps at once after a look in vain
-LONGEST = 1024  # datagrams from which on a train is handed up, likewise; there are as many views of each part at most
+LONGEST = 1024  # datagrams from which on a train is handed up, as from JOINED bytes on; so many views are kept at most
 SHORT = 256  # bytes of a datagram, most often of an acknowledgement, that is unlike the one before it;
 FEW = 4  # up to so many of them, read together, are handed up one by one
 
