@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypedDict, Unpack
 
+from glue.callbacks import PREFIX, Callback, Failures, check_name
 from glue.contract import Delivery, Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.core import Core
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
@@ -65,6 +66,20 @@ class BaseEndpoint:
     that takes a `glue.stack.Identity`; `network=…` takes one that takes the `Settings`.
     """
 
+    on_peer_added = Callback[PeerHandler]("peer")
+    """Called with each `Peer` that appears; set it before the start to be told of all."""
+    on_peer_removed = Callback[PeerHandler]("peer")
+    """Called with each `Peer` that is gone; its `reason` says why."""
+    on_name_clash = Callback[PeerHandler]("peer")
+    """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
+    on_gap = Callback[Callable[[Gap], Any]]("gap")
+    """Called with each `Gap` in what a subscription receives: before the message that follows, by its reader."""
+    on_lost = Callback[Callable[[str, int], Any]]("cause", "count")
+    """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
+
+    AWAITS_CALLBACKS = False
+    """Whether callbacks may be coroutine functions."""
+
     _environment: Mapping[str, str] | None = None  # where settings are looked up; None: that of the process
 
     def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
@@ -75,16 +90,12 @@ class BaseEndpoint:
         self.settings = effective({"name": name, **keywords}, self._environment)
         self._core = self._new_core()
         self._network: Network | None = None
-        self.on_peer_added: PeerHandler | None = None
-        """Called with each `Peer` that appears; set it before the start to be told of all."""
-        self.on_peer_removed: PeerHandler | None = None
-        """Called with each `Peer` that is gone; its `reason` says why."""
-        self.on_name_clash: PeerHandler | None = None
-        """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
-        self.on_gap: Callable[[Gap], Any] | None = None
-        """Called with each `Gap` in what a subscription hears: before the message that follows, by its reader."""
-        self.on_lost: Callable[[str, int], Any] | None = None
-        """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
+        self._failures = Failures("a callback")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name[:3] == PREFIX:
+            check_name(type(self), name)
+        object.__setattr__(self, name, value)
 
     def _new_core(self) -> Core:
         """What drives one life of this endpoint."""
@@ -156,6 +167,15 @@ class BaseEndpoint:
         """For subscriptions: so many messages came to this end."""
         if count:
             self._core.settled(fate, count)
+
+    def failed(self) -> None:
+        """For subscriptions: a handler raised."""
+        self._core.failed()
+
+    def _callback_failed(self, event: object) -> None:
+        """A callback of news raised; to be called where the error is handled."""
+        self._failures.note(event)
+        self.failed()
 
     def _waiting_room(self, policy: str, limit: int | None, clock: Clock = time.monotonic) -> Kept | Buffer:
         return waiting_room(policy, limit, self.settings.receive_limit, self, clock)

@@ -315,6 +315,11 @@ class Core:
         with self._counting:
             self.statistics[FATES[fate]] += count
 
+    def failed(self) -> None:
+        """Count a handler, or a callback, that raised. May be called from any thread."""
+        with self._counting:
+            self.statistics["handler failed"] += 1
+
     def _note(self, event: Event) -> None:
         if isinstance(event, Missed):
             self.statistics[MISSED + event.cause] += event.count * len(event.tokens)

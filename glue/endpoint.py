@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,13 +20,11 @@ from glue.messages import Gap
 from glue.model import OpenModel
 from glue.receipt import WaitingReceipt
 from glue.settings import Keywords
-from glue.subscription import Handler, Subscription, check_payload_only, is_coroutine_function
+from glue.subscription import Handler, Subscription, check_handler, check_payload_only
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.shared import Model
-
-logger = logging.getLogger("glue")
 
 GATHER = 0.001  # seconds that publish_many may take to gather; from a slow source it takes payloads one by one
 
@@ -43,7 +40,7 @@ class Endpoint(BaseEndpoint):
     def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
         """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
         super().__init__(name, **settings)
-        self._news = _News(self._tell)
+        self._news = _News(self._announce)
         self._driver: ThreadDriver | None = None
         self._subscriptions: set[Subscription] = set()
         self.models: dict[str, Model] = {}
@@ -190,7 +187,7 @@ class Endpoint(BaseEndpoint):
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
         check_not_reserved(pattern)
-        if is_coroutine_function(handler):
+        if check_handler(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
         waiting = self._waiting_room(policy, limit)
@@ -212,13 +209,20 @@ class Endpoint(BaseEndpoint):
         if self._driver is not None:
             self._driver.handled(delivery)
 
+    def _announce(self, event: Event) -> None:
+        """Call the callback of a piece of news."""
+        try:
+            self._tell(event)
+        except BaseException:  # as above
+            self._callback_failed(event)
+
     def tell_gap(self, gap: Gap) -> None:
         """For subscriptions: messages are missing here."""
         if self.on_gap is not None:
             try:
                 self.on_gap(gap)
             except BaseException:  # the handler's own affair, as that of messages
-                logger.exception("on_gap failed on %r", gap)
+                self._callback_failed(gap)
 
     # ---------------------------------------------------------------------------------------- shared state
 

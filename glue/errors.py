@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+DISTRIBUTION = "glue"
+"""What pip calls this package."""
+
 
 class GlueError(Exception):
     """The base of every error that glue raises on purpose."""
@@ -17,6 +20,9 @@ class InterfaceError(ConfigurationError):
 
 class PortInUseError(GlueError, OSError):
     """The port asked for is taken by another program."""
+
+    def __str__(self) -> str:
+        return self.strerror or super().__str__()
 
 
 class TopicError(GlueError, ValueError):
@@ -45,6 +51,11 @@ class SlowReaderError(GlueError, RuntimeError):
 
 class MissingExtraError(GlueError, ImportError):
     """A feature needs an optional package; the message gives the pip command."""
+
+    @classmethod
+    def of(cls, feature: str, package: str, extra: str) -> MissingExtraError:
+        """The error for a feature that needs a package, which comes with an extra of glue."""
+        return cls(f"{feature} needs {package}: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 class StorageError(GlueError, OSError):

@@ -18,6 +18,7 @@ from glue.errors import ConfigurationError
 from glue.network import RENDEZVOUS_PORT
 
 PREFIX = "GLUE_"
+KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 WRITTEN_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
@@ -80,7 +81,8 @@ class Settings:
 
     def _check(self, good: bool, name: str, wanted: str) -> None:
         if not good:
-            raise ConfigurationError(f"{name}={getattr(self, name)!r} ({self.source(name)}): expected {wanted}")
+            told = variable(name) if self.source(name) == "environment" else name
+            raise ConfigurationError(f"{told}={getattr(self, name)!r}: expected {wanted}")
 
     def source(self, name: str) -> str:
         """Where this setting's value came from."""
@@ -164,23 +166,23 @@ def effective(keywords: Mapping[str, Any], environment: Mapping[str, str] | None
             raise ConfigurationError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
     for name, spec in known.items():
         if keywords.get(name) is not None:
-            values[name], sources[name] = _typed(name, keywords[name], str(spec.type), "keyword"), "keyword"
+            values[name], sources[name] = _typed(name, keywords[name], str(spec.type)), "keyword"
         elif environment.get(variable(name)):
             text = environment[variable(name)]
             values[name], sources[name] = _parsed(name, text, str(spec.type)), "environment"
     return Settings(**values, sources=sources)
 
 
-def _typed(name: str, value: Any, type_name: str, source: str) -> Any:
+def _typed(name: str, value: Any, type_name: str) -> Any:
     if type_name.startswith("tuple"):
         if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
-            raise ConfigurationError(f"{name}={value!r} ({source}): expected a list of str")
+            raise ConfigurationError(f"{name}={value!r}: expected a list of text")
         return tuple(value)
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
     type_name = type_name.removesuffix(" | None")
     kind = kinds.get(type_name, (str,))
     if not isinstance(value, kind) or (isinstance(value, bool) and type_name != "bool"):
-        raise ConfigurationError(f"{name}={value!r} ({source}): expected {type_name}")
+        raise ConfigurationError(f"{name}={value!r}: expected {KINDS.get(type_name, KINDS['str'])}")
     return float(value) if isinstance(value, int) and type_name == "float" else value
 
 
@@ -193,4 +195,4 @@ def _parsed(name: str, text: str, type_name: str) -> Any:
             return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
         return {"int": int, "float": float}.get(type_name, str)(text)
     except (KeyError, ValueError):
-        raise ConfigurationError(f"{variable(name)}={text!r} (environment): expected {type_name}") from None
+        raise ConfigurationError(f"{variable(name)}={text!r}: expected {KINDS[type_name]}") from None

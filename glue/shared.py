@@ -257,6 +257,7 @@ class _Owner:
         self._model = model
         self.keep = model.endpoint.keep
         self.handled = model.endpoint.handled
+        self.failed = model.endpoint.failed
         self.tell_gap = model.endpoint.tell_gap
 
     def settled(self, fate: str, count: int) -> None:

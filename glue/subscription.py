@@ -6,7 +6,6 @@ what waits as an iterator does (see `waiting.py`).
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 import time
@@ -16,6 +15,7 @@ from math import inf
 from operator import length_hint
 from typing import Any, Protocol
 
+from glue.callbacks import Failures, is_coroutine_function
 from glue.contract import Delivery, Event, Missed
 from glue.drivers.life import Life
 from glue.errors import ClosedError, ConfigurationError, SlowReaderError
@@ -34,14 +34,14 @@ def check_payload_only(payload_only: bool, handler: Handler | None) -> None:
         raise ConfigurationError("payload_only=True: that is for a handler; an iterator gives whole messages")
 
 
-def is_coroutine_function(handler: Handler | None) -> bool:
+def check_handler(handler: Handler | None) -> bool:
     """Whether calling the handler, a function or an object, gives something to await.
 
     Raises ConfigurationError for what cannot be called.
     """
     if handler is not None and not callable(handler):
         raise ConfigurationError(f"handler={handler!r}: expected something to call with each message, or None")
-    return any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
+    return is_coroutine_function(handler)
 
 
 class Owner(Protocol):
@@ -55,6 +55,9 @@ class Owner(Protocol):
 
     def settled(self, fate: str, count: int) -> None:
         """So many messages came to this end; see `glue.ledger.FATES`."""
+
+    def failed(self) -> None:
+        """The handler raised."""
 
     def tell_gap(self, gap: Gap) -> None:
         """Messages are missing here."""
@@ -89,6 +92,7 @@ class Subscription(Life):
         self._owner = owner
         self._waiting = waiting
         self._overrun = False
+        self._failures = Failures(f"the handler of {pattern!r}")
         self._is_called = handler is not None and isinstance(waiting, Kept)  # by the driver
         self._thread: threading.Thread | None = None
         if handler is not None and not self._is_called:
@@ -191,7 +195,8 @@ class Subscription(Life):
 
     def _failed(self, message: Message) -> None:
         """What a handler raises is its own affair, sys.exit too; the next message may be better."""
-        logger.exception("the handler of %r failed on %r", self.pattern, message)
+        self._failures.note(message)
+        self._owner.failed()
 
     def _put(self, delivery: Delivery) -> None:
         """Let it wait; whatever the policy makes of that."""
@@ -220,8 +225,8 @@ class Subscription(Life):
                 continue  # of what waits only the gaps still matter
             try:
                 handler(message.payload if self._payload_only else message)
-            except BaseException:  # the handler's own affair, sys.exit too; the next message may be better
-                logger.exception("the handler of %r failed on %r", self.pattern, message)
+            except BaseException:
+                self._failed(message)
 
     # --------------------------------------------------------------------------------------- by the reader
 

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
@@ -42,6 +42,8 @@ class Endpoint(BaseEndpoint, Life):
 
     All of it is to be used from one event loop. `on_peer_added` and its like may be coroutine functions.
     """
+
+    AWAITS_CALLBACKS = True
 
     def __init__(self, name: str | None = None, **settings: Unpack[Keywords]) -> None:
         """Raises ConfigurationError for a wrong setting; touches no network before `start`."""
@@ -201,12 +203,18 @@ class Endpoint(BaseEndpoint, Life):
         try:
             result = handler(event)
         except Exception:  # the handler's own affair
-            logger.exception("a handler failed on %r", event)
+            self._callback_failed(event)
             return
         if inspect.isawaitable(result):
-            task = asyncio.ensure_future(result)
+            task = asyncio.ensure_future(self._await(result, event))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def _await(self, result: Awaitable[Any], event: object) -> None:
+        try:
+            await result
+        except Exception:
+            self._callback_failed(event)
 
     async def _until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         loop = self._running()

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from glue.callbacks import Failures
 from glue.contract import Delivery, Missed
 from glue.errors import ClosedError, SlowReaderError
 from glue.messages import Gap, Message, messages, rest
-from glue.subscription import is_coroutine_function
+from glue.subscription import check_handler
 from glue.waiting import Buffer, Kept
 
 Handler = Callable[[Message], Any] | Callable[[Any], Any]
@@ -31,6 +32,9 @@ class Owner(Protocol):
 
     def settled(self, fate: str, count: int) -> None:
         """So many messages came to this end; see `glue.ledger.FATES`."""
+
+    def failed(self) -> None:
+        """The handler raised."""
 
     def tell_gap(self, gap: Gap) -> None:
         """Messages are missing here."""
@@ -59,10 +63,11 @@ class Subscription:
         self.closed = False
         self._payload_only = payload_only
         self._handler = handler
-        self._awaits = is_coroutine_function(handler)  # or turned out to return something to await
+        self._awaits = check_handler(handler)  # or turned out to return something to await
         self._owner = owner
         self._waiting = waiting
         self._overrun = False
+        self._failures = Failures(f"the handler of {pattern!r}")
         self._arrived = asyncio.Event()
         self.worker: asyncio.Task[None] | None = None  # awaits what the handler returns
 
@@ -92,7 +97,7 @@ class Subscription:
             try:
                 result = handler(message.payload if self._payload_only else message)
             except Exception:  # the handler's own affair; the next message may be better
-                logger.exception("the handler of %r failed on %r", self.pattern, message)
+                self._failed(message)
                 continue
             if result is not None and inspect.isawaitable(result):
                 stop = message.sequence + 1
@@ -139,7 +144,7 @@ class Subscription:
             try:
                 result = handler(message.payload if self._payload_only else message)
             except Exception:  # as above
-                logger.exception("the handler of %r failed on %r", self.pattern, message)
+                self._failed(message)
                 continue
             if inspect.isawaitable(result):
                 await self._await(result, message)
@@ -152,7 +157,11 @@ class Subscription:
         except (Exception, asyncio.CancelledError):
             if me.cancelling():
                 raise
-            logger.exception("the handler of %r failed on %r", self.pattern, message)
+            self._failed(message)
+
+    def _failed(self, message: Message) -> None:
+        self._failures.note(message)
+        self._owner.failed()
 
     # --------------------------------------------------------------------------------------- by the reader
 

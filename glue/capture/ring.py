@@ -56,22 +56,34 @@ def _type_of(interface: str) -> int | None:
         return None
 
 
+def refusal(interface: str, error: Exception) -> str:
+    """Why a capture is impossible, and what to do, for people."""
+    trouble = f"cannot capture on {interface}: "
+    if not isinstance(error, PermissionError):
+        return trouble + (getattr(error, "strerror", None) or str(error))
+    cure = "; on Linux the capability CAP_NET_RAW is enough" if sys.platform == "linux" else ""
+    return f"{trouble}that needs more rights; run it as root (sudo){cure}"
+
+
 class Ring:
     """An open ring on one interface."""
 
     def __init__(self, interface: str, port: int, *, promiscuous: bool = False) -> None:
-        """`port`: what goes to it is captured, and whatever else looks like glue's datagrams.
+        """Capture what goes to `port`, and whatever else looks like glue's datagrams.
 
-        Raises PermissionError without the right to capture, InterfaceError for an interface that is gone.
+        Raises InterfaceError without the right to capture, and for an interface that is gone.
         """
         self.dropped = 0
         """Frames that found the ring full."""
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        try:
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        except OSError as error:
+            raise InterfaceError(refusal(interface, error)) from error
         try:
             self._set_up(interface, port, promiscuous)
         except OSError as error:
             self._socket.close()
-            raise InterfaceError(f"cannot capture on {interface}: {error.strerror}") from error
+            raise InterfaceError(refusal(interface, error)) from error
         self._memory = mmap.mmap(
             self._socket.fileno(), BLOCK * BLOCKS, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 from glue.capture.filter import passes
 from glue.capture.pcapng import UNKNOWN
-from glue.capture.ring import PACKET_IGNORE_OUTGOING, PACKET_STATISTICS, SOL_PACKET
+from glue.capture.ring import PACKET_IGNORE_OUTGOING, PACKET_STATISTICS, SOL_PACKET, refusal
 from glue.errors import InterfaceError, MissingExtraError
 
 TURN = 256  # frames read before somebody may stop it
@@ -36,11 +36,11 @@ class Sniffer:
         try:
             scapy = import_module("scapy.all")
         except ImportError as error:
-            raise MissingExtraError("recording here needs scapy: pip install scapy") from error
+            raise MissingExtraError.of("recording here", "scapy", "capture") from error
         try:
             self._socket: Any = scapy.conf.L2listen(iface=interface, promisc=promiscuous)
         except (OSError, scapy.Scapy_Exception) as error:
-            raise InterfaceError(f"cannot capture on {interface}: {error}") from error
+            raise InterfaceError(refusal(interface, error)) from error
         self._port = port
         self._packet_socket: socket.socket | None = None
         self._dropped = 0

@@ -11,6 +11,7 @@ A caller's mistake (an unknown interface, a bad topic) ends the command with one
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import signal
@@ -29,6 +30,17 @@ SUCCESS, FAILURE, USAGE = 0, 1, 2
 """Exit codes: all went well (Ctrl-C included); something failed; the command was called wrongly."""
 
 MISTAKES = (ConfigurationError, MissingExtraError, PayloadError, PortInUseError, TopicError)
+OPTIONS = {
+    "interface": "interface",
+    "multicast_address": "multicast_address",
+    "listen_port": "listen_port",
+    "peers": "peer",
+    "name": "endpoint_name",
+    "network_id": "network_id",
+    "discovery": "discovery",
+}
+"""The settings that the command line can give, and the names of their options."""
+
 SIZE_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 LONGEST = 1e9
 """Seconds that somebody can ask for: 31 years. Timers have a limit, too."""
@@ -65,7 +77,7 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     group = parser.add_argument_group(
-        "network", "what is not given here comes from the GLUE_… environment variables, else from the defaults"
+        "network", "what is not given here comes from the GLUE_... environment variables, else from the defaults"
     )
     group.add_argument("--interface", metavar="NAME", help="network interface, such as en0 (default: chosen)")
     group.add_argument("--multicast-address", metavar="GROUP:PORT", help="default 239.192.137.1:37320")
@@ -75,6 +87,11 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
     )
     group.add_argument("--endpoint-name", metavar="NAME", help="unique on the network (default: host name and suffix)")
     group.add_argument("--network-id", type=int, metavar="NUMBER", help="hear only endpoints with the same (default 1)")
+    group.add_argument(
+        "--discovery",
+        choices=("multicast", "dns-sd"),
+        help="how peers are found (default multicast; dns-sd: by Bonjour)",
+    )
     group = parser.add_argument_group("running")
     group.add_argument("--duration", type=positive_number, metavar="SECONDS", help="end by itself (default: on Ctrl-C)")
     group.add_argument("--json", action="store_true", help="print one JSON object a line")
@@ -83,13 +100,8 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
 
 def settings_from(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given on the command line, as keywords of `glue.Endpoint`."""
-    names = ("interface", "multicast_address", "listen_port", "network_id")
-    given = {
-        "name": arguments.endpoint_name,
-        "peers": arguments.peer,
-        **{name: getattr(arguments, name) for name in names},
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    given = {setting: getattr(arguments, option) for setting, option in OPTIONS.items()}
+    return {setting: value for setting, value in given.items() if value is not None}
 
 
 def positive_number(text: str) -> float:
@@ -125,7 +137,7 @@ def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Numbe
 
 def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
     """Run a command; returns its exit code."""
-    _open_what_is_closed()
+    prepare_streams()
     arguments = parser.parse_args(argv)
     logging.basicConfig(format=f"{parser.prog}: %(message)s", level=logging.WARNING)
     output = Output(sys.stdout, json=getattr(arguments, "json", False), unread=request_end)
@@ -135,21 +147,40 @@ def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
         except Ended:
             return SUCCESS
         except MISTAKES as mistake:
-            return _complain(parser, mistake, USAGE)
+            return _complain(parser, arguments, mistake, USAGE)
         except (GlueError, OSError) as error:
-            return _complain(parser, error, FAILURE)
+            return _complain(parser, arguments, error, FAILURE)
 
 
-def _open_what_is_closed() -> None:
-    """Standard streams that the caller has closed (`<&-`, `>&-`) lead nowhere, rather than to our first socket."""
+def prepare_streams() -> None:
+    """Make the standard streams fit for a command.
+
+    A stream that the caller has closed (`<&-`, `>&-`) leads nowhere, rather than to our first socket. A character
+    that the locale cannot show is escaped.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lives
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
-def _complain(parser: Parser, error: Exception, code: int) -> int:
-    print(f"{parser.prog}: {' '.join(str(error).split())}", file=sys.stderr)
+def _complain(parser: Parser, arguments: argparse.Namespace, error: Exception, code: int) -> int:
+    print(f"{parser.prog}: {explained(error, arguments)}", file=sys.stderr)
     return code
+
+
+def explained(error: Exception, arguments: argparse.Namespace) -> str:
+    """An error in one line for people: options instead of settings, and no error numbers."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, GlueError):
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    setting, is_setting, rest = text.partition("=")
+    option = OPTIONS.get(setting)
+    if is_setting and option and getattr(arguments, option, None) is not None:
+        text = f"--{option.replace('_', '-')} {rest}"
+    return " ".join(text.split())
 
 
 class _Ending:

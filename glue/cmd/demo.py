@@ -24,7 +24,8 @@ from typing import Any
 
 from glue.cmd import common
 from glue.cmd.output import Output, payload_text, printable, table
-from glue.network import choose_interface
+from glue.errors import InterfaceError
+from glue.network import choose_interface, obstacle
 
 NAMES = ("attic", "cellar", "garden", "kitchen")
 TOPIC = "home/demo"
@@ -52,7 +53,7 @@ def parser() -> common.Parser:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Start the processes and show what they say until all is heard."""
-    interface = choose_interface(arguments.interface or loopback(), socket.AF_INET).interface.name
+    interface = usable(arguments.interface or loopback())
     heard = Heard()
     screen = Screen(output)
     said: queue.SimpleQueue[tuple[str, Said]] = queue.SimpleQueue()
@@ -65,6 +66,15 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             screen.draw(heard)
     screen.finish(heard)
     return report(heard, output)
+
+
+def usable(name: str) -> str:
+    """The name of an interface that can be used now; InterfaceError for any other."""
+    interface = choose_interface(name, socket.AF_INET).interface
+    if trouble := obstacle(interface, socket.AF_INET):
+        cure = f"switch it on (ip link set {name} up), or" if not interface.up else "switch it on, or"
+        raise InterfaceError(f"interface={name!r}: it cannot be used: {trouble}; {cure} name another by --interface")
+    return interface.name
 
 
 def loopback() -> str:

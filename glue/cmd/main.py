@@ -1,4 +1,4 @@
-"""`glue`: all commands under one name, as `glue topics …`; each is imported only when it is run."""
+"""`glue`: all commands under one name, as `glue topics ...`; each is imported only when it is run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from glue.cmd.common import SUCCESS, USAGE
+from glue.cmd.common import SUCCESS, USAGE, prepare_streams
 
 COMMANDS = {
     "model": "share state that a majority of terminals keeps",
@@ -37,6 +37,7 @@ HELP = "\n".join(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that is named first; returns its exit code."""
+    prepare_streams()
     name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in COMMANDS:
         code: int = import_module(f"glue.cmd.{name}").main(rest)
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("--help", "-h", "help"):
         print(HELP)
         return SUCCESS
-    if name == "--version":
+    if name in ("--version", "-V"):
         print("glue", import_module("glue").__version__)
         return SUCCESS
     print(f"glue: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)

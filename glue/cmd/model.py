@@ -13,15 +13,15 @@ What is typed, or given on the command line, is one of
     add KEY WHAT            discard KEY ELEMENT        of mergeable counters and sets (--mergeable)
     conflicts [PATTERN]                                mergeable keys that were written at the same time
     transfer ENDPOINT       remove ENDPOINT            typed at the leader: hand over; take a voter out for good
+    help [COMMAND]          quit                       typed: what there is; end
 
 A value that is JSON is taken as JSON, any other as a string; what begins with {, [ or " must be JSON. A delta is a JSON
-Merge Patch (RFC 7396).
+Merge Patch (RFC 7396). What is typed needs no quotes around JSON: set valve/1 {"open": true}
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import threading
 import time
@@ -34,6 +34,7 @@ from glue.cmd import common
 from glue.cmd.endpoint import next_line, parsed, shown
 from glue.cmd.output import Output, printable
 from glue.cmd.session import open_endpoint
+from glue.cmd.words import BEGINNINGS, check_name, check_words, typed_words
 from glue.errors import ConfigurationError
 
 LOOK_INTERVAL = 0.1
@@ -43,9 +44,6 @@ COMMIT_INTERVAL = 1.0
 """Seconds between two lines that tell of nothing but a higher commit index."""
 
 LEASE = 10.0
-
-BEGINNINGS = ("{", "[", '"')
-"""Of JSON values that nothing but JSON begins with, as good as ever."""
 
 
 def parser() -> common.Parser:
@@ -85,7 +83,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Do what the command line says, or take part until the command ends."""
     one_shot = bool(arguments.command)
     if one_shot:
-        check_words(arguments.command)
+        check_words(arguments.command, USAGES)
+        if arguments.command[0] == "help":
+            tell_usage(output, *arguments.command[1:])
+            return common.SUCCESS
         if arguments.command[0] in TYPED:
             raise ConfigurationError(f"{arguments.command[0]} is to be typed in a terminal that takes part")
     members = arguments.members.split(",") if arguments.members else None
@@ -129,12 +130,12 @@ class Terminal:
             self._model.watch("#", self._show_change)
         while line := next_line():
             try:
-                words = shlex.split(line)
+                words = typed_words(line, USAGES)
                 if words:
-                    check_words(words)
+                    check_words(words, USAGES)
                     self.do(words)
-            except (ValueError, glue.ConfigurationError) as error:
-                self._output.event("mistake", self._output.style("red", str(error)), reason=str(error))
+            except glue.ConfigurationError as error:
+                self._output.complaint("mistake", str(error), reason=str(error))
         common.wait_for_end()
 
     def tell_if_alone(self) -> None:
@@ -142,7 +143,7 @@ class Terminal:
         with common.waiting():
             is_ready = self._model.wait_until_ready(self._timeout)
         if not is_ready:
-            self._output.event("waiting", self._output.style("yellow", "no leader in reach; waiting for one"))
+            self._output.complaint("waiting", "no leader in reach; waiting for one")
 
     def _look(self) -> None:
         """Say when the status has changed; runs in a thread that ends with the process."""
@@ -192,9 +193,9 @@ class Terminal:
             with common.waiting():
                 DOING[words[0]][0](self, *words[1:])
         except glue.UnknownOutcomeError as error:
-            output.event("unknown", output.style("yellow", f"unknown: {error}"), reason=str(error))
+            output.complaint("unknown", f"unknown: {error}", reason=str(error))
         except (glue.RefusedError, glue.ModelError) as error:
-            output.event("refused", output.style("red", f"refused: {error}"), reason=str(error))
+            output.complaint("refused", f"refused: {error}", reason=str(error))
         else:
             return True
         return False
@@ -210,7 +211,7 @@ class Terminal:
             with common.waiting():
                 self._model.synchronize(self._timeout)
         except glue.MinorityError as error:
-            self._output.event("refused", self._output.style("red", f"refused: {error}"), reason=str(error))
+            self._output.complaint("refused", f"refused: {error}", reason=str(error))
             return False
         return True
 
@@ -296,6 +297,14 @@ class Terminal:
         self._model.remove(name, timeout=self._timeout)
         self._output.event("removed", f"{printable(name)} votes no more", name=name)
 
+    def help(self, name: str | None = None) -> None:
+        """Show what can be typed."""
+        tell_usage(self._output, *([] if name is None else [name]))
+
+    def quit(self) -> None:
+        """End the command."""
+        common.request_end()
+
 
 def _value(text: str) -> Any:
     """The JSON value that a text is, else the text; ConfigurationError for what was most likely meant to be JSON.
@@ -331,24 +340,26 @@ DOING: dict[str, tuple[Callable[..., None], str]] = {
     "status": (Terminal.status, ""),
     "transfer": (Terminal.transfer, "ENDPOINT"),
     "remove": (Terminal.remove, "ENDPOINT"),
+    "help": (Terminal.help, "[COMMAND]"),
+    "quit": (Terminal.quit, ""),
 }
 """What can be typed, with the words behind it; those in brackets may be left out."""
 
+USAGES = {name: usage for name, (_, usage) in DOING.items()}
 
-TYPED = ("unlock", "transfer", "remove")
+TYPED = ("unlock", "transfer", "remove", "quit")
 """What only a terminal that stays can do: it has the lock, or leads."""
 
 
-def check_words(words: Sequence[str]) -> None:
-    """Raise ConfigurationError unless these words say what to do."""
-    name, *rest = words
-    if name not in DOING:
-        raise ConfigurationError(f"no command {name!r}; there are {', '.join(DOING)}")
-    _, usage = DOING[name]
-    wanted = usage.split()
-    if not sum(not word.startswith("[") for word in wanted) <= len(rest) <= len(wanted):
-        hint = "; quote a value that has spaces" if len(rest) > len(wanted) else ""
-        raise ConfigurationError(f"expected: {f'{name} {usage}'.strip()}{hint}")
+def tell_usage(output: Output, name: str | None = None) -> None:
+    """Show what can be typed, or what one command does."""
+    names = [name] if name is not None else list(DOING)
+    check_name(names[0], USAGES)
+    usages = {one: f"{one} {USAGES[one]}".strip() for one in names}
+    width = max(map(len, usages.values()))
+    for one, usage in usages.items():
+        meaning = (DOING[one][0].__doc__ or "").split(".", 1)[0]
+        output.event("usage", f"{usage:{width}}  {meaning}", command=one, usage=usage, meaning=meaning)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ import codecs
 import io
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -43,6 +44,13 @@ class Output:
             self.write(json.dumps({"event": event, **self.context, **fields}, default=str) + "\n")
         elif text is not None:
             self.write(text + "\n")
+
+    def complaint(self, event: str, text: str, /, **fields: Any) -> None:
+        """Say that something is wrong: programs are told like of any event, people on the standard error output."""
+        if self.json:
+            self.event(event, **fields)
+        else:
+            print(text, file=sys.stderr, flush=True)
 
     def write(self, text: str) -> None:
         """Write as it is, and flush."""

@@ -56,7 +56,7 @@ class ZeroconfRegistry:
         try:
             import zeroconf
         except ImportError:
-            raise MissingExtraError("discovery by DNS-SD needs zeroconf: pip install glue[zeroconf]") from None
+            raise MissingExtraError.of("discovery by DNS-SD", "zeroconf", "zeroconf") from None
         self._zeroconf = zeroconf
         self._interfaces = interfaces
         instance = f"{endpoint_id}-{incarnation:x}"

@@ -4,7 +4,7 @@
 and what would be chosen.
 """
 
-from glue.network.choice import Choice, choose_interface
+from glue.network.choice import Choice, choose_interface, obstacle
 from glue.network.group import Group, parse_group
 from glue.network.interfaces import Interface, list_interfaces
 from glue.network.multicast import MulticastNetwork
@@ -12,5 +12,5 @@ from glue.network.sockets import RENDEZVOUS_PORT
 
 __all__ = [
     "RENDEZVOUS_PORT", "Choice", "Group", "Interface", "MulticastNetwork", "choose_interface", "list_interfaces",
-    "parse_group",
+    "obstacle", "parse_group",
 ]  # fmt: skip

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
 from importlib import import_module
 
 import pytest
 
+import glue
 from glue.cmd import main, traffic
 from glue.cmd.common import settings_from, size
 from glue.cmd.endpoint import parsed, shown
+from glue.network import Interface
 
 LAYER_COMMANDS = ("network", "discovery", "transport", "fragmentation", "topics", "endpoint")
 COMMON_OPTIONS = (
@@ -20,6 +24,7 @@ COMMON_OPTIONS = (
     "--listen-port",
     "--endpoint-name",
     "--network-id",
+    "--discovery",
     "--duration",
     "--json",
 )
@@ -63,9 +68,11 @@ def test_a_wrong_option_is_one_line_and_exit_code_2(wrong: list[str], capsys: py
         ("topics", ["--interface", "nothing0"], "nothing0"),
         ("network", ["--interface", "nothing0"], "nothing0"),
         ("demo", ["--interface", "nothing0"], "nothing0"),
-        ("topics", ["--network-id", "70000"], "network_id"),
+        ("topics", ["--network-id", "70000"], "--network-id 70000: expected a number"),
         ("topics", ["--topic", "a/#", "--send-messages"], "wildcard"),
         ("topics", ["--topic", ""], "topic"),
+        ("topics", ["--interface", "nothing0"], "--interface 'nothing0'"),
+        ("topics", ["--peer", "nowhere"], "--peer"),
         ("endpoint", [], "nothing to do"),
         ("endpoint", ["--subscribe", "a/#/b"], "a/#/b"),
     ],
@@ -80,6 +87,52 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", main.COMMANDS)
+def test_help_needs_nothing_but_ascii(command: str) -> None:
+    assert import_module(f"glue.cmd.{command}").parser().format_help().isascii()
+
+
+def test_a_locale_without_a_character_ends_nothing() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for arguments in (["--help"], ["topics", "--topic", "caf\u00e9/#", "--send-messages"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "glue.cmd.main", *arguments],
+            capture_output=True, text=True, env=environment, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        assert done.stdout or r"caf\xe9" in done.stderr
+
+
+def test_a_taken_port_is_told_without_error_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("0.0.0.0", 0))
+        port = str(other.getsockname()[1])
+        assert main.main(["topics", "--interface", "lo", "--listen-port", port]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"glue topics: --listen-port {port}: the port is taken by another program")
+
+
+def test_a_file_that_is_missing_is_told_without_error_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["play", "/nonexistent/trace.pcapng"]) == 1
+    assert capsys.readouterr().err == "glue play: /nonexistent/trace.pcapng: No such file or directory\n"
+
+
+def test_a_mistake_in_the_environment_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GLUE_NETWORK_ID", "70000")
+    assert main.main(["topics"]) == 2
+    assert capsys.readouterr().err.startswith("glue topics: GLUE_NETWORK_ID=70000: expected")
+
+
+def test_the_demo_refuses_an_interface_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("glue.network.choice.list_interfaces", lambda: [Interface("lo", 1, up=False, loopback=True)])
+    assert main.main(["demo"]) == 2
+    assert "interface='lo': it cannot be used: down" in capsys.readouterr().err
+
+
 def test_an_unknown_interface_names_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     main.main(["discovery", "--interface", "nothing0"])
     assert " lo" in capsys.readouterr().err
@@ -90,7 +143,9 @@ def test_only_what_was_given_becomes_a_setting() -> None:
     assert settings_from(parser.parse_args([])) == {}
     given = ["--endpoint-name", "attic", "--interface", "en0", "--network-id", "0", "--listen-port", "0"]
     given += ["--peer", "10.0.0.5", "--peer", "10.0.0.6:7000"]
-    expected = {"name": "attic", "interface": "en0", "network_id": 0, "listen_port": 0}
+    expected: dict[str, object] = {"name": "attic", "interface": "en0", "network_id": 0, "listen_port": 0}
+    given += ["--discovery", "dns-sd"]
+    expected["discovery"] = "dns-sd"
     expected["peers"] = ["10.0.0.5", "10.0.0.6:7000"]
     assert settings_from(parser.parse_args(given)) == expected
 
@@ -131,8 +186,9 @@ def test_glue_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_glue_names_its_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("glue 0.")
+    for option in ("--version", "-V"):
+        assert main.main([option]) == 0
+        assert capsys.readouterr().out == f"glue {glue.__version__}\n"
 
 
 def test_an_unknown_command_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

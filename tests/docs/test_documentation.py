@@ -1,6 +1,7 @@
 """What the documentation shows, works: programs run, commands and their options exist, links lead somewhere.
 
-A fenced block marked `python` is run as a program, on loopback and on a network of its own. In blocks marked `console`
+A fenced block marked `python` is run as a program, on loopback and on a network of its own; one marked `python endless`
+until it has printed something. In blocks marked `console`
 or `sh` every `glue …`, `python -m glue.cmd.…` and `python -m spark.…` is given to that command's own parser.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +98,21 @@ def test_a_program_runs(block: Block, tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("block", marked("python endless"), ids=place)
+def test_a_program_without_an_end_runs_until_ctrl_c(block: Block) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", "-W", "error", "-c", block.text],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as program:  # fmt: skip
+        assert program.stdout is not None
+        first = program.stdout.readline()
+        program.send_signal(signal.SIGINT)
+        _, errors = program.communicate(timeout=TIMEOUT)
+    assert "home/kitchen/temperature {'celsius': 21.5}" in first
+    assert errors.rstrip().endswith("KeyboardInterrupt")
 
 
 @pytest.mark.parametrize("block", marked("console", "sh"), ids=place)
