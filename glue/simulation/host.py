@@ -1,8 +1,9 @@
-"""One machine at its place in the world: its address, its clock, its socket, and what befalls it.
+"""One machine at its place in the world: its address, its clock, its sockets, and what befalls it.
 
 The host is the machine's driver. It obeys the machine's deadline to the exact virtual time, hands over what
-arrived and what was asked for, and passes on what the machine sends. Like a process with a socket it can be
-paused while its receive buffer fills, lose its interface, crash and be started again.
+arrived and what was asked for, and passes on what the machine sends. Like a process with a
+unicast and a multicast socket it can be paused while their receive buffers fill, lose its interface, crash and be
+started again. Each turn reads the unicast socket first, so what came by multicast may be overtaken there.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from glue.simulation.schedule import Schedule
 from glue.simulation.trace import TURNED
 
 RECEIVE_BUFFER = 32 << 20
-"""Bytes of payload that wait for a paused machine, as `Settings.receive_buffer` asks of the kernel."""
+"""Bytes of payload that wait at each socket of a paused machine, as `Settings.receive_buffer` asks of the kernel."""
 
 TRAINS_A_TURN = 64
 """What is handed over in one turn at most, so that a burst comes in pieces as from a real socket."""
+
+UNICAST_TRAINS = 48
+"""How many of them come from the unicast socket at most, while the other has any; see `glue.network.multicast`."""
 
 IDLE_TURNS = 1000
 """Turns at one instant without input, after which the machine's deadline is taken to be stuck."""
@@ -32,11 +36,42 @@ EPOCH = 1_700_000_000.0
 _WIPED = b"\xdb"
 
 
+class Socket:
+    """What has arrived at one socket and is not yet read."""
+
+    __slots__ = ("_buffered", "_receive_buffer", "trains")
+
+    def __init__(self, receive_buffer: int) -> None:
+        self.trains: deque[tuple[Address, bytes, int]] = deque()
+        self._receive_buffer = receive_buffer
+        self._buffered = 0
+
+    def put(self, source: Address, data: bytes, segment: int) -> bool:
+        """Keep a train; returns False if there is no room for it."""
+        if self._buffered + len(data) > self._receive_buffer:
+            return False
+        self._buffered += len(data)
+        self.trains.append((source, data, segment))
+        return True
+
+    def take(self, limit: int) -> list[tuple[Address, bytes, int]]:
+        """Read so many trains at most."""
+        taken = [self.trains.popleft() for _ in range(min(len(self.trains), limit))]
+        self._buffered -= sum(len(data) for _, data, _ in taken)
+        return taken
+
+    def clear(self) -> None:
+        """Lose all of it."""
+        self.trains.clear()
+        self._buffered = 0
+
+
 class Host:
     """A machine in the world; made by `World.add`.
 
     `machine` is None while it is crashed. `wall_offset` is the error of its wall clock in seconds, to be
-    changed at will: a wall clock, unlike the monotonic one, may jump.
+    changed at will: a wall clock, unlike the monotonic one, may jump. `turn_time` is how many seconds a turn takes
+    that leaves anything unread, so that more arrives while a backlog is read.
     """
 
     def __init__(
@@ -54,18 +89,18 @@ class Host:
         self.address = address
         self.machine: Machine | None = machine
         self.wall_offset = 0.0
+        self.turn_time = 0.0
         self.on_events = on_events
         self.is_up = True
         self.is_paused = False
         self._clock = clock
-        self._receive_buffer = receive_buffer
         self._schedule = schedule
         self._transmit = transmit
-        self._inbox: deque[tuple[Address, bytes, int]] = deque()
-        self._buffered = 0
+        self._unicast, self._multicast = Socket(receive_buffer), Socket(receive_buffer)
         self._lent: list[bytearray] = []
         self._requests: list[Request] = []
         self._is_ready = False
+        self._busy_until = -math.inf
         self._alarm_at = math.inf
         self._idle_turns = 0
         self._idle_at = -math.inf
@@ -101,12 +136,11 @@ class Host:
         self._requests.extend(requests)
         self._wake()
 
-    def receive(self, source: Address, data: bytes, segment: int) -> bool:
-        """A train arrives at the socket; returns False if its buffer has no room for it."""
-        if self._buffered + len(data) > self._receive_buffer:
+    def receive(self, source: Address, data: bytes, segment: int, is_multicast: bool = False) -> bool:
+        """A train arrives at one of the sockets; returns False if its buffer has no room for it."""
+        socket = self._multicast if is_multicast else self._unicast
+        if not socket.put(source, data, segment):
             return False
-        self._buffered += len(data)
-        self._inbox.append((source, data, segment))
         self._wake()
         return True
 
@@ -125,8 +159,8 @@ class Host:
         """End the process without a word (SIGKILL, power cut): machine, buffer and requests are gone."""
         self.machine = None
         self.is_paused = False
-        self._inbox.clear()
-        self._buffered = 0
+        self._unicast.clear()
+        self._multicast.clear()
         self._requests = []
         self._alarm_at = math.inf
 
@@ -162,6 +196,10 @@ class Host:
         machine, schedule = self.machine, self._schedule
         if machine is None or self.is_paused:
             return
+        if schedule.time < self._busy_until:
+            self._is_ready = True
+            schedule.call_at(self._busy_until, self._turn)
+            return
         trains = self._take_trains()
         requests, self._requests = self._requests, []
         self._guard(machine, bool(trains or requests))
@@ -173,23 +211,24 @@ class Host:
         schedule.trace.record(TURNED, schedule.time, self.index, len(trains), len(events))
         for train in outgoing:
             self._transmit(self, train)
-        if self._inbox:
+        if self._unicast.trains or self._multicast.trains:
+            self._busy_until = schedule.time + self.turn_time
             self._wake()
         self._arm()
         if events and self.on_events is not None:
             self.on_events(events)
 
     def _take_trains(self) -> list[Train]:
-        inbox = self._inbox
-        if not inbox:
+        unicast, multicast = self._unicast, self._multicast
+        if not unicast.trains and not multicast.trains:
             return []
         for buffer in self._lent:  # whoever kept a view of it shall notice
             buffer[:] = _WIPED * len(buffer)
         self._lent = lent = []
+        taken = unicast.take(UNICAST_TRAINS if multicast.trains else TRAINS_A_TURN)
+        taken += multicast.take(TRAINS_A_TURN - len(taken))
         trains = []
-        for _ in range(min(len(inbox), TRAINS_A_TURN)):
-            source, data, segment = inbox.popleft()
-            self._buffered -= len(data)
+        for source, data, segment in taken:
             buffer = bytearray(data)
             lent.append(buffer)
             trains.append(Train(source, memoryview(buffer), min(segment, len(data)) or 1))

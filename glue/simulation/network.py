@@ -242,7 +242,7 @@ class VirtualLan:
             fate = "cut"
         elif not destination.is_listening:
             fate = "receiver down"
-        elif not destination.receive(source.address, data, segment):
+        elif not destination.receive(source.address, data, segment, to is None):
             fate = "buffer full"
         else:
             self._schedule.trace.record(ARRIVED, self._schedule.time, source.index, destination.index, len(data), data)

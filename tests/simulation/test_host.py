@@ -210,6 +210,33 @@ def test_a_large_burst_is_handed_over_in_bounded_pieces() -> None:
     assert machine.turns == [2.0] * 16
 
 
+def test_unicast_is_read_before_what_waits_in_the_multicast_socket_which_starves_neither() -> None:
+    world = World()
+    receiver = world.add(machine := Listener())
+    world.add(Counting(None, count=40))
+    world.add(Counting(receiver.address, count=60))
+    receiver.pause()
+    world.run(2.0)
+    receiver.resume()
+    world.run(1.0)
+    assert machine.numbers == [*range(48), *range(16), *range(48, 60), *range(16, 40)]
+    assert machine.turns == [2.0, 2.0]
+
+
+def test_what_arrives_while_a_slow_host_reads_its_backlog_comes_in_between() -> None:
+    world = World()
+    receiver = world.add(machine := Listener())
+    receiver.turn_time = 0.1
+    world.add(Counting(None, count=200))
+    receiver.pause()
+    world.run(2.0)
+    receiver.resume()
+    world.add(Counting(receiver.address, count=1))
+    world.run(1.0)
+    assert machine.numbers == [*range(64), 0, *range(64, 200)]
+    assert machine.turns == pytest.approx([2.0, 2.1, 2.2, 2.3])
+
+
 def test_a_paused_hosts_buffer_is_bounded_and_what_it_refuses_is_counted() -> None:
     world = World()
     receiver = world.add(machine := Listener(), receive_buffer=1000)
