@@ -9,7 +9,8 @@ entry per group, that is, per run of messages alike in all but their payloads:
 `length` is that of each payload and `count` their number (1 if left out); payloads of different lengths have
 `lengths`, a list, instead of both. Only when set: `type`, a string; `json` 1, payloads are JSON documents;
 `retain` 1, the last payload is to be kept for late joiners (an empty one clears it), or 2, this is such a kept
-value; `lifespan`, milliseconds of age after which the messages are worthless. Unknown keys are ignored.
+value; `lifespan`, milliseconds of age after which the messages are worthless; `unordered` 1, they may come behind later
+ones of their topic. Unknown keys are ignored.
 
 The cost is per group, not per message: equal payloads are cut apart by `struct` in C.
 """
@@ -43,8 +44,11 @@ BUNDLE_MESSAGES = 16_384
 """Messages in a bundle: 256 KiB of 16-byte payloads; it also bounds what empty payloads can claim."""
 
 GROUP_SIZE = 190
-"""Bytes in the index for one group, but for topic, type and lengths: 176 with all keys and the largest numbers, and
-14 around all groups."""
+"""Bytes in the index for one group, but for topic, type, lengths and `unordered`: 176 with all keys and the largest
+numbers, and 14 around all groups."""
+
+UNORDERED_SIZE = 14
+"""Bytes in the index for `,"unordered":1`."""
 
 LENGTH_SIZE = 7
 """Bytes in the index for one of `lengths`: "262144,"."""
@@ -55,6 +59,9 @@ INDEX_LIMIT = 1536 * 1024
 
 INTEGER_LIMIT = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
+
+SEQUENCE_LIMIT = 2**50
+"""The largest sequence number: no life gets there, as at ten million messages a second it would take three years."""
 
 LIVE, KEEP, KEPT = 0, 1, 2
 """`retain`: an ordinary message; one to be kept for late joiners; a kept one, told to a late joiner."""
@@ -80,9 +87,12 @@ class Group:
 
     `at` is in microseconds since 1970, `lifespan_ms` None for messages that are never too old. `position` numbers
     the first among the messages of its reliability on the topic; it is the sequence number unless both are used.
+    Reliable messages that are not `ordered` may come behind later ones.
     """
 
-    __slots__ = ("at", "json", "length", "lifespan_ms", "payloads", "position", "retain", "sequence", "topic", "type")
+    __slots__ = (
+        "at", "json", "length", "lifespan_ms", "ordered", "payloads", "position", "retain", "sequence", "topic", "type",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -96,9 +106,11 @@ class Group:
         retain: int = LIVE,
         lifespan_ms: int | None = None,
         position: int = 0,
+        ordered: bool = True,
     ) -> None:
         """`position` 0 stands for that of the sequence number."""
         self.position = position or sequence
+        self.ordered = ordered
         self.topic = topic
         self.sequence = sequence
         self.at = at
@@ -128,7 +140,15 @@ class Group:
             self.retain,
             self.lifespan_ms,
             self.position + start,
+            self.ordered,
         )
+
+    def drop(self, count: int) -> int:
+        """Drop the first messages; returns how many are left."""
+        self.sequence += count
+        self.position += count
+        self.payloads = self.payloads[count:]
+        return len(self.payloads)
 
     def is_continued_by(self, other: Group) -> bool:
         """Whether `other` can be appended: the same topic and options, and the next sequence number."""
@@ -140,6 +160,7 @@ class Group:
             and other.json == self.json
             and other.retain == self.retain
             and other.lifespan_ms == self.lifespan_ms
+            and other.ordered == self.ordered
         )
 
     def merge(self, other: Group) -> None:
@@ -167,6 +188,8 @@ class Group:
             entry["lifespan"] = self.lifespan_ms
         if self.position != self.sequence:
             entry["position"] = self.position
+        if not self.ordered:
+            entry["unordered"] = 1
         return entry
 
 
@@ -290,7 +313,7 @@ def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> 
         check_topic(topic)  # type: ignore[arg-type]  # refuses what is not a string, too
     except TopicError:
         raise MalformedBundleError("malformed topic") from None
-    if type(sequence) is not int or not 1 <= sequence <= INTEGER_LIMIT + 1 - len(payloads):
+    if type(sequence) is not int or not 1 <= sequence <= SEQUENCE_LIMIT + 1 - len(payloads):
         raise MalformedBundleError("malformed sequence")
     if type(at) is not int or not -INTEGER_LIMIT <= at <= INTEGER_LIMIT:
         raise MalformedBundleError("malformed time")
@@ -313,6 +336,10 @@ def _take_options(group: Group, entry: dict[str, Any]) -> None:
     if type(position) is not int or not 1 <= position <= group.sequence:
         raise MalformedBundleError("malformed position")
     group.position = position
+    unordered = entry.get("unordered", 0)
+    if type(unordered) is not int or not 0 <= unordered <= 1:
+        raise MalformedBundleError("malformed unordered")
+    group.ordered = not unordered
     group.type, group.json, group.retain, group.lifespan_ms = tag, json == 1, retain, lifespan
 
 

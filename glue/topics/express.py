@@ -171,7 +171,7 @@ class Arrivals:
         if stream is None or start + size * count != end:
             return None
         number, micros = int(sequence), int(at)
-        if number != stream.expected[True] or not number + count <= INTEGER_LIMIT >= micros or count > BUNDLE_MESSAGES:
+        if number != stream.plain or not number + count <= INTEGER_LIMIT >= micros or count > BUNDLE_MESSAGES:
             return None
         way = self.way(stream, item.peer, name)
         if not way.tokens:

@@ -77,7 +77,7 @@ class Topics:
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0
         self._news: list[Event] = []  # of receipts; at most one a publication
-        self._streams = Streams()
+        self._streams = Streams(self.statistics)
         self._departures = Departures(
             self._published, self._peers.index, self._subscriptions.index, changes, self.statistics
         )
@@ -194,6 +194,7 @@ class Topics:
             KEEP if options.retain else LIVE,
             None if options.lifespan is None else milliseconds(options.lifespan),
             position,
+            options.ordered or not options.reliable,
         )
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
@@ -284,7 +285,7 @@ class Topics:
                     up += self._deliveries(group, name, item.peer, item.incarnation, tokens, expires)
 
     def _wanted(self, now: float, item: Inbound, name: str, group: Group, up: list[Event]) -> tuple[Hashable, ...]:
-        """The subscriptions that a group is for; none if it is too old, or a replay already seen.
+        """The subscriptions that a group is for; none if it is too old, too late, or a replay already seen.
 
         Those that miss what should have come before are told.
         """
@@ -294,15 +295,19 @@ class Topics:
             return ()
         if group.retain != KEPT:
             mark = self._subscriptions.mark
-            jump = self._streams.heard(now, item.peer, item.incarnation, group, item.reliable, mark)
+            dropped, jump = self._streams.heard(now, item.peer, item.incarnation, group, item.reliable, mark)
             if jump is not None:
                 self._miss(group.topic, item.peer, jump, up)
+            if dropped and not group.drop(dropped):
+                return ()
         if group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
             self.statistics["messages expired"] += len(group.payloads)
             return ()
         elif group.retain and not self._remember(now, item, name, group):
             self.statistics["retained values seen before"] += 1
             return ()
+        if group.retain == KEPT:
+            self._streams.replayed(now, item.peer, item.incarnation, group.topic, group.sequence)
         return tokens
 
     def _miss(self, topic: str, peer: str, jump: Jump, up: list[Event]) -> None:

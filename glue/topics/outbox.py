@@ -14,7 +14,7 @@ from itertools import accumulate
 import orjson
 
 from glue.contract import Lane, Outbound
-from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, Group, body_of
+from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, UNORDERED_SIZE, Group, body_of
 
 
 class Bundle:
@@ -120,7 +120,8 @@ class Outbox:
 
 def entry_size(group: Group) -> int:
     """Bytes of a group in a bundle, at most, but for payloads and their lengths."""
-    return GROUP_SIZE + text_size(group.topic) + (0 if group.type is None else text_size(group.type))
+    size = GROUP_SIZE + text_size(group.topic) + (0 if group.type is None else text_size(group.type))
+    return size if group.ordered else size + UNORDERED_SIZE
 
 
 def cost(group: Group, last: Group | None) -> int:

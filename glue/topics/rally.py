@@ -33,7 +33,7 @@ class Hearing:
         self._peer = peer
         self._name = name
         self._topic = topic
-        self._next = stream.expected[True]
+        self._next = stream.plain
         self._size, self._is_json, self._digits = 0, False, 0  # of the latest payload, and of when it was published
         self._delivery: Delivery | None = None  # the next, once it is foreseen, but for its payload and time
 
@@ -91,7 +91,7 @@ class Hearing:
 
     def book(self, now: float) -> None:
         """Do the rest for all that was taken, the last of it by then."""
-        first = self._stream.expected[True]
+        first = self._stream.plain
         count = self._next - first
         if count:
             self._stream.go_on(now, first, count, self._way.mark)
@@ -146,7 +146,7 @@ class Talk:
         """One topic of a peer, if it was heard before and somebody here wants it."""
         name = topic.decode("utf-8", "surrogateescape")  # what is not UTF-8 becomes what no topic is
         stream = self._arrivals.stream(partner.id, partner.incarnation, name)
-        if stream is None:
+        if stream is None or not stream.plain:
             return None
         way = self._arrivals.way(stream, partner.id, name)
         return Hearing(self._statistics, stream, way, partner.id, topic, name) if way.tokens else None

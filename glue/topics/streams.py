@@ -1,16 +1,22 @@
-"""What was heard of each publisher on each topic, so that what is missing is noticed.
+"""What was received of each publisher on each topic: what is missing is told, and what comes too late is dropped.
 
 The reliable messages of a topic are counted on their own, the best-effort ones, too: a message's *position* is its
-number among its kind, by default its sequence number. Reliable ones come in order: a jump is a gap, told at once. Best
-effort may overtake: a jump is a gap if it is not filled within GRACE.
+number among its kind, by default its sequence number. Reliable ones are handed up in strictly increasing order: a jump
+is a gap, told at once, and what comes behind a later one is dropped. That happens after a long stop of this host: the
+publisher had given it up, has begun a new channel, and that is read before what waits in the other socket. Best effort
+may overtake: a jump is a gap if it is not filled within GRACE.
 
-No false gaps: a stream begins with the first message heard; a subscription that is younger than the last message heard
-is not told; a count that begins anew, after the publisher forgot the topic, is no jump.
+No false gaps: a stream begins with the first message received; a subscription that is younger than the last message
+received is not told; a count that begins anew, after the publisher forgot the topic, is no jump.
+
+A single wrong number does no lasting harm. A jump that no honest publisher can make is refused, until the next bundle
+goes on from there (RFC 3550, appendix A.1, treats restarted sources so). A smaller one cannot be told from a gap, and
+makes all that follows come too late; if that goes on for DOUBT seconds, the stream begins anew.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from math import inf
 
@@ -18,7 +24,7 @@ from glue.topics.bundle import Group
 from glue.topics.recent import Recent
 
 STREAMS = 32_768
-"""Streams in each of two generations, as many as `PUBLISHED_TOPICS`; some 300 bytes each: 20 MB."""
+"""Streams in each of two generations, as many as `PUBLISHED_TOPICS`; some 400 bytes each: 26 MB."""
 
 GRACE = 1.0
 """Seconds for which a best-effort message may be overtaken: far more than reordering on one segment takes."""
@@ -32,28 +38,81 @@ OVERDUE = 16_384
 LOST = "best effort"
 """The cause of a gap in what is sent with best effort."""
 
+FASTEST = 10_000_000
+"""Messages a second that no publisher exceeds: ten times what the fastest stream of small ones reaches."""
+
+LEAP = 1 << 20
+"""Messages that may be missing at once whatever the time that passed: a tenth of a second of the fastest publisher."""
+
+DOUBT = 10.0
+"""Seconds for which nothing but late messages comes, after which it is the stream that is wrong. The backlog of a
+socket, 32 MB, is read in less."""
+
+DOUBT_STEP = 2.5
+"""Seconds between two late bundles that count at most: more of them are a stop of this host, or of the publisher."""
+
 
 class Stream:
     """One topic of one life of a publisher. Pairs are for best effort, and for reliable messages."""
 
-    __slots__ = ("expected", "heard_at", "incarnation", "last", "marks", "overdue")
+    __slots__ = (
+        "doubt", "expected", "heard_at", "incarnation", "last", "marks", "overdue", "plain", "refused", "refused_at",
+    )  # fmt: skip
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.expected = [0, 0]  # the position that comes next; 0: none was heard
+        self.expected = [0, 0]  # the position that comes next; 0: none was received
+        self.last = [0, 0]  # the highest sequence number received
         self.marks = [0, 0]  # which subscriptions there were at the last message
-        self.heard_at = -inf
-        self.last = 0  # the highest sequence number heard
+        self.heard_at = [-inf, -inf]
+        self.plain = 0  # the number of the next reliable message if it may go the express way; 0: none may
         self.overdue: list[Overdue] = []
+        self.refused = 0  # the sequence number that goes on from what was refused last
+        self.refused_at = -inf
+        self.doubt = 0.0  # seconds for which nothing but late messages came, stops left out
 
     def go_on(self, now: float, sequence: int, count: int, mark: int) -> None:
         """Note so many reliable messages, the next ones, whose positions are their sequence numbers."""
         stop = sequence + count
-        self.expected[True] = stop
+        self.expected[True] = self.plain = stop
+        self.last[True] = stop - 1
         self.marks[True] = mark
-        self.heard_at = now
-        if stop > self.last:
-            self.last = stop - 1
+        self.heard_at[True] = now
+
+    def take(self, now: float, kind: bool, sequence: int, position: int, count: int, mark: int) -> None:
+        """Note so many messages of a kind, from this number and position on."""
+        self.expected[kind] = position + count
+        self.last[kind] = max(self.last[kind], sequence + count - 1)
+        self.marks[kind] = mark
+        self.heard_at[kind] = now
+        if kind:
+            self.plain = position + count
+
+    def begin_anew(self) -> None:
+        """Forget the count: the next message is the first."""
+        self.expected = [0, 0]
+        self.last = [0, 0]
+        self.heard_at = [-inf, -inf]
+        self.plain = 0
+        self.refused, self.doubt = 0, 0.0
+
+    def is_believable(self, now: float, kind: bool, sequence: int, position: int, count: int) -> bool:
+        """Whether an honest publisher can have come so far, or goes on from what was not believed before."""
+        farthest = LEAP + FASTEST * (now - self.heard_at[kind])
+        if position - self.expected[kind] <= farthest and sequence - self.last[kind] - 1 <= farthest:
+            return True
+        goes_on = sequence == self.refused
+        self.refused, self.refused_at = sequence + count, now
+        return goes_on
+
+    def is_wrong(self, now: float, sequence: int, count: int) -> bool:
+        """Note late messages; whether nothing else has come for so long that their numbers are the right ones."""
+        if self.heard_at[True] >= self.refused_at or sequence < self.refused:
+            self.doubt = 0.0
+        else:
+            self.doubt += min(now - self.refused_at, DOUBT_STEP)
+        self.refused, self.refused_at = sequence + count, now
+        return self.doubt >= DOUBT
 
 
 class Overdue:
@@ -86,9 +145,10 @@ class Jump:
 class Streams:
     """All streams heard lately."""
 
-    __slots__ = ("_given_up", "_overdue", "_streams")
+    __slots__ = ("_given_up", "_overdue", "_statistics", "_streams")
 
-    def __init__(self) -> None:
+    def __init__(self, statistics: Counter[str]) -> None:
+        self._statistics = statistics
         self._streams: Recent[tuple[str, str], Stream] = Recent(STREAMS)
         self._given_up: dict[str, tuple[float, str]] = {}  # by peer: when it last gave up anything, and why
         self._overdue: deque[Overdue] = deque()
@@ -110,36 +170,68 @@ class Streams:
         """A peer is gone."""
         self._given_up.pop(peer, None)
 
-    def heard(self, now: float, peer: str, incarnation: int, group: Group, is_reliable: bool, mark: int) -> Jump | None:
-        """Note live messages; returns what is certainly missing before them."""
-        key = peer, group.topic
+    def heard(
+        self, now: float, peer: str, incarnation: int, group: Group, is_reliable: bool, mark: int
+    ) -> tuple[int, Jump | None]:
+        """Note live messages; returns how many of the first are to be dropped, and what certainly is missing before."""
+        stream = self._stream(peer, incarnation, group.topic)
+        sequence, position, count = group.sequence, group.position, len(group.payloads)
+        expected, last, dropped = stream.expected[is_reliable], stream.last[is_reliable], 0
+        if is_reliable and group.ordered and sequence <= last:
+            dropped = min(last + 1 - sequence, count)
+            if dropped < count or not stream.is_wrong(now, sequence, count):
+                self._statistics["messages too late"] += dropped
+            else:
+                self._statistics["streams begun anew"] += 1
+                stream.begin_anew()
+                expected = last = dropped = 0
+            if dropped == count:
+                return count, None
+            sequence, position, count = sequence + dropped, position + dropped, count - dropped
+        if position < expected:
+            if sequence <= last:
+                if not is_reliable:
+                    self._overtaken(stream, position, position + count)
+                return 0, None
+            stream.expected = [0, 0]  # the publisher forgot the topic, and counts anew
+            expected = stream.plain = 0
+        jump = None
+        if expected and position > expected:
+            if not stream.is_believable(now, is_reliable, sequence, position, count):
+                self._statistics["messages numbered out of bounds"] += count
+                return count + dropped, None
+            jump = self._jump(now, peer, group.topic, stream, is_reliable, expected, position)
+        stream.take(now, is_reliable, sequence, position, count, mark)
+        return dropped, jump
+
+    def replayed(self, now: float, peer: str, incarnation: int, topic: str, sequence: int) -> None:
+        """Note a kept value that was handed up: what was published before it comes too late from now on."""
+        stream = self._stream(peer, incarnation, topic)
+        farthest = stream.last[True] + LEAP + FASTEST * (now - stream.heard_at[True])
+        if stream.last[True] < sequence <= farthest:
+            stream.last[True] = sequence
+            stream.plain = 0
+
+    def _stream(self, peer: str, incarnation: int, topic: str) -> Stream:
+        key = peer, topic
         stream = self._streams.get(key)
         if stream is None or stream.incarnation != incarnation:
             stream = Stream(incarnation)
             self._streams.put(key, stream)
-        count, sequence, position = len(group.payloads), group.sequence, group.position
-        expected = stream.expected[is_reliable]
-        if position < expected:
-            if sequence < stream.last:
-                self._overtaken(stream, position, position + count)
-                return None
-            stream.expected = [0, 0]  # the count begins anew
-            expected = 0
-        jump = None
-        if expected and position > expected:
-            if is_reliable:
-                jump = Jump(position - expected, self._cause(peer, stream.heard_at), stream.marks[True])
-            elif len(self._overdue) >= OVERDUE:
-                jump = Jump(position - expected, LOST, stream.marks[False])
-            else:
-                stream.overdue.append(Overdue(now + GRACE, peer, group.topic, stream, expected, position))
-                self._overdue.append(stream.overdue[-1])
-        stream.expected[is_reliable] = position + count
-        stream.marks[is_reliable] = mark
-        stream.heard_at = now
-        if sequence + count > stream.last:
-            stream.last = sequence + count - 1
-        return jump
+        return stream
+
+    def _jump(
+        self, now: float, peer: str, topic: str, stream: Stream, is_reliable: bool, expected: int, position: int
+    ) -> Jump | None:
+        """What is missing between these positions; None if best effort may still fill it."""
+        count = position - expected
+        if is_reliable:
+            return Jump(count, self._cause(peer, stream.heard_at[True]), stream.marks[True])
+        if len(self._overdue) >= OVERDUE:
+            return Jump(count, LOST, stream.marks[False])
+        stream.overdue.append(Overdue(now + GRACE, peer, topic, stream, expected, position))
+        self._overdue.append(stream.overdue[-1])
+        return None
 
     @staticmethod
     def _overtaken(stream: Stream, first: int, stop: int) -> None:

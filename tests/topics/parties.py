@@ -78,8 +78,8 @@ def deliveries(up: list[Event]) -> list[Delivery]:
     return [item for item in up if isinstance(item, Delivery)]
 
 
-def inbound(name: str, *bodies: bytes, age: float = 0.0, incarnation: int = 1) -> Inbound:
-    return Inbound(endpoint_id(name), incarnation, ("127.0.0.1", 1), {}, bodies, age)
+def inbound(name: str, *bodies: bytes, age: float = 0.0, incarnation: int = 1, reliable: bool = True) -> Inbound:
+    return Inbound(endpoint_id(name), incarnation, ("127.0.0.1", 1), {}, bodies, age, reliable)
 
 
 class Wire:

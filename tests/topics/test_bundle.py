@@ -19,6 +19,7 @@ from glue.topics.bundle import (
     KEEP,
     KEPT,
     LIVE,
+    SEQUENCE_LIMIT,
     Group,
     MalformedBundleError,
     common_length,
@@ -45,6 +46,7 @@ def content(group: Group) -> tuple[Any, ...]:
         group.json,
         group.retain,
         group.lifespan_ms,
+        group.ordered,
     )
 
 
@@ -83,11 +85,12 @@ groups_of_any_kind = st.one_of(
         group_of,
         texts,
         payload_lists,
-        st.integers(1, 2**53 - 1000),
+        st.integers(1, 2**50 - 1000),
         type=st.none() | texts,
         json=st.booleans(),
         retain=st.sampled_from([LIVE, KEEP]),
         lifespan_ms=st.none() | st.integers(0, 2**53 - 1),
+        ordered=st.booleans(),
     ),
 )
 
@@ -145,9 +148,11 @@ HOSTILE: dict[str, bytes] = {
     "topic too long": bundle({"topic": "x" * 65_536}),
     "sequence zero": bundle({"sequence": 0}),
     "sequence true": bundle({"sequence": True}),
+    "unordered two": bundle({"unordered": 2}),
+    "unordered true": bundle({"unordered": True}),
     "sequence float": bundle({"sequence": 1.0}),
     "sequence huge": b'{"groups":[{"topic":"t","sequence":' + b"9" * 100_000 + b',"at":1,"length":0}]}\n',
-    "sequence past the end": bundle({"sequence": 2**53 - 1, "length": 1, "count": 4}),
+    "sequence past the end": bundle({"sequence": 2**50 - 1, "length": 1, "count": 4}),
     "no time": bundle({"at": None}),
     "time a float": bundle({"at": 1.5}),
     "no length": bundle({"length": None}),
@@ -191,7 +196,7 @@ def test_a_hostile_bundle_is_refused(body: bytes) -> None:
 
 def test_the_sound_bundle_that_the_hostile_ones_are_made_of_is_taken() -> None:
     assert decode(bundle({}))[0].payloads == [b"abcd"]
-    assert decode(bundle({"sequence": 2**53 - 4, "length": 1, "count": 4}))[0].sequence == 2**53 - 4
+    assert decode(bundle({"sequence": 2**50 - 3, "length": 1, "count": 4}))[0].sequence == 2**50 - 3
     assert len(decode(bundle({"length": 0, "count": BUNDLE_MESSAGES}, b""))[0].payloads) == BUNDLE_MESSAGES
 
 
@@ -249,9 +254,21 @@ def test_the_longest_index_of_an_honest_bundle_is_taken() -> None:
 
 @pytest.mark.parametrize("count", [5, BUNDLE_MESSAGES])
 def test_a_bundle_is_whole_and_no_larger_than_estimated_with_the_largest_numbers(count: int) -> None:
-    numbers = {"sequence": INTEGER_LIMIT - count, "position": 2**53 - 2 * BUNDLE_MESSAGES, "lifespan_ms": INTEGER_LIMIT}
+    sequence, position = SEQUENCE_LIMIT - count, SEQUENCE_LIMIT - 2 * BUNDLE_MESSAGES
     payloads = [bytes(BUNDLE_SIZE // BUNDLE_MESSAGES)] * count
-    group = Group("t", numbers.pop("sequence"), -INTEGER_LIMIT, payloads, len(payloads[0]), "T", True, KEEP, **numbers)
+    group = Group(
+        "t",
+        sequence,
+        -INTEGER_LIMIT,
+        payloads,
+        len(payloads[0]),
+        "T",
+        True,
+        KEEP,
+        INTEGER_LIMIT,
+        position,
+        ordered=False,
+    )
     assert len(encode([group])) <= cost(group, None)
     outbox = Outbox()
     outbox.add((("peer",), NORMAL), True, group, 1.0, ())

@@ -203,7 +203,8 @@ def test_a_live_message_that_its_own_replay_has_overtaken_is_not_heard_twice() -
     bob.send(0.0, [Subscribe(1, "a")])
     (live,) = outbounds(ann.send(0.0, [message("a", b"1", b"2", retain=True, reliable=False)]))  # by multicast, to all
     (replay,) = outbounds(ann.receive(0.0, [added("bob"), wants("bob", "a")])[1])
-    up = [*bob.receive(1.0, [inbound("ann", *replay.bodies)])[0], *bob.receive(2.0, [inbound("ann", *live.bodies)])[0]]
+    late = inbound("ann", *live.bodies, reliable=False)
+    up = [*bob.receive(1.0, [inbound("ann", *replay.bodies)])[0], *bob.receive(2.0, [late])[0]]
     heard = [(sequence, delivery.retained) for delivery in deliveries(up) for sequence in sequences(delivery)]
     assert heard == [(2, True), (1, False)]
     assert deliveries(bob.receive(3.0, [inbound("ann", *replay.bodies)])[0]) == []
