@@ -115,7 +115,7 @@ class Listener:
             self._check_gap(stream, message)
         if message.retained:
             assert message.sequence > self._last_kept[stream], f"{message} was told after #{self._last_kept[stream]}"
-        elif self._receiver in entry.takers:  # else for a former life, whose end the publisher had yet to notice
+        else:
             assert message.sequence > self._last[stream], f"{message} came after #{self._last[stream]}"
         self._last[stream] = max(self._last[stream], message.sequence)
         if entry.is_retained:

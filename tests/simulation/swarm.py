@@ -29,6 +29,8 @@ SAFETY = 3.0, 12.0  # virtual seconds under faults, at least and at most
 LIVENESS = 15.0  # virtual seconds until everything is as if nothing had ever happened
 TOPICS = 3  # of each endpoint
 RECLASSED = 0.02  # chance that a message is of another class than those before it on its topic
+STEADY = 0.1  # share of worlds in which all publish evenly, and slow hosts stop for longer than their lease
+SMALL, LARGE = (100, 0.02), (150_000, 0.3)  # bytes of a message there, and seconds between two of them
 
 
 class Party:
@@ -42,6 +44,8 @@ class Party:
         self.topics = [f"swarm/{self.name}/{n}" for n in range(TOPICS)]
         self.classes = {topic: swarm.chance.choice(tuple(PRIORITIES)) for topic in self.topics}
         self.interests = random.sample(["swarm/#", "swarm/+/0", "swarm/party0/#", "+/+/1"], random.choice((1, 1, 2)))
+        if swarm.is_steady:
+            self.interests = ["swarm/#"]
         self.transports: list[Transport] = []
         self.fading: SimulatedSubscription | None = None
         self.endpoint: SimulatedEndpoint = world.endpoint(
@@ -145,14 +149,26 @@ class Swarm:
         settings = {"announce_interval": random.choice((0.2, 1.0)), "lease_intervals": random.choice((3.0, 5.0))}
         self.is_over = False
         self.gaps: Counter[str] = Counter()  # messages that subscriptions were told to miss
-        self.world.network.set_conditions(self.weather())
-        self.parties = [Party(self, number, **settings) for number in range(random.choice((2, 2, 3, 4, 5)))]
+        self.is_steady = self.chance.random() < STEADY
+        if self.is_steady:
+            settings = {"announce_interval": 0.4, "lease_intervals": 4.0}
+        else:
+            self.world.network.set_conditions(self.weather())
+        count = random.choice((4, 5) if self.is_steady else (2, 2, 3, 4, 5))
+        self.parties = [Party(self, number, **settings) for number in range(count)]
         self.volume = 10 ** random.uniform(1.5, 4.5)  # bytes of a large message
         self.pace = 10 ** random.uniform(-2.0, -0.5)  # seconds between bursts of one party
         self.trouble = 10 ** random.uniform(-1.5, 0.7)  # seconds between misfortunes
+        self.lease = settings["announce_interval"] * settings["lease_intervals"]
+        for party in self.parties:
+            party.endpoint.host.turn_time = self.chance.choice((0.03, 0.1) if self.is_steady else (0.0, 0.003, 0.03))
         kinds = [self.partition, self.isolate, self.cut_one_way, self.pause, self.crash, self.unplug, self.warp]
         kinds += [self.leave, self.change_weather, self.change_interest, self.set_wall_clock]
         self.kinds: list[Callable[[], object]] = [self.heal, *random.sample(kinds, random.randint(1, len(kinds)))]
+        if self.is_steady:
+            self.kinds, self.trouble = [self.stop], 1.0
+            loss = Conditions(loss=self.chance.choice((0.0, 0.05)))
+            self.world.network.set_conditions(loss, destination=self.parties[0].endpoint.host)
 
     # --------------------------------------------------------------------------------------------- weather
 
@@ -204,6 +220,13 @@ class Swarm:
         party.endpoint.pause()
         self.later(8.0, party.endpoint.resume)
 
+    def stop(self) -> None:
+        """Pause for longer than the lease, so that the others lose touch while they go on."""
+        party = self.party()
+        if not party.endpoint.host.is_paused:
+            party.endpoint.pause()
+            self.world.after(self.lease * self.chance.uniform(1.1, 2.0), party.endpoint.resume)
+
     def crash(self) -> None:
         party = self.party()
         party.end(party.endpoint.crash)
@@ -251,6 +274,13 @@ class Swarm:
             size = int(random.choice((random.uniform(1, 100), random.uniform(1, self.volume))))
             party.publish(topic, size, reliability, retain=random.random() < 0.1)
 
+    def flow(self, party: Party, topic: str, size: int, interval: float) -> None:
+        """One party publishes evenly, as long as it is not stopped."""
+        if not self.is_over:
+            self.world.after(interval, partial(self.flow, party, topic, size, interval))
+            if not party.endpoint.host.is_paused:
+                party.publish(topic, size)
+
     def misfortune(self) -> None:
         """Something happens to somebody."""
         if not self.is_over:
@@ -262,9 +292,13 @@ class Swarm:
     def run(self) -> str:
         """Both phases; returns the hash of all that happened. Raises AssertionError for a broken promise."""
         for party in self.parties:
-            self.world.after(self.random.uniform(0, 1), partial(self.burst, party))
+            if self.is_steady:
+                for topic, kind in zip(party.topics, (SMALL, LARGE), strict=False):
+                    self.world.after(self.random.uniform(0, 1), partial(self.flow, party, topic, *kind))
+            else:
+                self.world.after(self.random.uniform(0, 1), partial(self.burst, party))
         self.world.after(self.random.uniform(0, 2), self.misfortune)
-        self.world.run(self.random.uniform(*SAFETY))
+        self.world.run(SAFETY[1] if self.is_steady else self.random.uniform(*SAFETY))
         for party in self.parties:
             party.check_ledger()
         self.make_peace()
