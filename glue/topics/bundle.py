@@ -336,10 +336,11 @@ def _take_options(group: Group, entry: dict[str, Any]) -> None:
     if type(position) is not int or not 1 <= position <= group.sequence:
         raise MalformedBundleError("malformed position")
     group.position = position
-    unordered = entry.get("unordered", 0)
-    if type(unordered) is not int or not 0 <= unordered <= 1:
-        raise MalformedBundleError("malformed unordered")
-    group.ordered = not unordered
+    if "unordered" in entry:
+        unordered = entry["unordered"]
+        if type(unordered) is not int or not 0 <= unordered <= 1:
+            raise MalformedBundleError("malformed unordered")
+        group.ordered = not unordered
     group.type, group.json, group.retain, group.lifespan_ms = tag, json == 1, retain, lifespan
 
 

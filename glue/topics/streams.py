@@ -82,11 +82,13 @@ class Stream:
     def take(self, now: float, kind: bool, sequence: int, position: int, count: int, mark: int) -> None:
         """Note so many messages of a kind, from this number and position on."""
         self.expected[kind] = position + count
-        self.last[kind] = max(self.last[kind], sequence + count - 1)
+        last = sequence + count - 1
+        if last > self.last[kind]:
+            self.last[kind] = last
         self.marks[kind] = mark
         self.heard_at[kind] = now
-        if kind:
-            self.plain = position + count
+        if kind:  # a plain message has no position of its own
+            self.plain = position + count if position == sequence else 0
 
     def begin_anew(self) -> None:
         """Forget the count: the next message is the first."""
@@ -174,7 +176,9 @@ class Streams:
         self, now: float, peer: str, incarnation: int, group: Group, is_reliable: bool, mark: int
     ) -> tuple[int, Jump | None]:
         """Note live messages; returns how many of the first are to be dropped, and what certainly is missing before."""
-        stream = self._stream(peer, incarnation, group.topic)
+        stream = self._streams.get((peer, group.topic))
+        if stream is None or stream.incarnation != incarnation:
+            stream = self._begin(peer, incarnation, group.topic)
         sequence, position, count = group.sequence, group.position, len(group.payloads)
         expected, last, dropped = stream.expected[is_reliable], stream.last[is_reliable], 0
         if is_reliable and group.ordered and sequence <= last:
@@ -196,28 +200,28 @@ class Streams:
             stream.expected = [0, 0]  # the publisher forgot the topic, and counts anew
             expected = stream.plain = 0
         jump = None
-        if expected and position > expected:
+        if expected and (position > expected or sequence > last + 1):
             if not stream.is_believable(now, is_reliable, sequence, position, count):
                 self._statistics["messages numbered out of bounds"] += count
                 return count + dropped, None
-            jump = self._jump(now, peer, group.topic, stream, is_reliable, expected, position)
+            if position > expected:
+                jump = self._jump(now, peer, group.topic, stream, is_reliable, expected, position)
         stream.take(now, is_reliable, sequence, position, count, mark)
         return dropped, jump
 
     def replayed(self, now: float, peer: str, incarnation: int, topic: str, sequence: int) -> None:
         """Note a kept value that was handed up: what was published before it comes too late from now on."""
-        stream = self._stream(peer, incarnation, topic)
+        stream = self._streams.get((peer, topic))
+        if stream is None or stream.incarnation != incarnation:
+            stream = self._begin(peer, incarnation, topic)
         farthest = stream.last[True] + LEAP + FASTEST * (now - stream.heard_at[True])
         if stream.last[True] < sequence <= farthest:
             stream.last[True] = sequence
             stream.plain = 0
 
-    def _stream(self, peer: str, incarnation: int, topic: str) -> Stream:
-        key = peer, topic
-        stream = self._streams.get(key)
-        if stream is None or stream.incarnation != incarnation:
-            stream = Stream(incarnation)
-            self._streams.put(key, stream)
+    def _begin(self, peer: str, incarnation: int, topic: str) -> Stream:
+        stream = Stream(incarnation)
+        self._streams.put((peer, topic), stream)
         return stream
 
     def _jump(
