@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 from glue.cutting import Lent, Pieces, joined
 from glue.events import Addressed as Addressed
 from glue.events import Delivery as Delivery
+from glue.events import FirstRoundOver as FirstRoundOver
 from glue.events import Gap as Gap
 from glue.events import Missed as Missed
 from glue.events import Receipted as Receipted
@@ -190,7 +191,7 @@ class NameClash:
         self.address = address
 
 
-News = PeerAdded | PeerRemoved | PeerInterest | NameClash | Undelivered | Gap | Addressed | Receipted
+News = PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | Gap | Addressed | Receipted
 Upward = Inbound | News
 Event = Delivery | Missed | News
 """What a stack hands to the application."""

@@ -45,6 +45,7 @@ from glue.receipt import Receipt
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity, Stack
 from glue.topics import check_topic
+from glue.topics.held import NOT_FOUND
 from glue.topics.names import check_type
 
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
@@ -55,6 +56,10 @@ LARGE_MESSAGE = 32 << 10  # bytes of a normal message from which on it is LARGE:
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
 CHUNK = 1 << 20  # bytes that are taken of a stream at once, at most: they fit into one bundle of topics
 CHUNK_COUNT = 1024  # payloads, likewise
+
+FIRST_ROUND = 0.25
+"""Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
+is published then waits for the end of the round all the same."""
 
 PRIORITIES = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
 
@@ -145,6 +150,7 @@ class Core:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
+        self._not_found = 0  # messages of the start that found nobody, as far as that was told
         self.renew_locks()
 
     def renew_locks(self) -> None:
@@ -230,6 +236,16 @@ class Core:
     def is_done(self) -> bool:
         """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
         return not self.backlog and not getattr(self.stack.layers["transport"], "unsettled", 0)
+
+    @property
+    def is_first_round_over(self) -> bool:
+        """Whether peers that answer at once are known, with their interests, or the time for that is over."""
+        return getattr(self.stack.layers["discovery"], "is_first_round_over", True)
+
+    def has_found_all(self) -> bool:
+        """Whether all that was published at the start found somebody who wants it; what did not is told once."""
+        before, self._not_found = self._not_found, self.stack.layers["topics"].statistics[NOT_FOUND]
+        return self._not_found == before
 
     def would_block(self, backlog: int) -> WouldBlockError:
         """What to raise for a publication that may not wait for room, while so many bytes are unacknowledged."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
-from glue.core import check_not_reserved
+from glue.core import FIRST_ROUND, check_not_reserved
 from glue.drivers.life import FAREWELL
 from glue.drivers.thread import ThreadDriver
 from glue.errors import ClosedError, ConfigurationError
@@ -50,6 +50,9 @@ class Endpoint(BaseEndpoint):
     def start(self) -> Endpoint:
         """Join the network; returns the endpoint itself. Starting twice does nothing.
 
+        It returns once the peers that are there have answered and their interests are known: after a round trip, or
+        after 0.04 seconds where nobody is there. So what is published next reaches whoever subscribed before.
+
         Raises InterfaceError, PortInUseError or ConfigurationError; ClosedError once it was closed.
         """
         if self._driver is None:
@@ -60,6 +63,11 @@ class Endpoint(BaseEndpoint):
             except BaseException:  # a layer put in place of ours may fail
                 self._network.close()
                 self._network = self._driver = None
+                raise
+            try:
+                self._driver.wait_until(lambda: self._core.is_first_round_over, FIRST_ROUND)
+            except BaseException:  # Ctrl-C: nobody else would close it
+                self.close(0.0)
                 raise
         self._running()
         return self
@@ -127,7 +135,8 @@ class Endpoint(BaseEndpoint):
         "reliable" (in order, once, resent until acknowledged) or "best-effort". `priority` is "urgent", "high",
         "normal" or "bulk"; what is of a lower one never holds it back, on other topics (docs/delivery.md). While more
         than `queue_limit` bytes wait to be acknowledged, blocks; with `block` false, raises WouldBlockError at once.
-        With `receipt`, returns one that tells who has the message and who has not, and can be waited for.
+        With `receipt`, returns one that tells who has the message and who has not, and can be waited for; it is true
+        once somebody has it and nobody is missing.
 
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
@@ -286,9 +295,10 @@ class Endpoint(BaseEndpoint):
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until every subscriber has acknowledged every reliable message; whether all did in time.
 
-        A subscriber that is gone is no longer waited for.
+        A subscriber that is gone is no longer waited for. False also, once, if something that was published within
+        0.05 seconds of the start found no subscriber: there may be one that was not known yet.
         """
-        return self._running().wait_until(lambda: self._core.is_done, timeout)
+        return self._running().wait_until(lambda: self._core.is_done, timeout) and self._core.has_found_all()
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:

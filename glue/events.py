@@ -113,3 +113,15 @@ class Receipted:
         self.receipt = receipt
         self.peer = peer
         self.cause = cause
+
+
+class FirstRoundOver:
+    """Discovery: those who answer at once are known, with their interests, or the time for that is over.
+
+    Who was late may still be heard until then (`until`, monotonic seconds).
+    """
+
+    __slots__ = ("until",)
+
+    def __init__(self, until: float) -> None:
+        self.until = until

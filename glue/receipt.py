@@ -14,7 +14,9 @@ Condition = Callable[[], bool]
 class Receipt:
     """The fate of one message at each peer that it went to, by the peers' names.
 
-    It went to those whose interest was known when it was published; a message to nobody is `complete` at once.
+    It went to those whose interest was known when it was published, or became known while it was held at the start. A
+    receipt is true once somebody has the message, and everybody that it went to. So that of a message to nobody is
+    `complete`, as nothing more comes of it, and false.
     """
 
     __slots__ = ("_causes", "_had", "_names", "_waiting")
@@ -42,8 +44,11 @@ class Receipt:
 
     @property
     def complete(self) -> bool:
-        """Whether nobody is pending any more."""
+        """Whether it is known to whom it went, and nobody is pending any more."""
         return self._names is not None and not self._waiting
+
+    def __bool__(self) -> bool:
+        return self.complete and bool(self._had) and not self._causes
 
     def note(self, event: Addressed | Receipted, peers: Mapping[str, Peer]) -> None:
         """For the endpoint: what the layers say."""
@@ -72,9 +77,9 @@ class WaitingReceipt(Receipt):
         self._until = until
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is complete, `timeout` seconds at most (None: for ever); whether everybody has it."""
+        """Wait until it is complete, `timeout` seconds at most (None: for ever); whether it is true then."""
         self._until(lambda: self.complete, timeout)
-        return self.complete and not self._causes
+        return bool(self)
 
 
 class AwaitableReceipt(Receipt):
@@ -87,9 +92,9 @@ class AwaitableReceipt(Receipt):
         self._until = until
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is complete, `timeout` seconds at most (None: for ever); whether everybody has it."""
+        """Wait until it is complete, `timeout` seconds at most (None: for ever); whether it is true then."""
         await self._until(lambda: self.complete, timeout)
-        return self.complete and not self._causes
+        return bool(self)
 
     def __await__(self) -> Generator[Any, Any, bool]:
         return self.wait().__await__()

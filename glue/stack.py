@@ -267,12 +267,18 @@ class Stack:
 
 
 def _acquaint(layers: dict[str, Layer[Any, Any, Any, Any]]) -> None:
-    """Let serialization ask what is known of a run before it is read, if none of those who make frames is replaced."""
+    """Tell layers of what others offer, if these are not replaced by layers that do not.
+
+    Serialization asks what is known of a run before it is read, topics hold what is published during the first round.
+    """
     offers = [offered(layers.get(name), "awaits", "receive", "lift") for name in ("fragmentation", "transport")]
     awaited_by = [awaits for awaits in offers if awaits is not None]
     serialization, discovery = layers.get("serialization"), offered(layers.get("discovery"), "lift", "receive")
     if isinstance(serialization, Serialization) and discovery is not None and len(awaited_by) == len(offers):
         serialization.awaited_by = awaited_by
+    expect = getattr(layers.get("topics"), "expect_first_round", None)
+    if expect is not None and hasattr(layers.get("discovery"), "is_first_round_over"):
+        expect()
 
 
 def _express(layer: Layer[Any, Any, Any, Any], short: str, ordinary: str) -> Callable[[float, Any], Any]:

@@ -18,7 +18,7 @@ from glue.admission import Admission
 from glue.aio.subscription import Handler, Subscription
 from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
-from glue.core import EARLY, STREAM_SHARE, check_not_reserved
+from glue.core import EARLY, FIRST_ROUND, STREAM_SHARE, check_not_reserved
 from glue.drivers.life import Life
 from glue.errors import ClosedError
 from glue.messages import Gap
@@ -63,10 +63,7 @@ class Endpoint(BaseEndpoint, Life):
     # ------------------------------------------------------------------------------------ life and death
 
     async def start(self) -> Endpoint:
-        """Join the network; returns the endpoint itself. Starting twice does nothing.
-
-        Raises InterfaceError, PortInUseError or ConfigurationError; ClosedError once it was closed.
-        """
+        """As `glue.Endpoint.start`: it returns once the peers that are there have answered."""
         if self._loop is None:
             loop = asyncio.get_running_loop()
             self._network = self._open_network()
@@ -80,6 +77,11 @@ class Endpoint(BaseEndpoint, Life):
             for fileno in self._network.filenos():
                 self._loop.add_reader(fileno, self._turn, True)
             self._turn(False)
+            try:
+                await self._until(lambda: self._core.is_first_round_over, FIRST_ROUND)
+            except BaseException:  # cancelled: nobody else would close it
+                self._leave()
+                raise
         self._running()
         return self
 
@@ -92,7 +94,7 @@ class Endpoint(BaseEndpoint, Life):
         if self._loop is None or self.closed:
             return
         try:
-            await self.flush(timeout)
+            await self._until(lambda: self._core.is_done, timeout)
         finally:  # also if cancelled meanwhile
             self._leave()
 
@@ -400,5 +402,5 @@ class Endpoint(BaseEndpoint, Life):
         return await self._until(lambda: len(self._core.subscribers(topic)) >= count, timeout)
 
     async def flush(self, timeout: float | None = None) -> bool:
-        """Wait until every subscriber has acknowledged every reliable message; whether all did in time."""
-        return await self._until(lambda: self._core.is_done, timeout)
+        """As `glue.Endpoint.flush`."""
+        return await self._until(lambda: self._core.is_done, timeout) and self._core.has_found_all()

@@ -13,11 +13,14 @@ from random import Random
 
 from glue.contract import Address, Inbound, Outbound
 from glue.discovery.announcer import CALM_BODY, Announcer
+from glue.discovery.first_round import FirstRound
 from glue.discovery.peers import CREDIT_LIMIT, PROBES, Peer
+from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
     ANSWER,
     CALL,
+    GOODBYE,
     INTRODUCE,
     OPERATIONS,
     PROBE,
@@ -46,8 +49,18 @@ FRAMES_PER_CALL = 256  # of operations, in all; whoever gets none asks again
 class Correspondence:
     """The unicast side of discovery. What is to be sent gathers in `outbox`."""
 
-    def __init__(self, announcer: Announcer, statistics: Counter[str], random: Random) -> None:
+    def __init__(
+        self,
+        announcer: Announcer,
+        rendezvous: Rendezvous,
+        first_round: FirstRound,
+        statistics: Counter[str],
+        random: Random,
+    ) -> None:
         self.outbox: list[Outbound] = []
+        self._members = first_round.members
+        self._rendezvous = rendezvous
+        self._first_round = first_round
         self._announcer = announcer
         self._statistics = statistics
         self._random = random
@@ -88,6 +101,43 @@ class Correspondence:
         """The same to whoever is at this address."""
         self.outbox.append(frame((), address, Envelope(CALL, known=known), body))
 
+    def announce(self, now: float, body: bytes, is_multicast: bool) -> None:
+        """To all: by multicast, and by unicast to those whom it does not reach."""
+        if is_multicast:
+            self.outbox.append(frame((), None, Envelope(ANNOUNCE), body))
+        self.call_remote(now, body)
+
+    def ask_again(self, now: float, is_multicast: bool) -> None:
+        """Ask all to answer who know somebody whom this endpoint does not know."""
+        body = self._announcer.calm_body
+        if is_multicast:
+            self.outbox.append(frame((), None, Envelope(ANNOUNCE, known=self._members.digest), body))
+        self.call_remote(now, body, is_between=True)
+
+    def call_remote(self, now: float, body: bytes, is_between: bool = False) -> None:
+        """Call all whom multicast does not reach; `is_between` announcements only those who have yet to be met."""
+        members, rendezvous = self._members, self._rendezvous
+        strangers = rendezvous.due(now)
+        if not strangers and not members.remote:
+            return
+        known = members.digest if rendezvous.is_asking(now) else None
+        for peer in members.table.values():
+            is_free = peer.address in strangers  # to be called in any case, whether that is a peer or not
+            strangers.pop(peer.address, None)
+            asked = known if peer.address in rendezvous.contacts else None
+            if (is_free or peer.id in members.remote) and not (is_between and peer.is_verified and asked is None):
+                self.call(now, peer, body, is_free, asked)
+        for address in strangers:
+            self.call_stranger(address, body, known if address in rendezvous.contacts else None)
+
+    def say_goodbye(self, is_multicast: bool) -> None:
+        """Tell all that this endpoint goes; in datagrams of their own, for any may be lost."""
+        for _ in range(2):
+            if is_multicast:
+                self.outbox.append(frame((), None, Envelope(GOODBYE)))
+            remote = self._members.remote.values()
+            self.outbox += [frame((peer.id,), peer.address, Envelope(GOODBYE)) for peer in remote]
+
     def hear(self, now: float, peer: Peer, item: Inbound, envelope: Envelope) -> None:
         """The peer is there, and what it sent from its address is to its credit."""
         peer.heard = now
@@ -100,7 +150,7 @@ class Correspondence:
     def answer(self, now: float, peer: Peer) -> None:
         """Tell the peer who this endpoint is."""
         peer.answer_at = math.inf
-        self.send(now, peer, ANSWER, self._announcer.calm_body)
+        self.send(now, peer, ANSWER, self._announcer.calm_body, known=self._first_round.known)
 
     def challenge(self, item: Inbound, token: int) -> None:
         """Ask a life that may be over to return this token: a datagram for one that came from there."""

@@ -69,6 +69,11 @@ class ServiceDiscovery:
         return self._discovery.statistics
 
     @property
+    def is_first_round_over(self) -> bool:
+        """As for `Discovery`."""
+        return self._discovery.is_first_round_over
+
+    @property
     def peers(self) -> Mapping[str, PeerInfo]:
         """The known peers by id, as they are now."""
         return self._discovery.peers

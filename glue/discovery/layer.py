@@ -22,6 +22,7 @@ from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave,
 from glue.counts import Counts
 from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
+from glue.discovery.first_round import FirstRound
 from glue.discovery.membership import Membership
 from glue.discovery.peers import WANT_DELAY, Peer, PeerInfo
 from glue.discovery.rally import Partners
@@ -40,7 +41,6 @@ from glue.discovery.wire import (
     Envelope,
     Introductions,
     Operations,
-    frame,
 )
 from glue.errors import ConfigurationError
 
@@ -80,9 +80,10 @@ class Discovery:
         self._lease_intervals = lease_intervals
         self._multicast = multicast
         self._announcer = Announcer(name, announce_interval, random)
-        self._members = Membership(self.statistics, random)
-        self._letters = Correspondence(self._announcer, self.statistics, random)
+        self._members = Membership(endpoint_id, self.statistics, random)
         self._rendezvous = Rendezvous(self.statistics)
+        self._first_round = FirstRound(self._members)
+        self._letters = Correspondence(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
@@ -101,9 +102,14 @@ class Discovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        at = min(self._announcer.due, self._check_at, self._rendezvous.call_at)
+        at = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
         self.calm_until = min(at, self._announcer.calm_until) + self.paused - ROUNDING
         return at + self.paused
+
+    @property
+    def is_first_round_over(self) -> bool:
+        """Whether those who answer at once are known, with their interests; or the time for that is over."""
+        return self._first_round.is_over
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:
@@ -133,9 +139,11 @@ class Discovery:
         if now >= self._announcer.due:
             self._announce(now)
         elif now >= self._rendezvous.call_at:
-            self._call(now, self._announcer.calm_body, is_between=True)
+            self._letters.call_remote(now, self._announcer.calm_body, is_between=True)
         if now >= self._check_at:
             self._attend(now)
+        if not self._first_round.is_over:
+            self._go_round(now)
         return up, self._letters.take() if self._letters.outbox else []
 
     def lift(self, now: float, item: Inbound) -> Inbound | None:
@@ -192,7 +200,8 @@ class Discovery:
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
-        due = min(self._announcer.due, self._check_at, self._rendezvous.call_at)
+            self._first_round.begin(now)
+        due = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
         time = now - self.paused
         if time < due - ROUNDING:
             return time
@@ -231,38 +240,16 @@ class Discovery:
             return
         self._state = LEFT
         self._announcer.stop()
+        self._first_round.end()
         self._check_at = self._rendezvous.call_at = math.inf
-        for _ in range(2):  # in datagrams of their own, for any may be lost
-            if self._multicast:
-                self._letters.outbox.append(frame((), None, Envelope(GOODBYE)))
-            self._letters.outbox += [
-                frame((peer.id,), peer.address, Envelope(GOODBYE)) for peer in self._members.remote.values()
-            ]
+        self._letters.say_goodbye(self._multicast)
 
     def _announce(self, now: float) -> None:
         """To all: by multicast, and by unicast to those whom it does not reach."""
         body = self._announcer.announce(now)
         if self._check_at < self._announcer.due:  # most likely put off since then by what was heard
             self._check_at = self._next_check()
-        if self._multicast:
-            self._letters.outbox.append(frame((), None, Envelope(ANNOUNCE), body))
-        self._call(now, body)
-
-    def _call(self, now: float, body: bytes, is_between: bool = False) -> None:
-        """Call whom multicast does not reach; `is_between` announcements only those who have yet to be met."""
-        members, rendezvous = self._members, self._rendezvous
-        strangers = rendezvous.due(now)
-        if not strangers and not members.remote:
-            return
-        known = members.digest(self._id) if rendezvous.is_asking(now) else None
-        for peer in members.table.values():
-            is_free = peer.address in strangers  # to be called in any case, whether that is a peer or not
-            strangers.pop(peer.address, None)
-            asked = known if peer.address in rendezvous.contacts else None
-            if (is_free or peer.id in members.remote) and not (is_between and peer.is_verified and asked is None):
-                self._letters.call(now, peer, body, is_free, asked)
-        for address in strangers:
-            self._letters.call_stranger(address, body, known if address in rendezvous.contacts else None)
+        self._letters.announce(now, body, self._multicast)
 
     # ------------------------------------------------------------------------------------------- going up
 
@@ -306,13 +293,19 @@ class Discovery:
         if envelope.called == self._id:
             self._letters.answer(now, peer)
         elif envelope.kind == ANSWER:
-            peer.answer_at = math.inf  # it knows this endpoint
-        elif is_new or (envelope.kind == CALL and not envelope.token):  # without one it calls a stranger
+            peer.answer_at, peer.known = math.inf, envelope.known  # it knows this endpoint
+        elif is_new or self._is_stranger(envelope):
             self._letters.welcome(now, peer, len(self._members.table))
-        if envelope.known is not None and envelope.known != self._members.digest(self._id):
+        if envelope.kind == CALL and envelope.known is not None and envelope.known != self._members.digest:
             others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
             self._letters.introduce(now, peer, others)
         self._converse(now, peer, envelope)
+
+    def _is_stranger(self, envelope: Envelope) -> bool:
+        """Whether the sender may not know this endpoint: it has no token of it, or it asks again in its first round."""
+        if envelope.kind == ANNOUNCE:
+            return envelope.known is not None and envelope.known != self._members.digest
+        return envelope.kind == CALL and not envelope.token
 
     def _locate(self, now: float, peer: Peer, kind: str, is_new: bool) -> None:
         """Find out whether multicast gets to a peer: as long as its own comes, it is taken to hear ours."""
@@ -395,6 +388,13 @@ class Discovery:
             else:
                 self._letters.attend(now, peer, peer.id in self._members.remote)
         self._check_at = self._next_check()
+
+    def _go_round(self, now: float) -> None:
+        """End the first round; or ask those again whose answer may be lost."""
+        if self._first_round.is_complete(now):
+            self._up.append(self._first_round.news(self.paused))
+        elif self._first_round.is_asking(now):
+            self._letters.ask_again(now, self._multicast)
 
     def _next_check(self) -> float:
         return min((peer.wake_at for peer in self._members.table.values()), default=math.inf)

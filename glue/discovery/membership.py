@@ -44,7 +44,8 @@ class Membership:
     `remote` are those of them that multicast does not get to.
     """
 
-    def __init__(self, statistics: Counter[str], random: Random) -> None:
+    def __init__(self, own_id: str, statistics: Counter[str], random: Random) -> None:
+        self._own_id = own_id
         self.table: dict[str, Peer] = {}
         self.remote: dict[str, Peer] = {}
         self._statistics = statistics
@@ -156,9 +157,10 @@ class Membership:
         peer = self.table.get(id)
         return peer is not None and (peer.is_verified or id not in self.remote)
 
-    def digest(self, own_id: str) -> int:
+    @property
+    def digest(self) -> int:
         """A number that is the same for endpoints that know each other and the same peers."""
-        digest = int(own_id, 16)
+        digest = int(self._own_id, 16)
         for id in self.table:
             digest ^= int(id, 16)
         return digest % MAX_INTEGER

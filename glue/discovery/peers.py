@@ -66,12 +66,13 @@ class Peer:
     is not owed. `token` is ours for it, `echo` its for us; it `is_verified` once it returned our token.
     `overheard` is when an announcement of it last came by multicast, `host` the one it was first heard from.
     `challenge` is the token for another life of the same id that would take its place; 0 before there was one.
-    It was `told` by unicast what is before this position in the own log.
+    It was `told` by unicast what is before this position in the own log. Its last answer told the digest of whom it
+    knows, `known`.
     """
 
     __slots__ = (
         "address", "answer_at", "body", "challenge", "credit", "echo", "follower", "heard", "host", "id", "incarnation",
-        "is_verified", "lease", "name", "overheard", "patience", "probe_at", "token", "told",
+        "is_verified", "known", "lease", "name", "overheard", "patience", "probe_at", "token", "told",
         "want_at", "want_delay",
     )  # fmt: skip
 
@@ -98,6 +99,7 @@ class Peer:
         self.is_verified = False
         self.challenge = 0
         self.told = 0, 0
+        self.known: int | None = None
 
     def follow_interval(self, interval: float, lease_intervals: float) -> None:
         """Set the lease after the interval it announced, and the patience, after which it is probed.

@@ -15,11 +15,12 @@ therefore encoded once.
     introduce    addresses          these are there, too
     goodbye      (empty)            I go now
 
-A probe has one more field before its kind: the id of the endpoint that is to answer. So has a call that asks for
-introductions: a digest of whom its sender knows. Any frame but a goodbye may carry a want beside its own meaning;
-without one, epoch and version are null. `token` is a number that the sender chose for this receiver, `echo` the
-last token that it got from it (both 0 where there is none, as in a multicast). Who returns a token receives at the
-address from which it sends.
+A probe has one more field before its kind: the id of the endpoint that is to answer. Announcements, calls and answers
+may have a digest of whom their sender knows there. An answer tells it. An announcement with a digest asks all who know
+somebody else to answer again, a call with one asks for introductions. Any frame but a goodbye may carry a want beside
+its own meaning; without one, epoch and version are null. `token` is a number that the sender chose for this receiver,
+`echo` the last token that it got from it (both 0 where there is none, as in a multicast). Who returns a token receives
+at the address from which it sends.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ WANT = "want"
 OPERATIONS = "operations"
 INTRODUCE = "introduce"
 GOODBYE = "goodbye"
+KNOWING = ANNOUNCE, CALL, ANSWER  # what may have a digest
 
 TOKEN_BITS = 31
 MAX_INTEGER = 1 << 53  # the largest integer that every JSON reader keeps exactly
@@ -54,7 +56,7 @@ _OPERATIONS_ROOM = 96  # bytes of a frame beside its operations: keys, punctuati
 
 class Envelope:
     """A frame's header. Where there is none, None: `want` is (epoch, version), `called` the id of the endpoint that
-    is probed, `known` the digest of an endpoint that asks for introductions."""
+    is probed, `known` a digest of whom the sender knows."""
 
     __slots__ = ("called", "echo", "kind", "known", "token", "want")
 
@@ -88,7 +90,7 @@ class Envelope:
         token, echo, epoch, version = fields[:4]
         kind = fields[-1]
         called = fields[4] if kind == PROBE else None
-        known = fields[4] if kind == CALL and _is_count(fields[4]) else None
+        known = fields[4] if kind in KNOWING and _is_count(fields[4]) else None
         if type(kind) is not str or not (_is_count(token) and _is_count(echo)):
             return None
         if epoch is None and version is None:

@@ -19,10 +19,13 @@ from glue.contract import (
     Delivery,
     Downward,
     Event,
+    FirstRoundOver,
     Gap,
     Inbound,
+    Leave,
     Missed,
     News,
+    Options,
     PeerAdded,
     PeerInterest,
     PeerRemoved,
@@ -44,14 +47,15 @@ from glue.topics.bundle import (
     MalformedBundleError,
     common_length,
     decode,
-    decoded,
 )
+from glue.topics.deliveries import deliveries
 from glue.topics.express import Arrivals, Departures
+from glue.topics.held import NOT_FOUND, Held, Parcel
 from glue.topics.index import Changes
 from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import Outbox
 from glue.topics.peers import Peers
-from glue.topics.published import PublishedTopics
+from glue.topics.published import PublishedTopic, PublishedTopics
 from glue.topics.rally import Talk
 from glue.topics.retained import RetainedValues, kept, retained
 from glue.topics.streams import Jump, Streams
@@ -76,6 +80,7 @@ class Topics:
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0
+        self._held: Held | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
         self._departures = Departures(
@@ -88,12 +93,18 @@ class Topics:
     @property
     def deadline(self) -> float:
         """At once while there is something for oneself, or news; else when a gap is certain."""
-        return -inf if self._local or self._news else self._streams.deadline
+        if self._local or self._news:
+            return -inf
+        return self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
 
     @property
     def backlog(self) -> int:
-        """Bytes on their way to oneself."""
-        return self._local_size
+        """Bytes on their way to oneself, or held until it is known who wants them."""
+        return self._local_size if self._held is None else self._local_size + self._held.size
+
+    def expect_first_round(self) -> None:
+        """Hold what is published until discovery tells that its first round is over."""
+        self._held = Held()
 
     def fit(self, size: int) -> int:
         """Best-effort bundles are kept small, so that none is cut; anything reliable may have any size."""
@@ -123,6 +134,8 @@ class Topics:
             else:
                 self._note(now, item, down)
                 up.append(item)
+        if self._held is not None and self._held.is_over(now):
+            self._release(now, down, is_over=True)
         if self._streams.deadline <= now:
             for peer, topic, jump in self._streams.overdue(now):
                 self._miss(topic, peer, jump, up)
@@ -158,6 +171,8 @@ class Topics:
             elif isinstance(item, Unsubscribe):
                 self._subscriptions.remove(item.token)
             else:
+                if isinstance(item, Leave):
+                    self._release(now, down, is_over=True)
                 self._flush(down)
                 down.append(item)
         self._flush(down)
@@ -204,17 +219,49 @@ class Topics:
         if tokens:
             self._deliver_to_self(group, expires, tokens)
         route = self._peers.index.match(item.topic)
+        if self._held is not None and self._held.has_to_wait(now, options, route):
+            self._held.add(Parcel(topic, group, priority, expires, options, bool(tokens)))
+        else:
+            self._dispatch(topic, group, priority, expires, options, route, bool(tokens))
+
+    def _dispatch(
+        self,
+        topic: PublishedTopic,
+        group: Group,
+        priority: int,
+        expires: float,
+        options: Options,
+        route: tuple[str, ...],
+        is_heard: bool,
+    ) -> None:
+        """Send a group to these peers; `is_heard`: this endpoint itself has subscribed to it."""
         if route:
             lane = route, priority
             after = self._published.follow(topic, lane) if options.reliable and options.ordered else ()
+            self.statistics["messages owed"] += len(group.payloads) * len(route)
             self._outbox.add(lane, options.reliable, group, expires, after)
-            self.statistics["messages owed"] += count * len(route)
-        elif not tokens:
-            self.statistics["messages to nobody"] += count
+        elif not is_heard:
+            self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
             self._news.append(Addressed(options.receipt, route))
             if route:
                 self._outbox.receipt(lane, options.receipt)
+
+    def _release(self, now: float, down: list[Downward], is_over: bool = False) -> None:
+        """Send what was held and somebody wants now; all of it, if the waiting is over."""
+        held, match = self._held, self._peers.index.match
+        if held is None:
+            return
+        for parcel in held.released(match, is_over):
+            group, options, route = parcel.group, parcel.options, match(parcel.group.topic)
+            if parcel.expires < inf:
+                group.lifespan_ms = milliseconds(max(0.0, parcel.expires - now))
+            if not route and parcel.is_lost:
+                self.statistics[NOT_FOUND] += len(group.payloads)
+            self._dispatch(parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_heard)
+        if is_over:
+            self._held = None
+        self._flush(down)
 
     def _retain(self, group: Group, expires: float) -> None:
         """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
@@ -231,7 +278,7 @@ class Topics:
         for values in (self._retained, self._heard):
             for value in values.matching([item.pattern], now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
-                for delivery in self._deliveries(kept(value), *publisher, (item.token,), value.expires):
+                for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
                     self._queue(delivery, value.expires, len(value.payload))
 
     def _flush(self, down: list[Downward]) -> None:
@@ -249,7 +296,8 @@ class Topics:
         size = group.size
         live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
         live.retain = LIVE
-        for delivery in self._deliveries(live, self._name, self._endpoint_id, self._incarnation, tokens, expires):
+        publisher = self._name, self._endpoint_id, self._incarnation
+        for delivery in deliveries(self.statistics, live, *publisher, tokens, expires):
             self._queue(delivery, expires, size)
             size = 0
 
@@ -282,7 +330,7 @@ class Topics:
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
                     expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
-                    up += self._deliveries(group, name, item.peer, item.incarnation, tokens, expires)
+                    up += deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, expires)
 
     def _wanted(self, now: float, item: Inbound, name: str, group: Group, up: list[Event]) -> tuple[Hashable, ...]:
         """The subscriptions that a group is for; none if it is too old, too late, or a replay already seen.
@@ -303,7 +351,7 @@ class Topics:
         if group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
             self.statistics["messages expired"] += len(group.payloads)
             return ()
-        elif group.retain and not self._remember(now, item, name, group):
+        elif group.retain and not self._heard.remember(now, item, name, group, self.statistics):
             self.statistics["retained values seen before"] += 1
             return ()
         if group.retain == KEPT:
@@ -315,44 +363,6 @@ class Topics:
         if tokens:
             up.append(Missed(topic, self._peers.name(peer), peer, jump.count, jump.cause, tokens))
 
-    def _remember(self, now: float, item: Inbound, name: str, group: Group) -> bool:
-        """Keep a peer's retained value for later subscriptions; False if nothing is left that was not had before."""
-        known = self._heard.get(group.topic, item.peer)
-        last = group.sequence + len(group.payloads) - 1
-        if known is not None and known.covers(item.incarnation, last):
-            if group.retain == KEPT:
-                return False
-            if known.sequence == last:  # live, but overtaken by its replay: best effort keeps no order
-                group.payloads = group.payloads[:-1]
-            return bool(group.payloads)
-        if not group.payloads[-1]:
-            self._heard.discard(group.topic, item.peer)
-            return True
-        expires = inf if group.lifespan_ms is None else now - item.age + group.lifespan_ms / 1000
-        forgotten = self._heard.put_anyway(retained(group, name, item.peer, item.incarnation, expires))
-        if forgotten:
-            self.statistics["retained values forgotten: too many"] += forgotten
-        return True
-
-    def _deliveries(
-        self, group: Group, name: str, endpoint_id: str, incarnation: int, tokens: tuple[Hashable, ...], expires: float
-    ) -> list[Delivery]:
-        """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
-        replayed = group.retain == KEPT
-        at = group.at / 1e6
-        type, topic = group.type, group.topic
-        if not group.json:
-            return [Delivery(topic, group.payloads, type, name, endpoint_id, incarnation, group.sequence, at, replayed,
-                             tokens, expires, group.length)]  # fmt: skip
-        runs = decoded(group.payloads, group.sequence)
-        missing = len(group.payloads) - sum(len(values) for _, values in runs)
-        if missing:
-            self.statistics["malformed JSON payload"] += missing
-        return [
-            Delivery(topic, values, type, name, endpoint_id, incarnation, sequence, at, replayed, tokens, expires)
-            for sequence, values in runs
-        ]
-
     # ------------------------------------------------------------------------------------------------- news
 
     def _note(self, now: float, news: News, down: list[Downward]) -> None:
@@ -361,6 +371,11 @@ class Topics:
             if added:
                 self._replay(now, news.peer, added)
                 self._flush(down)
+                self._release(now, down)
+        elif isinstance(news, FirstRoundOver):
+            if self._held is not None:
+                self._held.complete(news.until)
+                self._release(now, down)
         elif isinstance(news, PeerAdded):
             self._peers.add(news)
         elif isinstance(news, PeerRemoved):
@@ -372,6 +387,8 @@ class Topics:
     def _replay(self, now: float, peer: str, patterns: list[str]) -> None:
         """Send a peer the values kept for what it is now interested in."""
         for value in self._retained.matching(patterns, now):
+            if self._held is not None and value.topic in self._held.retained:
+                continue  # it is sent once it need not wait
             group = kept(value)
             if value.expires < inf:
                 group.lifespan_ms = milliseconds(value.expires - now)

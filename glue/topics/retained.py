@@ -8,10 +8,11 @@ topic that has not changed for longest.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from glue.contract import Inbound
 from glue.topics.bundle import KEPT, Group
 from glue.topics.index import Index
 from glue.topics.names import is_wildcard
@@ -139,6 +140,25 @@ class RetainedValues:
             for value in self._topics[topic].values():
                 if value.expires >= now:
                     yield value
+
+    def remember(self, now: float, item: Inbound, name: str, group: Group, statistics: Counter[str]) -> bool:
+        """Keep a peer's retained value for later subscriptions; False if nothing is left that was not had before."""
+        known = self.get(group.topic, item.peer)
+        last = group.sequence + len(group.payloads) - 1
+        if known is not None and known.covers(item.incarnation, last):
+            if group.retain == KEPT:
+                return False
+            if known.sequence == last:  # live, but overtaken by its replay: best effort keeps no order
+                group.payloads = group.payloads[:-1]
+            return bool(group.payloads)
+        if not group.payloads[-1]:
+            self.discard(group.topic, item.peer)
+            return True
+        expires = inf if group.lifespan_ms is None else now - item.age + group.lifespan_ms / 1000
+        forgotten = self.put_anyway(retained(group, name, item.peer, item.incarnation, expires))
+        if forgotten:
+            statistics["retained values forgotten: too many"] += forgotten
+        return True
 
 
 def retained(group: Group, name: str, endpoint_id: str, incarnation: int, expires: float) -> RetainedValue:

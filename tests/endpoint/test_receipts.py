@@ -42,11 +42,14 @@ def test_a_receipt_tells_who_has_it_who_is_slow_and_who_left() -> None:
     assert repr(receipt) == "<Receipt delivered ['prompt', 'slow'], pending [], lost {'gone': 'peer removed'}>"
 
 
-def test_the_receipt_of_a_message_to_nobody_is_complete_at_once() -> None:
+def test_the_receipt_of_a_message_to_nobody_is_complete_at_once_and_false() -> None:
     world = World()
-    receipt = world.endpoint().publish("t", 1, receipt=True)
+    publisher = world.endpoint()
+    world.run(0.1)
+    receipt = publisher.publish("t", 1, receipt=True)
     world.run(0.001)
     assert receipt.complete
+    assert not receipt
     assert receipt.delivered == []
 
 

@@ -50,6 +50,7 @@ def test_what_is_not_to_be_retained_is_not(lan: Lan) -> None:
     a = lan.start("a")
     a.publish("lamp", "gone")
     a.publish("other", "kept", retain=True)
+    a.flush(PATIENCE)  # what is published at the start waits for who is late
     ear = listen(lan.start("b"), "#")
     assert ear.wait(1)[0].payload == "kept"
     assert a.flush(PATIENCE)

@@ -23,6 +23,7 @@ FIELDS = {
 }
 DISCOVERY = ("token", "echo", "epoch", "version", "kind")
 PROBE_FIELDS = ("token", "echo", "epoch", "version", "called", "kind")
+KNOWING_FIELDS = ("token", "echo", "epoch", "version", "known", "kind")
 TRANSPORT = {
     "data": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
     "group": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
@@ -60,7 +61,8 @@ def names(layer: str, values: list[Any]) -> tuple[str, ...]:
     if layer == "transport":
         return TRANSPORT[str(checked(values))]
     if layer == "discovery":
-        return PROBE_FIELDS if values[-1] == PROBE else DISCOVERY
+        more = PROBE_FIELDS if values[-1] == PROBE else KNOWING_FIELDS
+        return more if len(values) > len(DISCOVERY) else DISCOVERY
     return FIELDS[layer]
 
 

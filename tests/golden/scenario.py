@@ -139,11 +139,11 @@ def golden_datagrams() -> dict[str, bytes]:
     golden["announcement"] = of(sent, "hall", "discovery", "announce")[1]
     golden["answer"] = of(sent, "kitchen", "discovery", "answer")[0]
 
-    sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", b"\x00\x80\xfe\xff"))
+    sent = lan.run(0.2, "kitchen", publication("home/kitchen/temperature", b"\x00\x80\xfe\xff"))
     golden["data"] = of(sent, "kitchen", "transport", "data")[0]
 
     document = publication("home/kitchen/temperature", b'{"celsius":21.5}', json=True, type="reading", lifespan=60.0)
-    sent = lan.run(1, "kitchen", document)
+    sent = lan.run(0.2, "kitchen", document)
     golden["json"] = of(sent, "kitchen", "transport", "data")[0]
 
     golden |= fragments_and_their_acknowledgement(lan)

@@ -20,7 +20,7 @@ const TRANSPORT = {
 };
 const FIELDS = {
   glue: () => ["version", "network", "sender", "incarnation", "counter"],
-  discovery: (entry) => ["token", "echo", "epoch", "version", ...(entry.at(-1) === "probe" ? ["called"] : []), "kind"],
+  discovery: (entry) => ["token", "echo", "epoch", "version", ...(entry.length > 5 ? [entry.at(-1) === "probe" ? "called" : "known"] : []), "kind"],
   transport: (entry) => TRANSPORT[entry[0]],
   fragment: () => ["message", "size", "total", "index"],
 };

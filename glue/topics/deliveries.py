@@ -1,0 +1,35 @@
+"""What a group of messages becomes for the application."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+from glue.contract import Delivery
+from glue.topics.bundle import KEPT, Group, decoded
+
+
+def deliveries(
+    statistics: Counter[str],
+    group: Group,
+    name: str,
+    endpoint_id: str,
+    incarnation: int,
+    tokens: tuple[Hashable, ...],
+    expires: float,
+) -> list[Delivery]:
+    """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
+    replayed = group.retain == KEPT
+    at = group.at / 1e6
+    type, topic = group.type, group.topic
+    if not group.json:
+        return [Delivery(topic, group.payloads, type, name, endpoint_id, incarnation, group.sequence, at, replayed,
+                         tokens, expires, group.length)]  # fmt: skip
+    runs = decoded(group.payloads, group.sequence)
+    missing = len(group.payloads) - sum(len(values) for _, values in runs)
+    if missing:
+        statistics["malformed JSON payload"] += missing
+    return [
+        Delivery(topic, values, type, name, endpoint_id, incarnation, sequence, at, replayed, tokens, expires)
+        for sequence, values in runs
+    ]

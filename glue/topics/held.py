@@ -1,0 +1,90 @@
+"""What is published before it is known who wants it.
+
+An endpoint that has just started does not know its peers yet. What it publishes then waits until discovery's first
+round is over. After that, until the time for late answers is over, what would go to nobody waits for somebody who wants
+it. What an endpoint says to itself does not wait. Nor does what may be overtaken: the layers above repeat that anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from glue.contract import Options
+from glue.topics.bundle import Group
+from glue.topics.published import PublishedTopic
+
+NOT_FOUND = "messages to nobody at the start"  # is counted, beside "messages to nobody", of what was held in vain
+
+
+class Parcel:
+    """A published group that has yet to be sent; `is_heard`: this endpoint itself has subscribed to it."""
+
+    __slots__ = ("expires", "group", "is_heard", "options", "priority", "topic")
+
+    def __init__(
+        self, topic: PublishedTopic, group: Group, priority: int, expires: float, options: Options, is_heard: bool
+    ) -> None:
+        self.topic = topic
+        self.group = group
+        self.priority = priority
+        self.expires = expires
+        self.options = options
+        self.is_heard = is_heard
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is lost for good if it goes to nobody, although whoever published it wanted it to arrive."""
+        return self.options.reliable and not (self.options.retain or self.is_heard)
+
+
+class Held:
+    """The parcels of one endpoint in the order in which they were published, and how long they wait.
+
+    Bounded by the caller, who is shown their `size` (bytes) as backlog, and stops publishing.
+    """
+
+    __slots__ = ("_until", "is_complete", "parcels", "retained", "size")
+
+    def __init__(self) -> None:
+        self.parcels: list[Parcel] = []
+        self.retained: set[str] = set()  # topics of parcels whose value is to be retained: it need not be replayed yet
+        self.size = 0
+        self._until = inf
+        self.is_complete = False  # whether the first round is over
+
+    @property
+    def deadline(self) -> float:
+        """When nothing waits any more."""
+        return self._until if self.parcels else inf
+
+    def complete(self, until: float) -> None:
+        """The first round is over; who is late may be heard until then."""
+        self.is_complete, self._until = True, until
+
+    def is_over(self, now: float) -> bool:
+        """Whether nothing waits any more."""
+        return now >= self._until
+
+    def has_to_wait(self, now: float, options: Options, route: Sequence[str]) -> bool:
+        """Whether what goes to these peers, or to nobody, has to wait."""
+        return options.ordered and not (route and self.is_complete) and now < self._until
+
+    def add(self, parcel: Parcel) -> None:
+        """Hold a parcel."""
+        self.parcels.append(parcel)
+        self.size += parcel.group.size
+        if parcel.options.retain:
+            self.retained.add(parcel.group.topic)
+
+    def released(self, match: Callable[[str], Sequence[str]], is_over: bool) -> list[Parcel]:
+        """Give back what somebody wants now, in order; and all else, if the waiting `is_over`."""
+        if not (self.is_complete or is_over):
+            return []
+        parcels = self.parcels
+        released = [parcel for parcel in parcels if is_over or match(parcel.group.topic)]
+        if released:
+            self.parcels = [] if is_over else [parcel for parcel in parcels if not match(parcel.group.topic)]
+            self.size -= sum([parcel.group.size for parcel in released])
+            self.retained.difference_update([parcel.group.topic for parcel in released])
+        return released
