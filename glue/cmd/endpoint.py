@@ -16,6 +16,7 @@ import itertools
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -26,11 +27,15 @@ from glue.cmd.output import Output, payload_text, printable
 from glue.cmd.session import open_endpoint, publish, report_message
 from glue.core import PRIORITIES
 from glue.errors import ConfigurationError
+from glue.receipt import WaitingReceipt
 from glue.topics import check_topic
 
 SHOWN_LENGTH = 1 << 30
 """Characters of a payload that are shown: all of them, since another program may read them."""
 FLUSH_TIMEOUT = 10.0
+NEWS_TIMEOUT = 1.0
+NOBODY = "nobody subscribes to"
+LEFT = "peer removed"  # after it had it, most likely: as a command that ends with the last message it shows
 
 
 def parser() -> common.Parser:
@@ -96,13 +101,15 @@ class Shown:
 def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
     """Publish everything; fails, saying so, unless all of it was acknowledged by somebody or is retained."""
     wait_until = time.monotonic() + arguments.wait
-    unheard = set()
+    is_reliable = arguments.reliability == "reliable"
+    unheard: dict[str, str] = {}  # topics, with what became of what was published there
+    receipts: deque[tuple[str, WaitingReceipt]] = deque()  # as many as queue_limit lets be on their way
     for topic, text in publications(arguments):
         check_topic(topic)
         left = max(0.0, wait_until - time.monotonic())
-        if not common.wait_for(partial(endpoint.wait_for_subscribers, topic, 1), left):
-            unheard.add(topic)
-        publish(
+        if not common.wait_for(partial(endpoint.wait_for_subscribers, topic, 1), left) and not is_reliable:
+            unheard[topic] = NOBODY
+        receipt = publish(
             endpoint,
             topic,
             text.encode() if arguments.bytes else parsed(text),
@@ -111,17 +118,36 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
             lifespan=arguments.lifespan,
             reliability=arguments.reliability,
             priority=arguments.priority,
+            receipt=is_reliable,
         )
+        if receipt is not None:
+            receipts.append((topic, receipt))
+            unheard |= unreceived(receipts)
+    is_acknowledged = common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
+    for _, receipt in receipts if is_acknowledged else ():
+        receipt.wait(NEWS_TIMEOUT)  # what is acknowledged is told in the turn after that
+    unheard |= unreceived(receipts)
     stays = arguments.subscribe or arguments.duration
     if unheard and not (arguments.retain and stays):
         hint = "; a retained value lasts as long as its endpoint: add --duration" if arguments.retain else ""
-        topics = ", ".join(map(printable, sorted(unheard)))
-        print(f"glue endpoint: nobody subscribes to {topics}{hint}", file=sys.stderr)
+        told = ", ".join(f"{fate} {printable(topic)}" for topic, fate in sorted(unheard.items()))
+        print(f"glue endpoint: {told}{hint}", file=sys.stderr)
         return common.FAILURE
-    if not common.wait_for(endpoint.flush, FLUSH_TIMEOUT):
+    if not is_acknowledged:
         print(f"glue endpoint: not acknowledged within {FLUSH_TIMEOUT:g} seconds", file=sys.stderr)
         return common.FAILURE
     return common.SUCCESS
+
+
+def unreceived(receipts: deque[tuple[str, WaitingReceipt]]) -> dict[str, str]:
+    """Take the receipts that are complete, from the oldest on; returns the topics of those that nobody is on."""
+    topics = {}
+    while receipts and receipts[0][1].complete:
+        topic, receipt = receipts.popleft()
+        causes = {*receipt.lost.values()}
+        if not (receipt.delivered or LEFT in causes):
+            topics[topic] = f"nobody received ({', '.join(sorted(causes))})" if causes else NOBODY
+    return topics
 
 
 def publications(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:

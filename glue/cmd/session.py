@@ -18,6 +18,8 @@ NAME_WIDTH = 24
 RETRY_INTERVAL = 0.001
 """Seconds after which a publisher looks again whether there is room."""
 
+Report = Callable[[Output, glue.Peer], None]
+
 
 @contextmanager
 def open_endpoint(arguments: argparse.Namespace, output: Output, quiet: bool = False) -> Iterator[glue.Endpoint]:
@@ -25,11 +27,15 @@ def open_endpoint(arguments: argparse.Namespace, output: Output, quiet: bool = F
     endpoint = glue.Endpoint(**common.settings_from(arguments))
     output.context["endpoint"] = endpoint.name
     telling = output.json or not quiet
-    started = threading.Event()
+    early: list[tuple[Report, glue.Peer]] = []  # known before this endpoint could be introduced itself
+    is_introduced, lock = False, threading.Lock()
 
-    def told(report: Callable[[Output, glue.Peer], None]) -> Callable[[glue.Peer], None]:
+    def told(report: Report) -> Callable[[glue.Peer], None]:
         def tell(peer: glue.Peer) -> None:
-            started.wait()  # peers may be known before this endpoint could be introduced itself
+            with lock:
+                if not is_introduced:
+                    early.append((report, peer))
+                    return
             report(output, peer)
 
         return tell
@@ -38,17 +44,19 @@ def open_endpoint(arguments: argparse.Namespace, output: Output, quiet: bool = F
         endpoint.on_peer_added, endpoint.on_peer_removed = told(report_added), told(report_removed)
     with endpoint:
         if telling:
-            report_start(output, endpoint)
-        started.set()
+            with lock:
+                report_start(output, endpoint)
+                for report, peer in early:
+                    report(output, peer)
+                is_introduced = True
         yield endpoint
 
 
-def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -> None:
-    """Publish, waiting for room as `block=True` would; but while it waits the command can end."""
+def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -> Any:
+    """Publish, waiting for room as `block=True` would; but while it waits the command can end. Returns the receipt."""
     while True:
         try:
-            endpoint.publish(topic, payload, block=False, **options)
-            return
+            return endpoint.publish(topic, payload, block=False, **options)
         except glue.WouldBlockError:
             common.pause(RETRY_INTERVAL)
 

@@ -110,6 +110,14 @@ def test_endpoint_publishes_what_another_hears(start: Start) -> None:
     assert heard == [("a/b", {"x": 1}), ("a/c", "21.5 degrees")]
 
 
+def test_endpoint_that_does_not_wait_reaches_whoever_is_there(start: Start) -> None:
+    listener = start("endpoint", "--subscribe", "a/b", "--count", "3")
+    listener.expect("started")
+    assert start("endpoint", "--publish", "a/b", "1").finish() == 0  # from here on the listener has subscribed
+    assert [start("endpoint", "--publish", "a/b", "1", "--wait", "0").finish() for _ in range(2)] == [0, 0]
+    assert listener.finish() == 0
+
+
 def test_endpoint_says_that_nobody_hears(start: Start) -> None:
     lonely = start("endpoint", "--publish", "a/b", "1", "--wait", "0.1")
     assert lonely.finish() == 1

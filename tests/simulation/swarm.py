@@ -311,7 +311,17 @@ class Swarm:
         self.demand("nothing is left to do", self.is_idle)
         for party in self.parties:
             party.check_ledger(is_over=True)
+        self.welcome()
         return self.world.trace_hash
+
+    def welcome(self) -> None:
+        """What a newcomer publishes at once reaches all who want it."""
+        for party in self.parties:
+            party.endpoint.subscribe("$greeting")  # no wildcard matches it
+        self.world.run(0.5)
+        receipt = self.world.endpoint("newcomer").publish("$greeting", "hello", receipt=True)
+        self.demand("what a newcomer publishes at once arrives", lambda: receipt.complete)
+        assert sorted(receipt.delivered) == sorted(party.name for party in self.parties), receipt
 
     def make_peace(self) -> None:
         """End all faults."""
