@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 LINKS = {1: (14, 12), 113: (16, 14), 276: (20, 0)}
 """Link types with an Ethernet type (Ethernet; Linux "any"): bytes of their header, and where the type stands."""
 FAMILIES = (0, 108)
 """Link types of loopback, with 4 bytes of address family; all others are taken for bare IP."""
 VLAN = (0x8100, 0x88A8, 0x9100)
 UDP = 17
-LARGEST_DATAGRAM = 1472  # bytes; glue sends no larger ones, so that what is larger is a train
 
 
 def udp_at(frame: bytes, link: int) -> int | None:
@@ -39,14 +40,21 @@ def payload_of(frame: bytes, link: int) -> bytes | None:
 def segment_of(train: bytes) -> int:
     """The size of the datagrams of a train: where the beginning of the first, up to the counter, comes back regularly.
 
-    The whole length for a single datagram.
+    The whole length for a single datagram. Counters go up within a train, which tells it from a datagram whose payload
+    holds another one, sent before.
     """
-    if len(train) <= LARGEST_DATAGRAM:
-        return len(train)
     beginning = b",".join(train[:96].split(b",", 4)[:4])
     segment = train.find(beginning, len(beginning)) if beginning.startswith(b'{"glue":') else -1
     while segment > 0:
-        if all(train.startswith(beginning, start) for start in range(0, len(train) - len(beginning), segment)):
-            return segment
+        starts = range(0, len(train) - len(beginning), segment)
+        if all(train.startswith(beginning, start) for start in starts):
+            counters = [_integer(train[start + len(beginning) + 1 :][:32].partition(b"]")[0]) for start in starts]
+            if all(before < after for before, after in pairwise(counters)):
+                return segment
         segment = train.find(beginning, segment + 1)
     return len(train)
+
+
+def _integer(text: bytes) -> int:
+    """A number padded with spaces; -1 if it is none."""
+    return int(text) if text.strip().isdigit() else -1

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from spark.read import bodies
 from spark.read.header import INTEGERS, TEXTS
-from spark.read.link import LARGEST_DATAGRAM, Datagrams, split_trains, unwrap
-from spark.read.records import Booleans, Bytes, Fault, Integers, Records
+from spark.read.link import Datagrams, split_trains, unwrap
+from spark.read.records import Booleans, Fault, Integers, Records
 from spark.read.templates import Columns, Decoder
 from spark.schema import Column, arrow_schema, arrow_type
 
@@ -79,13 +79,8 @@ class FrameReader:
         """The rows of a block."""
         skipped: Counter[str] = Counter()
         datagrams = unwrap(records, skipped)
-        datagrams = split_trains(records.buffer, datagrams, datagrams.size > LARGEST_DATAGRAM)
-        heads = self._decode(records.buffer, datagrams, skipped)
-        fragment = heads.integers["fragment_size"]
-        joined = heads.good & (fragment > 0) & (datagrams.size - heads.size > fragment)
-        if joined.any():  # trains of datagrams smaller than a frame
-            datagrams = split_trains(records.buffer, datagrams, joined)
-            heads = self._decode(records.buffer, datagrams, skipped)
+        datagrams = split_trains(records.buffer, datagrams)
+        heads = self._decoder.decode(records.buffer, datagrams.begin, datagrams.captured, skipped)
         block = _Block(records, datagrams, heads)
         self.tally.count(records, len(block.rows))
         self.tally.skipped += skipped
@@ -93,11 +88,6 @@ class FrameReader:
         whole = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         for start in range(0, whole.num_rows, BATCH):
             yield whole.slice(start, BATCH)
-
-    def _decode(self, buffer: Bytes, datagrams: Datagrams, skipped: Counter[str]) -> Columns:
-        for cause in ("other UDP", "malformed header", "other version", "cut short in the header"):
-            del skipped[cause]  # decoded anew
-        return self._decoder.decode(buffer, datagrams.begin, datagrams.captured, skipped)
 
     def _array(self, block: _Block, name: str) -> pa.Array:
         if name == "capture_point":

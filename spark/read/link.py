@@ -2,7 +2,8 @@
 
 All frames of a block go through each step together, as arrays of positions; what is no UDP falls out on the way and is
 counted by its cause. Where the kernel segments or coalesces datagrams (UDP_SEGMENT, UDP_GRO), a capture on the host
-itself holds a whole train as one frame; such are cut into the datagrams that were on the wire.
+itself holds a whole train as one frame, be it of two short datagrams; such are cut into the datagrams that were on the
+wire.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ FRAGMENT = 44
 EXTENSIONS = (0, 43, 60)  # hop-by-hop, routing, destination options
 MOST_EXTENSIONS = 4
 
-LARGEST_DATAGRAM = 1472
-"""Bytes; glue never sends larger ones (docs/wire-format.md), so that a larger one is a train."""
+BEGINNING = b'{"glue":['
+"""What every datagram of glue begins with, as glue writes it: two of these in one UDP datagram may be a train."""
 
 
 @dataclass
@@ -161,13 +162,13 @@ def _internet_headers(
 # ------------------------------------------------------------------------------------------------- trains
 
 
-def split_trains(buffer: Bytes, datagrams: Datagrams, suspects: Booleans) -> Datagrams:
-    """The same with those trains among the suspects cut into the datagrams that they are made of."""
-    segments = datagrams.size.copy()
-    for row in np.flatnonzero(suspects).tolist():
+def split_trains(buffer: Bytes, datagrams: Datagrams) -> Datagrams:
+    """Cut the trains among UDP datagrams into the datagrams that they are made of; the others stay as they are."""
+    segments = np.maximum(1, datagrams.size)
+    for row in np.flatnonzero(_beginnings(buffer, datagrams) > 1).tolist():
         begin, captured = int(datagrams.begin[row]), int(datagrams.captured[row])
-        segments[row] = _segment(buffer[begin : begin + captured].tobytes()) or max(1, segments[row])
-    counts = np.maximum(1, -(-datagrams.size // np.maximum(1, segments)))
+        segments[row] = _segment(buffer[begin : begin + captured].tobytes()) or segments[row]
+    counts = np.maximum(1, -(-datagrams.size // segments))
     if (counts == 1).all():
         return datagrams
     source = np.repeat(np.arange(len(counts)), counts)
@@ -175,23 +176,52 @@ def split_trains(buffer: Bytes, datagrams: Datagrams, suspects: Booleans) -> Dat
     cut = datagrams.take(source)
     start = part * segments[source]
     cut.part = cut.part + part
-    cut.begin = cut.begin + start
+    cut.begin = cut.begin + np.minimum(start, cut.captured)  # what was not captured is not in the buffer, either
     cut.size = np.minimum(segments[source], cut.size - start)
     cut.captured = (cut.captured - start).clip(0, cut.size)
     return cut
 
 
-def _segment(train: bytes) -> int | None:
-    """The size of a train's datagrams: where the first one's beginning, up to the counter, comes back again and again.
+def _beginnings(buffer: Bytes, datagrams: Datagrams) -> Integers:
+    """How many times each datagram has in it what glue's datagrams begin with."""
+    if not len(datagrams.begin):
+        return np.zeros(0, np.int64)
+    ends = datagrams.begin + datagrams.captured
+    low, high = int(datagrams.begin.min()), max(0, int(ends.max()) - len(BEGINNING) + 1)
+    found = np.flatnonzero(buffer[low:high] == BEGINNING[0]) + low
+    for place in range(1, len(BEGINNING)):
+        found = found[buffer[found + place] == BEGINNING[place]]
+    counts: Integers = np.searchsorted(found, ends) - np.searchsorted(found, datagrams.begin)
+    return counts
 
-    None if it is a single datagram.
+
+def _segment(train: bytes) -> int | None:
+    """The size of a train's datagrams, told by their headers; None if it is a single datagram.
+
+    The beginning of the first header, up to the counter, comes back at regular distances, each time with a larger
+    counter. A datagram within the payload of another one was sent before it, and has a smaller counter.
     """
     beginning = b",".join(train[:96].split(b",", 4)[:4])
-    if not beginning.startswith(b'{"glue":'):
+    if not beginning.startswith(BEGINNING):
         return None
     segment = train.find(beginning, len(beginning))
     while segment > 0:
-        if all(train.startswith(beginning, start) for start in range(0, len(train) - len(beginning), segment)):
+        if _ascend(train, beginning, segment):
             return segment
         segment = train.find(beginning, segment + 1)
     return None
+
+
+def _ascend(train: bytes, beginning: bytes, segment: int) -> bool:
+    """Whether datagrams of one life follow each other at this distance, with counters that go up."""
+    counter = -1
+    for start in range(0, len(train), segment):
+        if not train.startswith(beginning, start):
+            return len(train) - start <= len(beginning)  # the capture ends there
+        number, bracket, _ = train[start + len(beginning) + 1 : start + len(beginning) + 32].partition(b"]")
+        if not bracket or not number.strip().isdigit():
+            return not bracket and len(train) - start < len(beginning) + 32
+        if int(number) <= counter:
+            return False
+        counter = int(number)
+    return True

@@ -91,10 +91,13 @@ def test_datagrams_are_found_behind_all_links() -> None:
 
 def test_a_train_is_cut_where_datagrams_begin() -> None:
     first = GOLDEN["data"].ljust(900, b".")
-    train = first + first.replace(b",5]", b",6]") + first[:500]
+    train = first + first.replace(b",5]", b",6]") + first.replace(b",5]", b",7]")[:500]
     assert segment_of(train) == 900
     assert segment_of(first) == 900
     assert segment_of(bytes(3000)) == 3000
+    short = GOLDEN["data"]
+    assert segment_of(short + short.replace(b",5]", b",6]")) == len(short)
+    assert segment_of(short + short) == 2 * len(short)  # the payload is a datagram, too
 
 
 @pytest.fixture

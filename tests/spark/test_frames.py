@@ -156,6 +156,42 @@ def test_a_train_is_cut_into_its_datagrams(tmp_path: Path, size: int) -> None:
     assert (tally.records, tally.datagrams) == (2, 9)
 
 
+def run_of(bodies: list[bytes], header: Header, counter: int = 8) -> bytes:
+    """A run of frames as one captured frame holds it, whose counter takes one digit more on the way."""
+    layer = Serialization(endpoint_id="e36759dea8a54260", incarnation=7, network_id=1, counter=counter)
+    (train,) = layer.send(0.0, [Outbound(("x",), bodies, header)])
+    return bytes(train.data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "header"),
+    [
+        ("parity", {"transport": ["parity", 3, 4, 0, 16, 0]}),
+        ("data", {"transport": ["data", 0, 0, 0, 0, 0, 1, 5]}),
+        ("best", {"transport": ["best", 0, 5]}),
+    ],
+)
+@pytest.mark.parametrize("copies", [1, 40], ids=["alone", "by template"])
+def test_a_train_shorter_than_a_frame_is_cut_whatever_its_kind(
+    tmp_path: Path, kind: str, header: Header, copies: int
+) -> None:
+    train = run_of([bytes([65 + index]) * 320 for index in range(3)], header)
+    assert len(train) < 1472
+    rows, tally = read_bytes(tmp_path, pcap([frame(train), frame(DATAGRAM)] * copies))
+    assert [row["counter"] for row in rows] == [8, 9, 10, 5] * copies
+    assert [row["part"] for row in rows] == [0, 1, 2, 0] * copies
+    assert [row["kind"] for row in rows[:3]] == [kind] * 3
+    assert {row["body_size"] for row in rows} == {320, 100}
+    assert (tally.records, tally.datagrams) == (2 * copies, 4 * copies)
+
+
+def test_a_datagram_whose_payload_is_another_datagram_is_not_cut(tmp_path: Path) -> None:
+    outer = DATAGRAM + b"\n" + GOLDEN["data-with-acknowledgement"] + DATAGRAM.replace(b",5],", b",4],")
+    even = DATAGRAM + DATAGRAM  # as long as each other, but with one counter
+    rows, _ = read_bytes(tmp_path, pcap([frame(outer), frame(even)]))
+    assert [(row["counter"], row["size"]) for row in rows] == [(5, len(outer)), (5, len(even))]
+
+
 def test_only_the_columns_asked_for(tmp_path: Path) -> None:
     rows, _ = read_bytes(tmp_path, pcap([frame(DATAGRAM)]), ["datagram", "counter"])
     assert rows == [{"datagram": DATAGRAM, "counter": 5}]
