@@ -102,7 +102,7 @@ FRAMES = (
     Column("interest_epoch", "bigint", "epoch of the sender's interests (announce, answer, probe, operations)"),
     Column("interest_version", "bigint", "version of the sender's interests (announce, answer, probe)"),
     Column("operations", "array<string>", "operations on interests: +pattern, -pattern"),
-    # The bundle's index, where the datagram holds the whole of it: messages in one frame, and many first fragments.
+    # The bundle's index, where it is whole: in the frame of a message, in most first fragments, else in a later one.
     Column(
         "topics",
         f"array<{TOPIC_GROUP}>",

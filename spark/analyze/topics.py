@@ -19,16 +19,20 @@ def _bundles(frames: DataFrame) -> DataFrame:
 
 
 def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame:
-    """Per publisher, topic and interval: messages, bytes of payload, datagrams that carry them.
+    """Per publisher, topic and interval: messages, bytes of payload, rows of messages (`bundles`) that carried them.
 
-    `vantage` (sender, incarnation, point) says at which point each publisher is counted. A message in several
-    fragments is counted where its first one holds the index; one sent to several receivers by unicast, once each.
+    `vantage` (sender, incarnation, point) says at which point each publisher is counted. A message counts once, however
+    often it was sent and to however many, for the interval in which that was first captured. One in several fragments
+    is captured where the index of its bundle is whole.
     """
     bundles = _bundles(frames.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point"))
-    live = bundles.where(f"retain <> {REPLAYED} and coalesce(attempt, 0) = 0").withColumn(
-        "interval", interval_of(sql.col("time_ns"), interval_ns)
+    once = (
+        bundles.where(f"retain <> {REPLAYED}")
+        .groupBy("sender", "incarnation", "topic", "sequence")
+        .agg(sql.max("count").alias("count"), sql.max("bytes").alias("bytes"), sql.min("time_ns").alias("time_ns"))
+        .withColumn("interval", interval_of(sql.col("time_ns"), interval_ns))
     )
-    return live.groupBy("sender", "incarnation", "topic", "interval").agg(
+    return once.groupBy("sender", "incarnation", "topic", "interval").agg(
         sql.sum("count").alias("messages"),
         sql.sum("bytes").alias("bytes"),
         sql.count("*").alias("bundles"),

@@ -63,6 +63,10 @@ class Bodies:
         begin = self._begin[row]
         return bytes(self._data[begin : begin + self._size[row]])
 
+    def has_line(self, row: int) -> bool:
+        """Whether a newline is in the body of a frame."""
+        return b"\n" in self.raw(row)
+
     def json(self, row: int) -> Any:
         """The body parsed as JSON; None if it is not that. Remembered, as several columns come from one body."""
         if row not in self._parsed:
@@ -71,8 +75,6 @@ class Bodies:
 
     def column(self, name: str, rows: Iterable[int], count: int, ack_next: Integers) -> pa.Array:
         """One of COLUMNS for a block of `count` frames, read in these rows."""
-        if name == "topics":
-            return _structs_array(TOPIC_GROUP, {row: _groups(self.raw(row)) for row in rows}, count)
         if name == "consensus":
             return _structs_array(CONSENSUS, {row: _consensus(self.raw(row)) for row in rows}, count)
         if name == "ack_ranges":
@@ -82,6 +84,11 @@ class Bodies:
             values = {row: read(row) for row in rows}
         type_ = {"name": "string", "members": "array<string>", "operations": "array<string>"}.get(name, "bigint")
         return pa.array(map(values.get, range(count)), arrow_type("array<bigint>" if name == "ack_ranges" else type_))
+
+    def topics(self, rows: Iterable[int], count: int, late: dict[int, bytes]) -> pa.Array:
+        """The column `topics`: of bundles that begin in these rows, and of the indexes that become whole in others."""
+        found = {row: _groups(self.raw(row)) for row in rows}
+        return _structs_array(TOPIC_GROUP, {**found, **{row: _groups(line) for row, line in late.items()}}, count)
 
     def _ranges(self, row: int, origin: int) -> list[int] | None:
         body = self.raw(row)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark.read import bodies
 from spark.read.header import INTEGERS, TEXTS
+from spark.read.indexes import Indexes
 from spark.read.link import Datagrams, split_trains, unwrap
 from spark.read.records import Booleans, Fault, Integers, Records
 from spark.read.templates import Columns, Decoder
@@ -74,6 +75,7 @@ class FrameReader:
         self._path = path
         self._point = point
         self._decoder = Decoder()
+        self._indexes = Indexes()
 
     def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
         """The rows of a block."""
@@ -81,7 +83,7 @@ class FrameReader:
         datagrams = unwrap(records, skipped)
         datagrams = split_trains(records.buffer, datagrams)
         heads = self._decoder.decode(records.buffer, datagrams.begin, datagrams.captured, skipped)
-        block = _Block(records, datagrams, heads)
+        block = _Block(records, datagrams, heads, self._indexes)
         self.tally.count(records, len(block.rows))
         self.tally.skipped += skipped
         arrays = [self._array(block, column.name) for column in self._columns]
@@ -101,13 +103,15 @@ class FrameReader:
 class _Block:
     """The frames of one block, and how each column is made from them."""
 
-    def __init__(self, records: Records, datagrams: Datagrams, heads: Columns) -> None:
+    def __init__(self, records: Records, datagrams: Datagrams, heads: Columns, indexes: Indexes) -> None:
         self.records = records
+        self._indexes = indexes
         self.rows = np.flatnonzero(heads.good)
         self.datagrams = datagrams.take(self.rows)
         self.record = self.datagrams.record
         self._heads = heads
         self._head = heads.size[self.rows]
+        self._senders = [*heads.texts["sender"]]
         self._kinds: list[str | None] = [*heads.texts["kind"], None]  # the last is that of code -1
         self._bodies: bodies.Bodies | None = None
 
@@ -135,10 +139,40 @@ class _Block:
         codes = [code for code, kind in enumerate(self._kinds) if kind in bodies.KINDS[name]]
         codes = [-1 if code == len(self._kinds) - 1 else code for code in codes]
         rows: Booleans = np.isin(self._heads.codes["kind"][self.rows], codes)
-        if name in ("topics", "consensus"):  # a message in fragments has its index in the first
-            rows &= self._heads.integers["fragment_index"][self.rows] <= 0
+        if name in ("topics", "consensus"):  # a message in fragments has its index in the first, or begins it there
+            first: Booleans = self._heads.integers["fragment_index"][self.rows] <= 0
+            late = self._late_indexes(self._bodies, rows) if name == "topics" else {}
+            rows = rows & first
+            if name == "topics":
+                return self._bodies.topics(np.flatnonzero(rows).tolist(), len(self.rows), late)
         acknowledged = self._heads.integers["ack_next"][self.rows]
         return self._bodies.column(name, np.flatnonzero(rows).tolist(), len(self.rows), acknowledged)
+
+    def _late_indexes(self, held: bodies.Bodies, carrying: Booleans) -> dict[int, bytes]:
+        """The indexes of bundles that become whole in fragments behind the first, by row."""
+        place = self._heads.integers["fragment_index"][self.rows]
+        first = self._heads.integers["sequence"][self.rows] - place
+        whole = self.datagrams.captured == self.datagrams.size
+        heads = np.flatnonzero(carrying & whole & (place == 0)).tolist()
+        begins = np.array([row for row in heads if not held.has_line(row)], np.int64)
+        if not begins.size and not self._indexes:
+            return {}
+        awaited = np.union1d(first[begins], self._indexes.firsts())
+        following = np.flatnonzero(carrying & whole & (place > 0) & np.isin(first, awaited))
+        found: dict[int, bytes] = {}
+        for row in np.union1d(begins, following).tolist():
+            bundle = (int(first[row]), *self._stream(row))
+            if place[row] == 0 or bundle in self._indexes:
+                line = self._indexes.add(bundle, int(place[row]), held.raw(row))
+                if line is not None:
+                    found[row] = line
+        return found
+
+    def _stream(self, row: int) -> tuple[int, int, str]:
+        """The channel (-1: none) that a frame is of: with the sender's life, its name."""
+        at = self.rows[row]
+        channel, incarnation = (int(self._heads.integers[name][at]) for name in ("channel", "incarnation"))
+        return channel, incarnation, self._senders[int(self._heads.codes["sender"][at])]
 
     def _offset(self) -> pa.Array:
         return pa.array(self.records.offset[self.record])

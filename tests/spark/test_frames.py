@@ -68,6 +68,49 @@ def test_topics_of_a_bundle(tmp_path: Path) -> None:
     assert one(tmp_path, frame(GOLDEN["fragment-2"]))["topics"] is None
 
 
+def bundle(topics: int, first: int = 1) -> bytes:
+    """A bundle with a message of each topic, whose index alone is longer than a frame."""
+    groups = [
+        {"topic": f"hall/room-{n:03}/temperature", "sequence": first, "at": 1, "length": 2} for n in range(topics)
+    ]
+    return json.dumps({"groups": groups}).encode() + b"\n" + b"\n2" * topics
+
+
+def fragments(message: bytes, counter: int, channel: int, sequence: int, kind: str = "data", size: int = 700) -> bytes:
+    parts = [message[start : start + size] for start in range(0, len(message), size)]
+    transport = ["best", 0, sequence] if kind == "best" else [kind, 0, 0, 0, 0, 0, channel, sequence]
+    return run_of(parts, {"fragment": [counter % 97 * 2, size, len(message), 0], "transport": transport}, counter)
+
+
+@pytest.mark.parametrize("kind", ["data", "group", "best"])
+def test_topics_of_a_bundle_whose_index_takes_several_fragments(tmp_path: Path, kind: str) -> None:
+    trains = [fragments(bundle(count), 100 * count, 1, 1000 * count, kind) for count in (3, 20, 45, 90)]
+    rows, _ = read_bytes(tmp_path, pcap([frame(train) for train in trains]))
+    told = [(row["fragment_index"], len(row["topics"]), row["topics"][-1]) for row in rows if row["topics"]]
+    assert [(place, count) for place, count, _ in told] == [(0, 3), (2, 20), (4, 45), (9, 90)]
+    assert told[-1][2]["topic"] == "hall/room-089/temperature"
+    assert [row["topics"] for row in rows if row["fragment_index"] == 0][1:] == [None] * 3
+
+
+def datagrams(train: bytes) -> list[bytes]:
+    return [b'{"glue":' + part for part in train.split(b'{"glue":')[1:]]
+
+
+def test_an_index_is_put_together_from_fragments_in_any_order_on_several_channels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (datagrams(fragments(bundle(60), 500, channel, 40)) for channel in (1, 2))
+    first[1], first[3] = first[3], first[1]
+    lost = datagrams(fragments(bundle(60), 900, 3, 80))
+    del lost[2]
+    mixed = [one for pair in zip(first, second, strict=True) for one in pair] + lost
+    monkeypatch.setattr("spark.read.files.BLOCK", 1 << 12)  # so that they come in several blocks
+    rows, tally = read_bytes(tmp_path, pcap([frame(one) for one in [*mixed, *second]]))
+    told = [(row["channel"], len(row["topics"])) for row in rows if row["topics"]]
+    assert told == [(1, 60), (2, 60), (2, 60)]
+    assert tally.fault is None
+
+
 def test_an_announcement(tmp_path: Path) -> None:
     row = one(tmp_path, frame(GOLDEN["announcement"]))
     assert (row["name"], row["interval_ms"], row["interest_version"]) == ("hall", 1000, 2)
