@@ -25,7 +25,7 @@ def tables(rows: DataFrame, troubled: DataFrame, whole: DataFrame, buckets: Data
         "reassemblies": whole.groupBy("sender", "incarnation", "receiver", "interval").agg(
             sql.count("*").alias("messages"), sql.count("reassembly_ns").alias("complete")
         ),
-        "histograms": buckets.groupBy(*pair, "bucket").agg(sql.sum("count").alias("count")),
+        "histograms": buckets.where("bucket is not null").groupBy(*pair, "bucket").agg(sql.sum("count").alias("count")),
         "latencies": percentiles(buckets, pair),
         "latencies_over_time": percentiles(buckets, [*pair, "interval"]),
     }
@@ -36,7 +36,8 @@ def counted() -> list[Column]:
 
     `sent` and `arrived` count datagrams of which both is known, `lost` those that left and did not arrive (one-way
     loss, RFC 7680; a resend is a datagram of its own), `duplicates` the further copies of what arrived (RFC 5560),
-    `resends` the attempts after the first. `unobserved` left while nobody captured at the receiver's.
+    `later_attempts` those whose attempt is above 0: resends, and frames of a group that a member is sent alone the
+    first time that it is sent them. `unobserved` left while nobody captured at the receiver's.
     """
     known = sql.col("lost").isNotNull()
     return [
@@ -44,7 +45,7 @@ def counted() -> list[Column]:
         sql.count_if(known & ~sql.col("lost")).alias("arrived"),
         sql.count_if("lost").alias("lost"),
         sql.coalesce(sql.sum(sql.greatest(sql.col("copies") - 1, sql.lit(0))), sql.lit(0)).alias("duplicates"),
-        sql.count_if(sql.col("attempt") > 0).alias("resends"),
+        sql.count_if(sql.col("attempt") > 0).alias("later_attempts"),
         sql.count_if(~known).alias("unobserved"),
         sql.count_if(sql.col("copies") > 0).alias("seen"),
         sql.sum(sql.col("size").cast("bigint")).alias("bytes"),
@@ -74,12 +75,13 @@ def streams(rows: DataFrame, frames: DataFrame) -> DataFrame:
 def troubled(rows: DataFrame) -> DataFrame:
     """Frames of streams that were sent more than once to a receiver, or never came, one row for each.
 
-    `lost` counts the transmissions of it that did not arrive.
-    `resends` counts the attempts after the first and `spare` those of them that came although another had arrived;
-    null if that was not observed. `repair_ns` is the time from the first transmission to the first arrival (in the
-    sender's clock, as the one-way delay) if the first attempt did not arrive, null if unknown. Where nobody captured
-    at the sender's, `missed` tells how many attempts before the ones seen must have been lost on the way (of a group's
-    frames at most one, as resends may have been meant for others). `interval` is that of the first transmission seen.
+    `lost` counts the transmissions of it that did not arrive, `resends` those after the first, whatever their attempts
+    are numbered, and `spare` the resends that came although another transmission had; null if that was not observed.
+    `repair_ns` is the time from the first transmission to the first arrival (in the sender's clock, as the one-way
+    delay) if the first attempt did not arrive, null if unknown. Where nobody captured at the sender's, `resends` goes
+    by the number of the latest attempt, and `missed` tells how many attempts before the ones seen must have been lost
+    on the way (of a group's frames at most one, as resends may have been meant for others). `interval` is that of the
+    first transmission seen.
     """
     arrival = sql.min(sql.when(sql.col("under_way_ns").isNotNull(), sql.col("sent_ns") + sql.col("under_way_ns")))
     missed = sql.when(sql.col("group"), (sql.col("first_attempt") > 0).cast("bigint")).otherwise(
@@ -159,31 +161,44 @@ def reassemblies(rows: DataFrame) -> DataFrame:
 
 
 def histogram(samples: DataFrame) -> DataFrame:
-    """Samples (measure, sender, receiver, interval, value_ns) as counts in the buckets of `spark.measures.sketch`."""
-    bucket = sql.ceil(sql.log(sql.greatest(sql.col("value_ns"), sql.lit(1))) / LOG_GAMMA)
+    """Samples (measure, sender, receiver, interval, value_ns) as counts in the buckets of `spark.measures.sketch`.
+
+    Negative values, which no time can be, are counted in the bucket null.
+    """
+    bucket = sql.ceil(sql.log(sql.greatest(sql.col("value_ns"), sql.lit(1))) / LOG_GAMMA).cast("int")
     key = ("measure", "sender", "receiver", "interval")
-    return samples.groupBy(*key, bucket.cast("int").alias("bucket")).agg(
+    return samples.groupBy(*key, sql.when(sql.col("value_ns") >= 0, bucket).alias("bucket")).agg(
         sql.count("*").alias("count"), sql.min("value_ns").alias("least_ns"), sql.max("value_ns").alias("most_ns")
     )
 
 
 def percentiles(buckets: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Percentiles of a histogram by `key`, in nanoseconds, with `count`, `least_ns` and `most_ns`, which are exact."""
+    """Percentiles of a histogram by `key`, in nanoseconds, with `count`, `least_ns` and `most_ns`, which are exact.
+
+    `negative` counts the values below zero, which are in none of the others; what has no other values has no row.
+    """
     merged = buckets.groupBy(*key, "bucket").agg(
-        sql.sum("count").alias("count"), sql.min("least_ns").alias("least_ns"), sql.max("most_ns").alias("most_ns")
+        sql.sum("count").alias("all"), sql.min("least_ns").alias("least_ns"), sql.max("most_ns").alias("most_ns")
     )
+    is_time = sql.col("bucket").isNotNull()
+    counted = merged.withColumn("count", sql.when(is_time, sql.col("all")).otherwise(0))
     upto = sql.sum("count").over(Window.partitionBy(*key).orderBy("bucket"))
     total = sql.sum("count").over(Window.partitionBy(*key))
-    ranked = merged.withColumn("upto", upto).withColumn("total", total)
+    ranked = counted.withColumn("upto", upto).withColumn("total", total)
     middle = 2 / (1 + sql.exp(sql.lit(LOG_GAMMA)))
-    return ranked.groupBy(*key).agg(
-        sql.sum("count").alias("count"),
-        sql.min("least_ns").alias("least_ns"),
-        *[
-            (middle * sql.exp(LOG_GAMMA * sql.min(sql.when(reached(share), sql.col("bucket"))))).alias(f"{name}_ns")
-            for name, share in SHARES.items()
-        ],
-        sql.max("most_ns").alias("most_ns"),
+    return (
+        ranked.groupBy(*key)
+        .agg(
+            sql.sum("count").alias("count"),
+            sql.sum(sql.col("all") - sql.col("count")).alias("negative"),
+            sql.min(sql.when(is_time, sql.col("least_ns"))).alias("least_ns"),
+            *[
+                (middle * sql.exp(LOG_GAMMA * sql.min(sql.when(reached(share), sql.col("bucket"))))).alias(f"{name}_ns")
+                for name, share in SHARES.items()
+            ],
+            sql.max(sql.when(is_time, sql.col("most_ns"))).alias("most_ns"),
+        )
+        .where("count > 0")
     )
 
 

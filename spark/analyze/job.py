@@ -23,6 +23,7 @@ from spark.analyze.datagrams import datagrams, interval_of
 from spark.analyze.delays import find_relations, offsets_table
 from spark.analyze.deliveries import deliveries, observed
 from spark.analyze.gather import gather, local_table
+from spark.analyze.namesakes import renamed
 from spark.analyze.places import (
     MOST_LIVES,
     Life,
@@ -42,10 +43,10 @@ INTERVALS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 
 MOST_INTERVALS = 120  # columns of a chart that are still told apart
 
 USED = (
-    "capture_point", "time_ns", "direction", "source", "source_port", "destination", "destination_port", "multicast",
-    "size", "sender", "incarnation", "counter", "kind", "channel", "sequence", "attempt", "ack_channel", "ack_next",
-    "ack_held_us", "ack_ranges", "fragment_size", "fragment_total", "fragment_index", "name", "interval_ms", "topics",
-    "consensus",
+    "file", "capture_point", "time_ns", "direction", "source", "source_port", "destination", "destination_port",
+    "multicast", "size", "sender", "incarnation", "counter", "kind", "channel", "sequence", "attempt", "ack_channel",
+    "ack_next", "ack_held_us", "ack_ranges", "fragment_size", "fragment_total", "fragment_index", "name", "interval_ms",
+    "topics", "consensus",
 )  # fmt: skip
 """The columns of `frames` that are read."""
 
@@ -78,6 +79,8 @@ class Analysis:
     lives: list[Life]
     relations: dict[tuple[int, int], list[Relation]]
     tables: dict[str, DataFrame]
+    namesakes: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What capture points are called here of which others bear the name (`namesakes.find_namesakes`)."""
     kept: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
@@ -101,9 +104,13 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
 
     spark, frames = frames.sparkSession, keep(frames.select(*USED))
     seen = keep(sightings(frames))
-    lives = find_lives(frames, seen)
+    lives, names = find_lives(frames, seen)
     if not lives:
         raise NothingFoundError
+    if names:
+        frames = keep(renamed(frames, names))
+        seen = keep(sightings(frames))
+        lives, _ = find_lives(frames, seen)
     points = sorted({point for life in lives for point in life.seen})
     spans = [_span(lives, point) for point in points]
     start, end = min(first for first, _ in spans), max(last for _, last in spans)
@@ -141,7 +148,7 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
         "leaders": consensus.leaders(consensus.messages(frames), where.vantage),
         "late_joiners": topics.late_joiners(frames, where.vantage, where.addresses, arrivals_table(spark, lives)),
     }
-    return Analysis(start, min(end, until_ns), interval_ns, points, lives, relations, tables, kept)
+    return Analysis(start, min(end, until_ns), interval_ns, points, lives, relations, tables, names, kept)
 
 
 def _span(lives: Sequence[Life], point: str) -> tuple[int, int]:
@@ -161,7 +168,11 @@ def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answe
         (sql.max("counter") - sql.min("counter") + 1).alias("span"),
         *[sql.count(f"time_{number}").alias(f"seen_{number}") for number in range(len(points))],
     )
-    least = answers.groupBy("owner", "acker", "point").agg(sql.min("round_trip_ns").alias("least"))
+    least = (
+        answers.where("round_trip_ns >= 0")
+        .groupBy("owner", "acker", "point")
+        .agg(sql.min("round_trip_ns").alias("least"))
+    )
     found = gather({"coverage": coverage, "least": least}, MOST_LIVES)
     told = {(row["owner"], row["acker"], row["point"]): float(row["least"]) for row in found["least"].to_pylist()}
     find_homes(lives, points, found["coverage"].to_pylist(), told)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from spark.analyze.gather import gather, local_table
+from spark.analyze.namesakes import Presence, find_namesakes
 
 NEARLY_ALL = 0.98
 """Share of the most datagrams that any point saw of an endpoint, from which a point may be its home: a capture may
@@ -53,42 +54,54 @@ class Life:
 
 
 def sightings(frames: DataFrame) -> DataFrame:
-    """Where and when something of each life was seen: a row for each point, address and `BIN_NS` with anything.
+    """Where and when something of each life was seen: a row for each point, file, address and `BIN_NS` with anything.
 
-    (point, sender, incarnation, source, source_port, bin, first, last, interval_ms, leaving).
+    (point, file, sender, incarnation, source, source_port, bin, first, last, interval_ms, leaving, least, most): the
+    last two are counters.
     """
     return frames.groupBy(
-        sql.col("capture_point").alias("point"), "sender", "incarnation", "source", "source_port",
+        sql.col("capture_point").alias("point"), "file", "sender", "incarnation", "source", "source_port",
         sql.floor(sql.col("time_ns") / BIN_NS).alias("bin"),
     ).agg(
         sql.min("time_ns").alias("first"),
         sql.max("time_ns").alias("last"),
         sql.max("interval_ms").alias("interval_ms"),
         sql.count_if(sql.col("direction") == "out").alias("leaving"),
+        sql.min("counter").alias("least"),
+        sql.max("counter").alias("most"),
     )  # fmt: skip
 
 
-def find_lives(frames: DataFrame, seen: DataFrame) -> list[Life]:
-    """All lives in a trace (`seen`: its `sightings`), in order of appearance.
+def find_lives(frames: DataFrame, seen: DataFrame) -> tuple[list[Life], dict[tuple[str, str], str]]:
+    """All lives in a trace (`seen`: its `sightings`), in order of appearance; and its `namesakes`, which are to be
+    told apart before the lives are of use.
 
-    As many rows come to the driver as lives times points. Names are asked for apart: Spark sorts all rows for the
+    As many rows come to the driver as lives times files. Names are asked for apart: Spark sorts all rows for the
     greatest of texts.
     """
-    places = seen.groupBy("sender", "incarnation", "source", "source_port", "point").agg(
-        sql.min("first").alias("first"), sql.max("last").alias("last"), sql.sum("leaving").alias("leaving")
-    )
+    places = seen.groupBy("sender", "incarnation", "source", "source_port", "point", "file").agg(
+        sql.min("first").alias("first"), sql.max("last").alias("last"), sql.sum("leaving").alias("leaving"),
+        sql.min("least").alias("least"), sql.max("most").alias("most"),
+    )  # fmt: skip
     told = frames.where("name is not null").groupBy("sender", "incarnation").agg(sql.max("name").alias("name"))
     found = gather({"places": places, "names": told}, MOST_LIVES)
     names = {(row["sender"], row["incarnation"]): row["name"] for row in found["names"].to_pylist()}
+    rows = sorted(found["places"].to_pylist(), key=lambda row: (row["first"], row["point"]))
     lives: dict[tuple[str, int], Life] = {}
-    for row in sorted(found["places"].to_pylist(), key=lambda row: (row["first"], row["point"])):
+    for row in rows:
         key = row["sender"], row["incarnation"]
         name = names.get(key) or row["sender"]
         life = lives.setdefault(key, Life(*key, name, (row["source"], row["source_port"])))
         first, last = life.seen.get(row["point"], (row["first"], row["last"]))
         life.seen[row["point"]] = min(first, row["first"]), max(last, row["last"])
         life.leaving[row["point"]] = life.leaving.get(row["point"], 0) + row["leaving"]
-    return list(lives.values())
+    return list(lives.values()), find_namesakes(
+        Presence(
+            row["point"], row["file"], (row["sender"], row["incarnation"]), (row["least"], row["most"]),
+            (row["first"], row["last"]),
+        )
+        for row in rows
+    )  # fmt: skip
 
 
 def find_homes(

@@ -38,6 +38,7 @@ def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
             "end_ns": analysis.end_ns,
             "interval_ns": analysis.interval_ns,
             "points": analysis.points,
+            "namesakes": _namesakes(analysis),
             "left_out": [],
         },
         "endpoints": _endpoints(analysis, names),
@@ -98,6 +99,15 @@ def _endpoints(analysis: Analysis, names: dict[str, str]) -> list[Row]:
         row = {"endpoint": names[life.sender], "id": life.sender, "incarnation": life.incarnation, "home": life.home}
         rows.append(row | {"address": f"{life.address[0]}:{life.address[1]}", "first_ns": first, "last_ns": last})
     return rows
+
+
+def _namesakes(analysis: Analysis) -> dict[str, list[str]]:
+    """By the name that several places bear, what they are called here."""
+    found: dict[str, list[str]] = {}
+    for (point, _), name in sorted(analysis.namesakes.items()):
+        if name not in found.setdefault(point, []):
+            found[point].append(name)
+    return found
 
 
 def _clocks(analysis: Analysis) -> list[Row]:

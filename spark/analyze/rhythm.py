@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from spark.measures.order import jitter, loss_pattern, reordering
+from spark.measures.order import departures, jitter, loss_pattern, reordering
 from spark.schema import arrow_type
 
 KEY = ("sender", "incarnation", "receiver", "interval")
@@ -60,14 +60,16 @@ def _measured(table: pa.Table, bounds: list[int]) -> Iterator[pa.RecordBatch]:
 
 
 def _row(group: pa.Table) -> dict[str, object]:
+    order = departures(group["sent_ns"].fill_null(0).to_numpy(), group["sent_ns"].is_valid().to_numpy())
+    group = group.take(pa.array(order))
     sent = group["sent_ns"].fill_null(0).to_numpy()
     had_sent = group["sent_ns"].is_valid().to_numpy()
     arrived = group["arrived_ns"].fill_null(0).to_numpy()
     has_arrived = group["arrived_ns"].is_valid().to_numpy()
     losses = loss_pattern(group["lost"].fill_null(False).to_numpy()[had_sent])
-    order = reordering(group["counter"].to_numpy()[has_arrived], arrived[has_arrived])
+    overtaken = reordering(np.flatnonzero(has_arrived), arrived[has_arrived])
     timed = has_arrived & had_sent
     rhythm = jitter(sent[timed], arrived[timed])
     names = [part.split()[0] for part in RESULT.split(", ")]
     values = [group[name][0].as_py() for name in KEY]
-    return dict(zip(names, [*values, *losses, *order, *rhythm], strict=True))
+    return dict(zip(names, [*values, *losses, *overtaken, *rhythm], strict=True))

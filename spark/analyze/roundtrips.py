@@ -11,16 +11,41 @@ LONGEST_HELD_US = 99_999
 """`held_us` stands for anything longer then (docs/wire-format.md): such an answer tells nothing about the way."""
 
 
+MOST_RANGES = 100
+"""Ranges that an acknowledgement tells at most, the lowest (docs/wire-format.md): so many may lack the newest frame."""
+
+
 def round_trips(frames: DataFrame, addresses: DataFrame) -> DataFrame:
     """The samples: (point, owner, owner_incarnation, acker, sent_ns, round_trip_ns).
 
     A sample is the time from a data frame to the first acknowledgement of which it is the newest frame, less the time
-    that the receiver says it held that back. By Karn's rule (Karn and Partridge, SIGCOMM 1987) a frame that was sent
-    more than once gives none, as it is unknown which attempt was answered. At the sender's home that is the round trip
-    of RFC 2681; elsewhere the part of it beyond the point. A resend to one member of a group counts for all of them.
+    that the receiver says it held that back. By Karn's rule (Karn and Partridge, SIGCOMM 1987) a frame gives none that
+    was sent to this receiver again before, as it is unknown which attempt was answered; a resend to another member of
+    a group changes nothing. At the sender's home that is the round trip of RFC 2681; elsewhere the part of it beyond
+    the point. It is negative where the receiver says that it held back the acknowledgement for longer than all took:
+    receivers tell time by their turns, which begin before they read what has come.
     """
     key = ["point", "owner", "owner_incarnation", "channel", "sequence"]
-    data = (
+    answered = _transmissions(frames).join(_acknowledgements(frames, addresses), key)
+    is_before = sql.col("acknowledged_ns") > sql.col("alone_ns")
+    to_it = sql.col("acker_address").isin(sql.col("one"), sql.col("another")) | (sql.col("alone") > 2)
+    again = (sql.col("acknowledged_ns") > sql.col("again_ns")) | (is_before & to_it)
+    way = sql.col("acknowledged_ns") - sql.col("sent_ns") - sql.col("held_us") * 1000
+    return answered.where(
+        (sql.col("acknowledged_ns") > sql.col("sent_ns")) & ~sql.coalesce(again, sql.lit(False))
+    ).select("point", "owner", "owner_incarnation", "acker", "sent_ns", way.alias("round_trip_ns"))
+
+
+def _transmissions(frames: DataFrame) -> DataFrame:
+    """When each data frame was sent first, and when again: to all (`again_ns`) or to single receivers (`alone_ns`).
+
+    `alone` counts the latter, `one` and `another` are the addresses of two that were sent it. With more resends there
+    may be more of these; then all receivers are taken for them, so that all columns are of fixed width.
+    """
+    is_resend = sql.col("attempt") > 0
+    is_alone = is_resend & ~sql.coalesce(sql.col("multicast"), sql.lit(True))
+    to, time = sql.xxhash64("destination", "destination_port"), sql.col("time_ns")
+    return (
         frames.where(sql.col("kind").isin(*DATA_KINDS))
         .groupBy(
             sql.col("capture_point").alias("point"),
@@ -29,31 +54,35 @@ def round_trips(frames: DataFrame, addresses: DataFrame) -> DataFrame:
             "channel",
             "sequence",
         )
-        .agg(sql.min("time_ns").alias("sent_ns"), sql.max("attempt").alias("attempts"))
-        .where("attempts = 0")
-    )
-    way = sql.col("acknowledged_ns") - sql.col("sent_ns") - sql.col("held_us") * 1000
-    return (
-        data.join(_acknowledgements(frames, addresses), key)
-        .where("acknowledged_ns > sent_ns")
-        .select(
-            "point", "owner", "owner_incarnation", "acker", "sent_ns",
-            sql.greatest(way, sql.lit(1)).alias("round_trip_ns"),
+        .agg(
+            sql.min(sql.when(~is_resend, time)).alias("sent_ns"),
+            sql.min(sql.when(is_resend & ~is_alone, time)).alias("again_ns"),
+            sql.min(sql.when(is_alone, time)).alias("alone_ns"),
+            sql.count_if(is_alone).alias("alone"),
+            sql.min(sql.when(is_alone, to)).alias("one"),
+            sql.max(sql.when(is_alone, to)).alias("another"),
         )
-    )  # fmt: skip
+    )
 
 
 def _acknowledgements(frames: DataFrame, addresses: DataFrame) -> DataFrame:
     """For each newest acknowledged frame and who acknowledged it, the first time that was seen."""
     newest = sql.coalesce(sql.get("ack_ranges", sql.size("ack_ranges") - 1), sql.col("ack_next")) - 1
-    acks = frames.where(f"ack_channel > 0 and ack_held_us < {LONGEST_HELD_US}").select(
-        sql.col("capture_point").alias("point"),
-        sql.xxhash64("destination", "destination_port").alias("address"),
-        sql.col("sender").alias("acker"),
-        sql.col("ack_channel").alias("channel"),
-        newest.alias("sequence"),
-        "time_ns",
-        "ack_held_us",
+    is_told = f"ack_channel > 0 and ack_held_us < {LONGEST_HELD_US}"
+    is_whole = f"coalesce(size(ack_ranges), 0) < {2 * MOST_RANGES}"
+    acks = (
+        frames.where(is_told)
+        .where(is_whole)
+        .select(
+            sql.col("capture_point").alias("point"),
+            sql.xxhash64("destination", "destination_port").alias("address"),
+            sql.xxhash64("source", "source_port").alias("from"),
+            sql.col("sender").alias("acker"),
+            sql.col("ack_channel").alias("channel"),
+            newest.alias("sequence"),
+            "time_ns",
+            "ack_held_us",
+        )
     )
     of_owner = acks.join(sql.broadcast(addresses), ["point", "address"]).where(
         "time_ns >= begins and time_ns < ends and sequence >= 0"
@@ -61,4 +90,5 @@ def _acknowledgements(frames: DataFrame, addresses: DataFrame) -> DataFrame:
     return of_owner.groupBy("point", "owner", "owner_incarnation", "channel", "sequence", "acker").agg(
         sql.min("time_ns").alias("acknowledged_ns"),
         sql.min_by("ack_held_us", "time_ns").alias("held_us"),  # the least of pairs would make Spark sort
+        sql.max("from").alias("acker_address"),
     )

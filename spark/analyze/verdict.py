@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 def verdict(result: Result) -> list[Finding]:
     """The findings of an analysis, the worst first; never empty."""
-    kinds = (_files, _losses, _missed, _expiries, _restarts, _clocks, _models)
+    kinds = (_files, _namesakes, _losses, _missed, _expiries, _restarts, _clocks, _models)
     found = [finding for kind in kinds for finding in _shortened(list(kind(result)))]
     if not any(finding.level != GOOD for finding in found):
         observed = any(row["sent"] for row in result["pairs"])
@@ -68,7 +68,16 @@ def _files(result: Result) -> Iterator[Finding]:
             yield Finding(NOTE, f"{file} lacks {count:,} frames: the system that captured them says it dropped them.")
 
 
-COUNTED = ("sent", "arrived", "lost", "duplicates", "resends", "unobserved", "seen", "bytes")
+def _namesakes(result: Result) -> Iterator[Finding]:
+    """Capture points that bear one name."""
+    for name, places in result["trace"].get("namesakes", {}).items():
+        text = (
+            f"{len(places)} captures made at the same time name one place, {name}: each counts as a place of its own, "
+        )
+        yield Finding(NOTE, text + f"named by its file: {', '.join(places)}.")
+
+
+COUNTED = ("sent", "arrived", "lost", "duplicates", "later_attempts", "unobserved", "seen", "bytes")
 
 
 def _losses(result: Result) -> Iterator[Finding]:

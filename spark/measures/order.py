@@ -1,7 +1,7 @@
 """Measures of the order and rhythm in which one sender's datagrams reached one receiver.
 
-All take the datagrams that were sent to the receiver, sorted by the sender's counter, and cost a few NumPy
-operations. Reordering and jitter take first arrivals only: a duplicate that comes late is no reordering
+All take the datagrams that were sent to the receiver in the order in which they left (`departures`), and cost a few
+NumPy operations. Reordering and jitter take first arrivals only: a duplicate that comes late is no reordering
 (RFC 4737, section 3.3), and has no time of sending of its own.
 """
 
@@ -17,6 +17,16 @@ Flags = npt.NDArray[np.bool_]
 
 JITTER_GAIN = 1 / 16  # RFC 3550, section 6.4.1
 JITTER_MEMORY = 512  # differences that matter to it: an older one weighs (15/16)^512 = 4e-15
+
+
+def departures(sent: Integers, is_known: Flags) -> Integers:
+    """The places of datagrams that are sorted by the sender's counter, in the order in which they left.
+
+    An answer that waits at its sender for an address (ARP) leaves behind others with larger counters, without any fault
+    of the network. Where it is not known when a datagram left, it follows the one before it.
+    """
+    before = np.maximum.accumulate(np.where(is_known, np.arange(len(sent)), 0))
+    return np.argsort(np.where(is_known, sent, 0)[before], kind="stable")
 
 
 class LossPattern(NamedTuple):
@@ -50,14 +60,16 @@ class Reordering(NamedTuple):
     late_ns: int
 
 
-def reordering(counters: Integers, arrived: Integers) -> Reordering:
+def reordering(sent: Integers, arrived: Integers) -> Reordering:
     """How many datagrams came later than one that was sent after them (RFC 4737, section 3.3).
+
+    `sent` tells the order in which they left by ascending numbers, `arrived` when they came.
 
     `extent` is the largest number of arrivals since the first that overtook one (section 4.2.1), `late_ns` the
     longest time since then (section 4.3).
     """
     order = np.argsort(arrived, kind="stable")
-    sequence, times = counters[order], arrived[order]
+    sequence, times = sent[order], arrived[order]
     highest = np.maximum.accumulate(sequence)
     late = np.flatnonzero(sequence < highest)
     if not len(late):

@@ -25,7 +25,17 @@ NS = 10**9
 MESSAGE_LIMIT = 256 << 20
 USUAL_DELAY = 0.0005  # seconds; where nothing relates the clocks: a LAN's
 OWN = "$glue"
-COLUMNS = ("capture_point", "time_ns", "network", "sender", "kind", "interest_version", "operations", "datagram")
+COLUMNS = (
+    "file",
+    "capture_point",
+    "time_ns",
+    "network",
+    "sender",
+    "kind",
+    "interest_version",
+    "operations",
+    "datagram",
+)
 
 
 class Offer(NamedTuple):
@@ -106,9 +116,15 @@ def _rows(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
+def _point(row: dict[str, Any], analysis: Analysis) -> str:
+    """The capture point of a frame, as the analysis names it."""
+    point: str = row["capture_point"]
+    return analysis.namesakes.get((point, row["file"]), point)
+
+
 def _read(found: Offered, paths: Sequence[str], homes: dict[str, tuple[str, str]], analysis: Analysis) -> None:
     """What was published and wanted, as seen at home."""
-    rows = [row for row in _rows(paths) if homes.get(row["sender"], ("", ""))[1] == row["capture_point"]]
+    rows = [row for row in _rows(paths) if homes.get(row["sender"], ("", ""))[1] == _point(row, analysis)]
     rows.sort(key=lambda row: row["time_ns"])
     readers: dict[int, Messages] = {}
     known: dict[str, int] = {}

@@ -118,7 +118,7 @@ def _bounds(result: Result) -> str:
 def _pairs(result: Result) -> list[Row]:
     rows = []
     for (sender, receiver), counter in pair_totals(result).items():
-        names = ("sent", "arrived", "lost", "duplicates", "resends", "unobserved", "bytes")
+        names = ("sent", "arrived", "lost", "duplicates", "later_attempts", "unobserved", "bytes")
         share = {"loss": counter["lost"] / counter["sent"] if counter["sent"] else None}
         rows.append({"sender": sender, "receiver": receiver} | share | {name: counter[name] for name in names})
     return sorted(rows, key=lambda row: -(row["loss"] or 0))

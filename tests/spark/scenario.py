@@ -18,6 +18,8 @@ from tests.spark.truth import Fate, Taps
 
 CLOCKS = {"a": (0.0, 0.0), "b": (0.25, 40e-6), "c": (-0.9, -20e-6), "d": (0.001, 5e-6)}
 MESSAGES = 600
+ROOMS = 60
+"""Topics on which there is a message at once, now and then: the index of their bundle takes several fragments."""
 CUT_OFF_AT, BACK_AT, END = 14.0, 21.0, 28.0
 
 
@@ -57,6 +59,9 @@ class Scenario:
         self.publisher.publish("t/x", b"%d" % number)
         if number % 5 == 0:
             self.publisher.publish(f"u/{number % 3}", bytes(9000), retain=True)
+        if number % 100 == 0:
+            for room in range(ROOMS):
+                self.publisher.publish(f"t/room-{room:02}/temperature", b"%d" % number)
         if number + 1 < MESSAGES:
             self.world.after(0.01, lambda: self._publish(number + 1))
 

@@ -6,10 +6,12 @@ import random
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from spark.analyze.rhythm import _measure
 from spark.measures.clocks import Hull, lower_hull, relate
-from spark.measures.order import jitter, loss_pattern, reordering
+from spark.measures.order import departures, jitter, loss_pattern, reordering
 from spark.measures.sketch import ACCURACY, bucket_of, quantile, value_of
 
 SECOND = 10**9
@@ -34,6 +36,26 @@ def test_what_was_overtaken_is_reordered_and_what_overtook_is_not() -> None:
     # Sent 0 1 2 3 4, arrived 0 2 3 1 4 (RFC 4737's example 7.1 in small): only 1 is late, behind 2 and 3.
     assert reordering(np.arange(5), np.array([10, 40, 20, 30, 50])) == (1, 2, 20)
     assert reordering(np.arange(5), np.arange(5)) == (0, 0, 0)
+
+
+def test_what_waited_at_its_sender_left_later_and_is_not_reordered() -> None:
+    # Of 0 1 2 3 4, the answer 1 waited for ARP and left behind 3; nobody captured when 2 left.
+    sent = np.array([10, 45, 0, 40, 50])
+    order = departures(sent, sent > 0)
+    assert order.tolist() == [0, 3, 1, 2, 4]
+    arrived = sent + 5
+    arrived[2] = 51
+    assert reordering(np.arange(5), arrived[order]) == (0, 0, 0)
+    assert reordering(np.arange(5), arrived).reordered == 2  # by their counters
+    assert departures(np.array([0, 7, 6]), np.array([False, True, True])).tolist() == [0, 2, 1]
+
+
+def test_a_group_is_measured_in_the_order_in_which_it_left() -> None:
+    key = {"sender": ["a"] * 4, "incarnation": [1] * 4, "receiver": [0] * 4, "interval": [0] * 4}
+    times = {"counter": [1, 2, 3, 4], "sent_ns": [10, 35, 30, 40], "arrived_ns": [12, 37, 32, None]}
+    (row,) = _measure(iter([pa.record_batch({**key, **times, "lost": [False, False, False, True]})]))
+    found = row.to_pylist()[0]
+    assert (found["reordered"], found["loss_periods"], found["jitter_count"]) == (0, 1, 2)
 
 
 def test_reordering_agrees_with_counting_one_by_one() -> None:

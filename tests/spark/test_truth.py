@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark.analyze.job import Analysis, analyze, error_of
 from spark.convert import frames
-from tests.spark.scenario import CLOCKS, END, MESSAGES, Scenario
+from tests.spark.scenario import CLOCKS, END, MESSAGES, ROOMS, Scenario
 from tests.spark.truth import Fate
 
 NS = 10**9
@@ -137,13 +137,13 @@ def test_offset_and_drift_of_each_clock_are_within_their_bounds(found: Found) ->
 def true_round_trips(found: Found, owner: str, acker: str) -> list[float]:
     """The way there of the newest acknowledged frame and the way back of the first acknowledgement of it."""
     there: dict[tuple[int, int], float] = {}
-    again: set[tuple[int, int]] = set()
-    for fate in sorted(found.truth.fates, key=lambda fate: fate.sent_at):
+    again: dict[tuple[int, int], float] = {}
+    for fate in sorted(found.truth.between(owner, acker), key=lambda fate: fate.sent_at):
         kind, *entry = found.truth.entry(fate)
-        if fate.source == owner and kind in ("data", "group"):
+        if kind in ("data", "group"):
             if entry[0]:
-                again.add((entry[-2], entry[-1]))
-            elif fate.receiver == acker and fate.arrived_at:
+                again.setdefault((entry[-2], entry[-1]), fate.sent_at)
+            elif fate.arrived_at:
                 there[entry[-2], entry[-1]] = fate.arrived_at[0] - fate.sent_at
     answers: dict[tuple[int, int], tuple[float, float]] = {}
     for fate in found.truth.between(acker, owner):
@@ -155,7 +155,11 @@ def true_round_trips(found: Found, owner: str, acker: str) -> list[float]:
             newest = entry[2], entry[3] + (ranges[-1] if ranges else 0) - 1
             answer = fate.arrived_at[0], fate.arrived_at[0] - fate.sent_at
             answers[newest] = min(answers.get(newest, answer), answer)
-    return [there[frame] + back for frame, (_, back) in answers.items() if frame in there and frame not in again]
+    return [
+        there[frame] + back
+        for frame, (came, back) in answers.items()
+        if frame in there and came <= again.get(frame, came)
+    ]
 
 
 @pytest.mark.parametrize("acker", ["b", "c"])
@@ -167,6 +171,7 @@ def test_round_trips_are_within_a_percent(found: Found, acker: str) -> None:
     ]
     truth = np.sort(true_round_trips(found, "a", acker)) * NS
     assert told["count"] == len(truth) > 200
+    assert told["negative"] == 0
     assert (told["least_ns"], told["most_ns"]) == pytest.approx((truth[0], truth[-1]), rel=0.01)
     for name, share in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99)):
         assert told[name] == pytest.approx(truth[int(np.ceil(share * len(truth))) - 1], rel=0.01)
@@ -174,10 +179,14 @@ def test_round_trips_are_within_a_percent(found: Found, acker: str) -> None:
 
 def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
     sent: dict[tuple[str, str, int, int], list[Fate]] = {}
+    later: Counter[tuple[str, str]] = Counter()
     for fate in sorted(found.truth.fates, key=lambda fate: fate.sent_at):
         kind, *entry = found.truth.entry(fate)
         if kind in ("data", "group"):
             sent.setdefault((fate.source, fate.receiver, entry[-2], entry[-1]), []).append(fate)
+            later[fate.source, fate.receiver] += entry[0] > 0
+    pairs = {(row["sender"], row["receiver"]): row["later_attempts"] for row in found.tables["pairs"]}
+    assert {pair: pairs[pair] for pair in later} == later
     again = {frame: fates for frame, fates in sent.items() if len(fates) > 1}
     told: Counter[str] = Counter()
     for row in found.tables["repairs"]:
@@ -201,16 +210,18 @@ def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
 
 def test_messages_in_fragments_come_together_when_they_did(found: Found) -> None:
     rows = {(row["sender"], row["receiver"]): row for row in found.tables["reassemblies"]}
-    firsts: dict[int, dict[int, float]] = {}
+    firsts: dict[tuple[int, int], dict[int, float]] = {}
+    needed: dict[tuple[int, int], int] = {}
     for fate in found.truth.between("a", "b"):
         header = found.truth.headers[fate.data]
         if "fragment" in header and fate.arrived_at:
-            parts = firsts.setdefault(header["transport"][-1] - header["fragment"][3], {})
-            index = header["fragment"][3]
+            _, size, total, index = header["fragment"]
+            first = header["transport"][-2], header["transport"][-1] - index
+            parts, needed[first] = firsts.setdefault(first, {}), -(-total // size)
             parts[index] = min(parts.get(index, fate.arrived_at[0]), fate.arrived_at[0])
-    most = max(map(len, firsts.values()))
-    whole = [parts for parts in firsts.values() if len(parts) == most]  # others were completed by parity
-    assert rows["a", "b"]["messages"] == MESSAGES // 5 > len(whole) == rows["a", "b"]["complete"]
+    whole = [parts for first, parts in firsts.items() if len(parts) == needed[first]]  # others: completed by parity
+    assert rows["a", "b"]["messages"] == len(firsts) > len(whole) == rows["a", "b"]["complete"]
+    assert len(firsts) == MESSAGES // 5 + MESSAGES // 100
     took = max(max(parts.values()) - min(parts.values()) for parts in whole)
     (told,) = [row for row in found.tables["latencies"] if row["measure"] == "reassembly" and row["receiver"] == "b"]
     assert told["most_ns"] == pytest.approx(took * NS, rel=0.001)
@@ -220,6 +231,9 @@ def test_messages_and_bytes_of_each_topic_are_exact(found: Found) -> None:
     told = {row["topic"]: row for row in found.tables["topics"]}
     assert (told["t/x"]["messages"], told["t/x"]["bytes"]) == (MESSAGES, sum(len(str(n)) for n in range(MESSAGES)))
     assert sum(told[f"u/{number}"]["bytes"] for number in range(3)) == 9000 * MESSAGES // 5
+    sizes = [sum(len(str(number)) for number in range(0, MESSAGES, 100))] * ROOMS  # behind an index of several frames
+    assert [told[f"t/room-{room:02}/temperature"]["bytes"] for room in range(ROOMS)] == sizes
+    assert {told[f"t/room-{room:02}/temperature"]["messages"] for room in range(ROOMS)} == {MESSAGES // 100}
 
 
 def test_a_late_joiner_caught_up_when_the_last_retained_value_had_been_sent(found: Found) -> None:

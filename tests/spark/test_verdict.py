@@ -16,7 +16,7 @@ def result(**tables: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def pair(sent: int, lost: int, interval: int) -> dict[str, Any]:
-    counts = {"sent": sent, "arrived": sent - lost, "lost": lost, "duplicates": 0, "resends": 0}
+    counts = {"sent": sent, "arrived": sent - lost, "lost": lost, "duplicates": 0, "later_attempts": 0}
     return {"sender": "A", "receiver": "B", "interval": interval * SECOND, **counts}
 
 
