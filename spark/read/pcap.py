@@ -1,7 +1,8 @@
 """The classic capture format: a header of 24 bytes, then records of 16 bytes and the frame.
 
 Both byte orders, in microseconds and nanoseconds (draft-ietf-opsawg-pcap). Only the length of a record is read one by
-one, for that leads to the next; all other fields are taken by NumPy.
+one, for that leads to the next; all other fields are taken by NumPy. Nothing marks a record: behind a fault, reading
+goes on where a chain of plausible ones begins (see `resync`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from struct import Struct
 
 import numpy as np
 
-from spark.read.records import LARGEST_RECORD, MAXIMUM_SNAPSHOT, Bytes, Fault, Integers, Records, Scan, fields_at
+from spark.read.records import MAXIMUM_SNAPSHOT, Booleans, Bytes, Fault, Integers, Records, Scan, fields_at
+from spark.read.resync import NEAR, next_record
 
 HEADER = 24
 RECORD = 16
+LATEST = 9
+"""Records whose times are remembered: their median is sound, though some of the last ones before a fault be not."""
 MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("<", 1_000),
     b"\xa1\xb2\xc3\xd4": (">", 1_000),
@@ -31,28 +35,47 @@ class Pcap:
         if header[:4] not in MAGIC or len(header) < HEADER:
             raise ValueError("not a pcap file")
         self.first = HEADER
-        self.resumes = False
+        self.resumes = True
         self.dropped: int | None = None
         self.order, self.unit_ns = MAGIC[header[:4]]
         snapshot, link = Struct(self.order + "II").unpack_from(header, 16)
         self.snapshot = snapshot if 0 < snapshot < MAXIMUM_SNAPSHOT else MAXIMUM_SNAPSHOT
         self.link = link & 0xFFFF  # the upper bits tell of frame check sequences
+        self._seconds: list[int] = []  # of the latest records
+        self._is_first = True  # whether a search behind a fault begins, or goes on with more bytes
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
         """The whole records among the first `size` bytes of the buffer, which is at `base` in the file."""
         starts, position, too_large = self._walk(buffer, size)
         fields = fields_at(buffer, starts, 0, 4, self.order).astype(np.int64)
         fault = Fault(f"a record of {too_large:,} bytes", base + position) if too_large else None
-        bad = np.flatnonzero(fields[:, 1] * self.unit_ns >= 1_000_000_000)
-        if bad.size:
-            position = int(starts[bad[0]])
-            fault = Fault("a time of more than a second's fraction", base + position)
-            starts, fields = starts[: bad[0]], fields[: bad[0]]
+        for cause, bad in (
+            ("a time of more than a second's fraction", fields[:, 1] * self.unit_ns >= 1_000_000_000),
+            ("a time far from those before and behind", self._are_far(fields[:, 0])),
+        ):
+            places = np.flatnonzero(bad[: len(starts)])
+            if places.size:
+                position = int(starts[places[0]])
+                fault = Fault(cause, base + position)
+                starts, fields = starts[: places[0]], fields[: places[0]]
+        self._seconds = [*self._seconds, *fields[-LATEST:, 0].tolist()][-LATEST:]
+        self._is_first = True
         return Scan(self._records(buffer, starts, fields, base), position, fault)
 
+    def _are_far(self, seconds: Integers) -> Booleans:
+        """Which records lie far from both their neighbours; where a clock was set, those behind are near each other."""
+        before = seconds[:1] if not self._seconds else np.array(self._seconds[-1:])
+        is_far = np.abs(np.diff(seconds, prepend=before)) > NEAR
+        both: Booleans = is_far & np.append(is_far[1:], False)
+        return both
+
     def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
-        """Nothing marks a record in a pcap."""
-        return size, False
+        """Where to go on behind a fault: see `Format`."""
+        at = self.link if self._is_first else None
+        near = sorted(self._seconds)[len(self._seconds) // 2] if self._seconds else None
+        found = next_record(buffer, size, self.order, 1_000_000_000 // self.unit_ns, near, over, at)
+        self._is_first = False
+        return found
 
     def _walk(self, buffer: Bytes, size: int) -> tuple[Integers, int, int]:
         """Where records start, where the first one begins that is not whole, and its length if no record has that."""
@@ -63,10 +86,10 @@ class Pcap:
         last = size - RECORD
         while position <= last:
             (length,) = length_at(data, position + 8)
+            if length > MAXIMUM_SNAPSHOT:
+                return np.array(starts, np.int64), position, length
             following = position + RECORD + length
             if following > size:
-                if length > LARGEST_RECORD:
-                    return np.array(starts, np.int64), position, length
                 break
             starts.append(position)
             position = following

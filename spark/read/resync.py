@@ -1,9 +1,13 @@
-"""Where a damaged pcapng can be read on: at a block from which a chain of sound blocks leads on for long.
+"""Where a damaged capture can be read on: at a block or record from which a chain of sound ones leads on for long.
 
-A block tells its length at both ends, so chance does not make one; but payloads may hold captures, and with them true
-blocks. Those end with the payload: a chain that is longer than any payload, or that meets the very end of what is
-there, is the file's own. Damage may have swallowed a section's header, and with it what interfaces mean; where there
-are signs of that, only another section will do.
+A block of pcapng tells its length at both ends, so chance does not make one; but payloads may hold captures, and with
+them true blocks. Those end with the payload: a chain that is longer than any payload, or that meets the very end of
+what is there, is the file's own. Damage may have swallowed a section's header, and with it what interfaces mean; where
+there are signs of that, only another section will do.
+
+A record of pcap has one length, and nothing else that marks it. So all of its fields must be plausible, its time near
+that of the records before, and those of all records behind it likewise, for longer than any payload. Records within the
+payload of the damaged one may lead to the one behind; but the damaged record's own IP header tells where that begins.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ from struct import Struct
 
 import numpy as np
 
-from spark.read.records import LARGEST_RECORD, USUAL_FRAME, Booleans, Bytes, Integers
+from spark.read.link import BARE, FAMILIES, LINKS
+from spark.read.records import LARGEST_RECORD, MAXIMUM_SNAPSHOT, USUAL_FRAME, Booleans, Bytes, Integers, fields_at
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 4, 5, 6
 JOURNAL, SECRETS, CUSTOM, CUSTOM_LOCAL = 9, 10, 0xBAD, 0x40000BAD
@@ -27,6 +32,14 @@ ORDER_MAGIC = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 SMALLEST_BLOCK = 12
 REACH = USUAL_FRAME
 """Bytes that a chain must go on for: no payload holds one so long. What is between faults closer than that is lost."""
+
+
+RECORD = 16
+"""Bytes of a pcap's record before the frame: seconds, fraction, bytes captured, bytes of the frame."""
+WINDOW = 1 << 18
+"""Bytes that are searched for records at once: the next one is mostly some hundred bytes away."""
+NEAR = 86_400
+"""Seconds by which a record may differ in time from those before it: silence for longer than a day is rare."""
 
 
 def next_block(buffer: Bytes, size: int, order: str, over: bool, only_section: bool) -> tuple[int, bool]:
@@ -106,3 +119,77 @@ def _is_start(words: Bytes) -> Booleans:
 def _is_length(words: Bytes) -> Booleans:
     plausible: Booleans = (words >= SMALLEST_BLOCK) & (words % 4 == 0) & (words <= LARGEST_RECORD)
     return plausible
+
+
+# ---------------------------------------------------------------------------------------------- records of pcap
+
+
+def next_record(
+    buffer: Bytes, size: int, order: str, units: int, seconds: int | None, over: bool, link: int | None
+) -> tuple[int, bool]:
+    """As `next_block`, for the records of a pcap, whose clock has so many `units` a second.
+
+    `seconds` is the time of the records before, None if there are none. `link`: the buffer begins with a damaged
+    record of this link type; None if it may begin anywhere.
+    """
+    told = None if link is None else _told_end(buffer, link)
+    for start in () if told is None or told > size - RECORD else (told,):
+        if _are_plausible(buffer, np.array([start]), order, units, seconds)[0]:
+            sound = is_record_chain(buffer, size, start, order, units, seconds, over)
+            if sound is not False:
+                return (start, True) if sound else (start - 1, False)
+    last = size - RECORD + 1
+    for begin in range(1, max(1, last), WINDOW):
+        starts = np.arange(begin, min(begin + WINDOW, last))
+        for start in starts[_are_plausible(buffer, starts, order, units, seconds)].tolist():
+            sound = is_record_chain(buffer, size, start, order, units, seconds, over)
+            if sound is not False:
+                return (start, True) if sound else (start - 1, False)
+    return (size if over else max(0, last - 1)), False
+
+
+def is_record_chain(
+    buffer: Bytes, size: int, start: int, order: str, units: int, seconds: int | None, over: bool
+) -> bool | None:
+    """Whether plausible records follow each other for `REACH`, or to the end; None if that is not to be seen."""
+    unknown = False if over else None
+    position, fields_of = start, Struct(order + "IIII").unpack_from
+    while position - start < REACH:
+        if position == size and over:
+            return True
+        if position + RECORD > size:
+            return unknown
+        fields = fields_of(buffer.data, position)
+        if not _is_plausible(fields, units, seconds):
+            return False
+        position += RECORD + int(fields[2])
+        if position > size:
+            return unknown
+    return True
+
+
+def _is_plausible(fields: tuple[int, ...], units: int, seconds: int | None) -> bool:
+    time, fraction, captured, length = fields
+    is_near = seconds is None or abs(time - seconds) <= NEAR
+    return fraction < units and captured <= MAXIMUM_SNAPSHOT and captured <= length <= LARGEST_RECORD and is_near
+
+
+def _are_plausible(buffer: Bytes, starts: Integers, order: str, units: int, seconds: int | None) -> Booleans:
+    """`_is_plausible` of the records at these starts; none of them without a frame."""
+    fields = fields_at(buffer, starts, 0, 4, order).astype(np.int64)
+    time, fraction, captured, length = fields.T
+    plausible: Booleans = (captured > 0) & (captured <= MAXIMUM_SNAPSHOT) & (captured <= length)
+    plausible &= (length <= LARGEST_RECORD) & (fraction < units)
+    return plausible if seconds is None else plausible & (np.abs(time - seconds) <= NEAR)
+
+
+def _told_end(buffer: Bytes, link: int) -> int | None:
+    """Where the record at the beginning of the buffer ends by what its IP header says; None without one."""
+    header = LINKS[link][0] if link in LINKS else 4 if link in FAMILIES else 0 if link in BARE else None
+    if header is None:
+        return None
+    packet = buffer[RECORD + header : RECORD + header + 8].tobytes()
+    length = {4: packet[2:4], 6: packet[4:6]}.get(packet[0] >> 4)
+    if length is None:
+        return None
+    return RECORD + header + int.from_bytes(length, "big") + (40 if packet[0] >> 4 == 6 else 0)
