@@ -9,7 +9,7 @@ and interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -102,15 +102,10 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
         kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
         return kept[-1]
 
-    spark, frames = frames.sparkSession, keep(frames.select(*USED))
-    seen = keep(sightings(frames))
-    lives, names = find_lives(frames, seen)
+    spark = frames.sparkSession
+    frames, seen, lives, names = _find_lives(frames.select(*USED), keep)
     if not lives:
         raise NothingFoundError
-    if names:
-        frames = keep(renamed(frames, names))
-        seen = keep(sightings(frames))
-        lives, _ = find_lives(frames, seen)
     points = sorted({point for life in lives for point in life.seen})
     spans = [_span(lives, point) for point in points]
     start, end = min(first for first, _ in spans), max(last for _, last in spans)
@@ -149,6 +144,20 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
         "late_joiners": topics.late_joiners(frames, where.vantage, where.addresses, arrivals_table(spark, lives)),
     }
     return Analysis(start, min(end, until_ns), interval_ns, points, lives, relations, tables, names, kept)
+
+
+def _find_lives(
+    frames: DataFrame, keep: Callable[[DataFrame], DataFrame]
+) -> tuple[DataFrame, DataFrame, list[Life], dict[tuple[str, str], str]]:
+    """The frames, their sightings, the lives in them, and what points are called whose name is not theirs alone."""
+    frames = keep(frames)
+    seen = keep(sightings(frames))
+    lives, names = find_lives(frames, seen)
+    if names:
+        frames = keep(renamed(frames, names))
+        seen = keep(sightings(frames))
+        lives, _ = find_lives(frames, seen)
+    return frames, seen, lives, names
 
 
 def _span(lives: Sequence[Life], point: str) -> tuple[int, int]:

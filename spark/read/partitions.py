@@ -1,10 +1,9 @@
 """Captures as partitions that can be read apart from each other, on one machine or many.
 
 A partition is a file, or a part of a large one between two records. The planner decides where to cut (see `cuts`).
-Where a pcap is damaged, what follows in the same partition is not read, and told as such; the partitions behind begin
-at records that were found without it, and are whole. A pcapng is read on at the next block that is surely one. A reader
-that does not end exactly where the next partition begins tells that as a fault, too: no frame is missing or misread in
-silence.
+A damaged file is read on at the next record or block that is surely one (see `resync`), and what lies between is told.
+A reader that does not end exactly where the next partition begins tells that as a fault, too: no frame is missing or
+misread in silence.
 """
 
 from __future__ import annotations

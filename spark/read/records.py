@@ -81,7 +81,7 @@ class Format(Protocol):
     dropped: int | None
     """Frames that the capturing system says it dropped, so far."""
     resumes: bool
-    """Whether the format has marks at which reading can go on behind a fault."""
+    """Whether reading can go on behind a fault."""
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
         """The whole records among the first `size` bytes of the buffer, which is at `base` in the file."""
