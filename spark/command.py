@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -32,8 +33,24 @@ MISTAKE, FAILURE = 2, 1
 START_PATIENCE = 60.0  # seconds for a Java that is starting: it cannot be told anything before
 END_PATIENCE = 10.0  # seconds for Java to end its workers and remove its files before it is killed
 
-Work = Callable[[Callable[[], SparkSession]], Sequence[str]]
+
+class Connect(Protocol):
+    """What makes the session of a command."""
+
+    def __call__(self, size: int | None = None) -> SparkSession:
+        """The session; `size` as for `spark.session.session`."""
+
+    def renew(self) -> bool:
+        """Let the next call make another session if Java has ended; returns whether it has."""
+
+
+Work = Callable[[Connect], Sequence[str]]
 """Gets what makes the session, for when it needs one, and returns lines for the terminal."""
+
+
+def say(name: str, text: str) -> None:
+    """Tell on stderr what the command `name` does now, or what happened to it."""
+    print(f"spark.{name}: {text}", file=sys.stderr, flush=True)
 
 
 def seconds(text: str) -> float:
@@ -63,14 +80,26 @@ class Connection:
         self._session: SparkSession | None = None
         self._ended = False
 
-    def __call__(self) -> SparkSession:
-        """The session."""
+    def __call__(self, size: int | None = None) -> SparkSession:
+        """The session; `size` as for `spark.session.session`."""
         with self._making:
             if self._ended:
                 raise SystemExit
             if self._session is None:
-                self._session = session(f"glue {self._name}", self._master)
+                self._session = session(f"glue {self._name}", self._master, size=size)
             return self._session
+
+    def renew(self) -> bool:
+        """Let the next call make another session if Java has ended; returns whether it has."""
+        java: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+        if self._session is None or java is None or java.poll() is None:
+            return False
+        with self._making, contextlib.suppress(Exception):  # each of its calls to Java fails
+            self._session.stop()
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+        self._session = None
+        return True
 
     def stop(self) -> None:
         """End it after its work."""

@@ -12,12 +12,13 @@ executors need no more than this package, NumPy and pyarrow.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from spark.read import PARTITION_BYTES, CaptureError, Partition, Tally, partitions
+from spark.read.files import PACKED_ENDINGS, captures, filesystem_of
 from spark.schema import DATAGRAM, FILES, FRAMES, Column, ddl
 
 if TYPE_CHECKING:
@@ -59,12 +60,50 @@ class PcapSource(DataSource):
         return PcapReader(self._table, tuple(columns), dict(self.options))
 
 
-class Part(InputPartition):
-    """One partition of a capture."""
+TASK_BYTES = 16 << 20
+"""Small files are read together up to so many bytes, in a few tenths of a second: a task of its own costs as much."""
 
-    def __init__(self, part: Partition) -> None:
-        super().__init__(part)
-        self.part = part
+PACKED = 8
+"""Bytes that a byte of a compressed file counts for."""
+
+
+class Part(InputPartition):
+    """What one task reads: partitions of captures, mostly one."""
+
+    def __init__(self, parts: Sequence[Partition]) -> None:
+        super().__init__(None)
+        self.parts = tuple(parts)
+
+
+def packed(parts: Iterable[Partition], most: int = TASK_BYTES) -> list[Part]:
+    """The partitions in their order, small ones together up to `most` bytes."""
+    found: list[list[Partition]] = []
+    room = 0
+    for part in parts:
+        size = _size(part)
+        if size > room:
+            found.append([])
+            room = most
+        found[-1].append(part)
+        room -= size
+    return [Part(some) for some in found]
+
+
+def _size(part: Partition) -> int:
+    """About how many bytes a partition has; a file that is no longer there has none."""
+    return (size_of(part.path) if part.stop is None else part.stop) - part.start
+
+
+def total_size(paths: Iterable[str]) -> int:
+    """The bytes of all captures that the paths name, as if none were compressed. Raises CaptureError."""
+    return sum(map(size_of, captures(map(local, paths))))
+
+
+def size_of(path: str) -> int:
+    """The bytes of a file, as if it were not compressed."""
+    filesystem, place = filesystem_of(path)
+    size: int = filesystem.get_file_info(place).size or 0
+    return size * PACKED if place.endswith(PACKED_ENDINGS[1:]) else size
 
 
 class PcapReader(DataSourceReader):
@@ -82,15 +121,17 @@ class PcapReader(DataSourceReader):
         if not paths:
             raise CaptureError("nothing to read: give load() the path of a capture, a directory or a pattern")
         size = int(self._options.get("partitionbytes", PARTITION_BYTES))
-        return [Part(part) for part in partitions(map(local, paths), size, self._options.get("capturepoint"))]
+        parts = partitions(map(local, paths), size, self._options.get("capturepoint"))
+        return [*packed(parts, min(size or TASK_BYTES, TASK_BYTES))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition, as Arrow batches."""
         assert isinstance(partition, Part)
-        if self._table == "frames":
-            yield from partition.part.batches(self._columns)
-        else:
-            yield files_row(partition.part, self._columns)
+        for part in partition.parts:
+            if self._table == "frames":
+                yield from part.batches(self._columns)
+            else:
+                yield files_row(part, self._columns)
 
 
 def files_row(part: Partition, columns: Sequence[Column] = FILES) -> pa.RecordBatch:

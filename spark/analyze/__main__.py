@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from spark import command
 from spark.analyze.job import NothingFoundError, analyze
 from spark.analyze.result import Result, collect, replaced, write_tables
-from spark.analyze.verdict import duration, pair_totals, percent, verdict
+from spark.analyze.verdict import pair_totals, percent, percentile, verdict
 from spark.convert import frames
 from spark.convert import summary as what_was_read
 from spark.read import check
 from spark.report import page
+from spark.source import total_size
 
 MOST_PAIRS = 12  # on the terminal
 
@@ -77,7 +78,7 @@ def summary(result: Result) -> list[str]:
     ]
     for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["sent"])[:MOST_PAIRS]:
         share = percent(counter["lost"] / counter["sent"])
-        way = duration(times[sender, receiver]["p50_ns"]) if (sender, receiver) in times else ""
+        way = (percentile(times[sender, receiver], "p50") if (sender, receiver) in times else None) or ""
         row = f"{sender:>16} {receiver:>16} {counter['sent']:>10,} {counter['lost']:>8,} {share:>7}"
         lines.append(f"{row} {counter['duplicates']:>8,} {way:>13}")
     return lines
@@ -107,9 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = parser().parse_args(argv)
 
-    def work(connect: Callable[[], SparkSession]) -> list[str]:
-        converted(arguments.captures)  # mistakes are told before Java starts
-        told = summary(run(connect(), arguments))
+    def work(connect: command.Connect) -> list[str]:
+        size = None if converted(arguments.captures) else total_size(arguments.captures)  # mistakes before Java starts
+        told = summary(run(connect(size), arguments))
         return [*told, "", f"the report: {Path(arguments.output) / 'report.html'}"]
 
     return command.run("analyze", arguments.master, work, f"no report was written to {arguments.output}")

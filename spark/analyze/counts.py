@@ -118,20 +118,24 @@ def repairs(frames: DataFrame) -> DataFrame:
     """Per sender, receiver and interval: frames sent again, their resends, how many of them were not needed.
 
     `spare` counts resends of what had arrived already: the acknowledgement was lost or late; `unrepaired` frames of
-    which no attempt arrived in the trace, and that were not acknowledged either. `missed` is for receivers that alone
-    were captured (see `troubled`).
+    which no attempt arrived in the trace, and that were not acknowledged either. `repaired` counts frames of which the
+    first attempt got lost and a resend came, `mended` those that parity gave back, resent in vain or not at all.
+    `missed` is for receivers that alone were captured (see `troubled`).
     """
+    was_resent = sql.col("resends") > 0
     return (
-        frames.where("resends > 0")
+        frames.where(was_resent | sql.col("mended"))
         .groupBy("sender", "incarnation", "receiver", "interval")
         .agg(
-            sql.count("*").alias("frames"),
+            sql.count_if(was_resent).alias("frames"),
             sql.sum("resends").alias("resends"),
             sql.sum("spare").alias("spare"),
             sql.sum("missed").alias("missed"),
-            sql.count_if(sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0) & ~sql.col("unseen")).alias(
-                "unrepaired"
-            ),
+            sql.count("repair_ns").alias("repaired"),
+            sql.count_if("mended").alias("mended"),
+            sql.count_if(
+                sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0) & ~sql.col("unseen") & ~sql.col("mended")
+            ).alias("unrepaired"),
         )
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from spark.analyze.locate import BOTH, EVERYTHING, INCOMING, OUTGOING, Place, places
 
 Row = dict[str, Any]
 Result = dict[str, Any]
@@ -14,6 +16,11 @@ GOOD, NOTE, BAD = "good", "note", "bad"
 NOTABLE_LOSS = 0.001  # of what was sent; less is told only in tables
 BAD_LOSS = 0.05
 MOST_OF_A_KIND = 5  # sentences
+
+ENOUGH = {"p50": 10, "p90": 10, "p99": 100, "p999": 1000}
+"""Samples from which a percentile is told: of fewer, less than one is expected beyond it; half of a few is chance."""
+
+Pair = tuple[str, str]
 
 
 class Finding(NamedTuple):
@@ -81,33 +88,97 @@ COUNTED = ("sent", "arrived", "lost", "duplicates", "later_attempts", "unobserve
 
 
 def _losses(result: Result) -> Iterator[Finding]:
-    repairs = _sums(result["repairs"], ("unrepaired", "frames"))
-    times = {(row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "repair"}
-    unseen = _sums(result["streams"], ("unseen",))
-    totals, spans = pair_totals(result), _lossy_spans(result)
-    for (sender, receiver), counter in sorted(totals.items(), key=lambda item: -item[1]["lost"]):
-        by_capture = unseen.get((sender, receiver), Counter())["unseen"]
-        rate = _rate(counter)
-        network_rate = (counter["lost"] - by_capture) / counter["sent"] if counter["sent"] else 0.0
-        if network_rate < NOTABLE_LOSS:
-            if by_capture:
-                text = f"The capture at {receiver} missed at least {by_capture:,} of the {counter['sent']:,} datagrams "
-                text += f"from {sender}: they were acknowledged, so the network did not lose them."
-                yield Finding(NOTE, text)
-            continue
-        begin, end = spans[sender, receiver]
-        text = f"{receiver} lost {percent(rate)} of what {sender} sent ({counter['lost']:,} of {counter['sent']:,}) "
-        text += f"between {clock(begin)} and {clock(end)} UTC"
-        fixed = repairs.get((sender, receiver), Counter())
+    """Where losses happen, and then the pairs that this does not explain."""
+    losses = Losses(result)
+    totals = losses.totals
+    found = places({pair: (totals[pair]["sent"], losses.network(pair)) for pair in totals}, NOTABLE_LOSS)
+    explained = frozenset[Pair]().union(*(place.pairs for place in found))
+    for place in found:
+        yield losses.finding(sorted(place.pairs), losses.told_of(place, explained))
+    rest = [pair for pair in totals if pair not in explained]
+    lossy = [
+        pair for pair in rest if totals[pair]["sent"] and losses.network(pair) >= NOTABLE_LOSS * totals[pair]["sent"]
+    ]
+    for pair in sorted(rest, key=lambda pair: -totals[pair]["lost"]):
+        if pair in lossy:
+            text = f"{pair[1]} lost {losses.share([pair])} of what {pair[0]} sent {losses.extent([pair])}"
+            alone = not found and len(lossy) == 1 and len({name for one in totals for name in one}) > 2
+            yield losses.finding([pair], text + (", and no other pair lost anything of note" if alone else ""))
+        elif losses.unseen[pair]["unseen"]:
+            text = f"The capture at {pair[1]} missed at least {losses.unseen[pair]['unseen']:,} of the "
+            text += (
+                f"{totals[pair]['sent']:,} datagrams from {pair[0]}: they were acknowledged, so the network did not "
+            )
+            yield Finding(NOTE, text + "lose them.")
+
+
+class Losses:
+    """The losses of a trace by pair, in words for one pair or several together."""
+
+    def __init__(self, result: Result) -> None:
+        self.totals = pair_totals(result)
+        self.unseen = defaultdict(Counter[str], _sums(result["streams"], ("unseen",)))
+        self._repairs = defaultdict(
+            Counter[str], _sums(result["repairs"], ("unrepaired", "frames", "mended", "repaired"))
+        )
+        self._spans = _lossy_spans(result)
+        self._times = {
+            (row["sender"], row["receiver"]): row for row in result["latencies"] if row["measure"] == "repair"
+        }
+
+    def network(self, pair: Pair) -> int:
+        """Datagrams that the network lost, as far as the capture can be told from it."""
+        return self.totals[pair]["lost"] - self.unseen[pair]["unseen"]
+
+    def share(self, pairs: Sequence[Pair]) -> str:
+        """What they lost of what was sent, in per cent."""
+        sent = sum(self.totals[pair]["sent"] for pair in pairs)
+        return percent(sum(self.totals[pair]["lost"] for pair in pairs) / sent if sent else 0.0)
+
+    def extent(self, pairs: Sequence[Pair]) -> str:
+        """How much that is, and when it was."""
+        lost, sent = (sum(self.totals[pair][name] for pair in pairs) for name in ("lost", "sent"))
+        spans = [self._spans[pair] for pair in pairs if pair in self._spans]
+        begin, end = min(first for first, _ in spans), max(last for _, last in spans)
+        return f"({lost:,} of {sent:,}) between {clock(begin)} and {clock(end)} UTC"
+
+    def told_of(self, place: Place, explained: frozenset[Pair]) -> str:
+        """A place, what is lost there, and what is lost elsewhere."""
+        pairs = sorted(place.pairs)
+        lost = f"{self.share(pairs)} {self.extent(pairs)}"
+        if place.kind == EVERYTHING:
+            return f"Everybody loses of everybody, so it is the segment, or more than one link: {lost}"
+        words = {
+            BOTH: "Everything to and from {0} suffers, so it is the link of {0}",
+            OUTGOING: "What {0} sends gets lost on the way to everybody, so it is the outgoing side of {0}",
+            INCOMING: "{0} loses of what everybody sends, so it is the incoming side of {0}",
+        }[place.kind]
+        rest = [pair for pair in self.totals if pair not in explained]
+        return f"{words.format(place.endpoint)}: {lost}; the pairs without such a cause lost {self.share(rest)}"
+
+    def finding(self, pairs: Sequence[Pair], text: str) -> Finding:
+        """The sentence that begins with `text`, with what became of the losses of these pairs."""
+        fixed = sum((self._repairs[pair] for pair in pairs), Counter[str]())
         if fixed["unrepaired"]:
-            text += f"; {fixed['unrepaired']:,} messages' frames were not repaired within the trace"
-        elif fixed["frames"]:
+            frames = "frame was" if fixed["unrepaired"] == 1 else "frames were"
+            text += f"; {fixed['unrepaired']:,} {frames} not repaired within the trace"
+        elif fixed["frames"] or fixed["mended"]:
             text += ", all data repaired"
-        if (sender, receiver) in times:
-            text += f", p99 {duration(times[sender, receiver]['p99_ns'])}"
+        if fixed["mended"]:
+            of = fixed["mended"] + fixed["repaired"]
+            text += f" ({percent(fixed['mended'] / of)} of {of:,} frames by parity, the rest by resends)"
+        times = [self._times[pair] for pair in pairs if pair in self._times]
+        if times:
+            worst = slowest(times)
+            told = percentile(worst, "p99")
+            text += (
+                f", p99 {told}" if told else f", the longest of {worst['count']:,} repairs {duration(worst['most_ns'])}"
+            )
+        by_capture = sum(self.unseen[pair]["unseen"] for pair in pairs)
         if by_capture:
             text += f"; {by_capture:,} or more of these only the capture missed, as they were acknowledged"
-        yield Finding(BAD if network_rate >= BAD_LOSS or fixed["unrepaired"] else NOTE, text + ".")
+        sent, lost = sum(self.totals[pair]["sent"] for pair in pairs), sum(self.network(pair) for pair in pairs)
+        return Finding(BAD if lost >= BAD_LOSS * sent or fixed["unrepaired"] else NOTE, text + ".")
 
 
 def _missed(result: Result) -> Iterator[Finding]:
@@ -116,10 +187,6 @@ def _missed(result: Result) -> Iterator[Finding]:
         if counter["missed"]:
             text = f"At least {counter['missed']:,} of {sender}'s transmissions did not reach {receiver}: "
             yield Finding(NOTE, text + f"{counter['frames']:,} frames came with a resend's number.")
-
-
-def _rate(counter: Counter[str]) -> float:
-    return counter["lost"] / counter["sent"] if counter["sent"] else 0.0
 
 
 def _lossy_spans(result: Result) -> dict[tuple[str, str], tuple[int, int]]:
@@ -136,7 +203,7 @@ def _lossy_spans(result: Result) -> dict[tuple[str, str], tuple[int, int]]:
 def _sums(rows: Iterable[Row], names: tuple[str, ...]) -> dict[tuple[str, str], Counter[str]]:
     sums: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
-        sums.setdefault((row["sender"], row["receiver"]), Counter()).update({name: row[name] for name in names})
+        sums.setdefault((row["sender"], row["receiver"]), Counter()).update({name: row.get(name, 0) for name in names})
     return sums
 
 
@@ -181,18 +248,37 @@ def _models(result: Result) -> Iterator[Finding]:
             text = f"The {name} changed its leader {changes} times" if changes > 1 else f"The {name} changed its leader"
             text += f", and was at most {duration(vacant)} without a leader"
         if name in commits:
-            text += f"; half of its commits took less than {duration(commits[name]['p50_ns'])}"
-            text += f", 99 % less than {duration(commits[name]['p99_ns'])}"
+            text += "; " + _quantiles(commits[name], "commits")
         yield Finding(NOTE if changes else GOOD, text + ".")
 
 
 def _speed(result: Result) -> Iterator[Finding]:
     trips = [row for row in result["latencies"] if row["measure"] == "round trip"]
     if trips:
-        worst = max(trips, key=lambda row: row["p99_ns"])
-        text = f"Half of the round trips from {worst['sender']} to {worst['receiver']} took less than "
-        text += f"{duration(worst['p50_ns'])}, 99 % less than {duration(worst['p99_ns'])}: the slowest pair."
-        yield Finding(GOOD, text)
+        worst = slowest(trips)
+        text = _quantiles(worst, f"round trips from {worst['sender']} to {worst['receiver']}")
+        yield Finding(GOOD, f"{text[0].upper()}{text[1:]}: the slowest pair.")
+
+
+def slowest(rows: Sequence[Row]) -> Row:
+    """Of `latencies`, the row with the longest p99 among those with enough samples, else with the longest time."""
+    sure = [row for row in rows if percentile(row, "p99")]
+    return max(sure, key=lambda row: float(row["p99_ns"])) if sure else max(rows, key=lambda row: float(row["most_ns"]))
+
+
+def percentile(row: Row, name: str) -> str | None:
+    """A percentile of a row of `latencies`; None if it has too few samples to tell one."""
+    return duration(row[f"{name}_ns"]) if row["count"] >= ENOUGH[name] else None
+
+
+def _quantiles(row: Row, what: str) -> str:
+    """What the percentiles of so many times come to, or what can be said of few."""
+    p50, p99 = percentile(row, "p50"), percentile(row, "p99")
+    if p50 and p99:
+        return f"half of the {what} took less than {p50}, 99 % less than {p99}"
+    if p50:
+        return f"half of the {row['count']:,} {what} took less than {p50}, the longest {duration(row['most_ns'])}"
+    return f"there were only {row['count']:,} {what}, the longest of {duration(row['most_ns'])}"
 
 
 def percent(share: float) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from spark import command
 from spark.analyze.result import Result, replaced, write_tables
 from spark.analyze.verdict import clock, verdict
+from spark.live.follow import follow
 from spark.live.job import Live
 from spark.live.source import SETTLE
 from spark.read import CaptureError
@@ -54,14 +54,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     state = options.state or options.output / "state"
     live = Live(
         captures=options.captures, state=state, interval=options.interval, delay=options.delay, keep=options.keep,
-        settle=options.settle,
+        settle=options.settle, every=options.every, once=options.once, said=partial(command.say, "live"),
+        told=lambda result: write(result, options.output),
     )  # fmt: skip
 
-    def work(connect: Callable[[], SparkSession]) -> list[str]:
+    def work(connect: command.Connect) -> list[str]:
         if not options.captures.is_dir():
             raise CaptureError(f"{options.captures}: no such directory; it has to be there, if only empty")
-        query = live.start(connect(), lambda result: write(result, options.output), options.every, options.once)
-        query.awaitTermination()
+        live.said(
+            f"following {options.captures}; a report every {options.every:g} s"
+            if not options.once
+            else f"taking what is in {options.captures}"
+        )
+        follow(live, connect, live.said)
+        if options.once:
+            live.finish(connect())
         return []
 
     return command.run("live", options.master, work, f"started again, it goes on from {state}")

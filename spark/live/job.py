@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,23 +25,36 @@ from pyspark.storagelevel import StorageLevel
 from spark.analyze.job import SECOND, USED, analyze
 from spark.analyze.result import Result, collect
 from spark.live.source import SETTLE, TALLY, LiveCaptures
+from spark.session import suit
+
+FRAME_BYTES = 500
+"""Of a capture, for a stored frame: enough to tell what is small from what is not."""
+
+EVER = 1 << 62  # nanoseconds since 1970: the year 2116
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Live:
     """What to follow and how; all times in seconds.
 
     `captures` is the directory that grows, `state` one of the job's own: a job that is started again with it goes on
     where it was. `delay` is how long what belongs to an interval may come after it, the difference of the capture
-    points' clocks included; `keep` how far back the report goes.
+    points' clocks included; `keep` how far back the report goes; `every` the time between two reports. With `once` what
+    is there now is taken and all of it told, since nothing more is waited for. `told` gets each analysis, `said` what
+    happens meanwhile, in words.
     """
 
     captures: Path
     state: Path
+    told: Callable[[Result], object]
+    said: Callable[[str], object] = lambda _: None
+    every: float = 10.0
+    once: bool = False
     interval: float = 1.0
     delay: float = 30.0
     keep: float = 3600.0
     settle: float = SETTLE
+    rounds: int = field(default=0, init=False)
 
     @property
     def frames(self) -> Path:
@@ -52,22 +66,33 @@ class Live:
         """The store of what was read of which file, and what could not be."""
         return self.state / "files"
 
-    def start(
-        self, spark: SparkSession, told: Callable[[Result], object], every: float = 10.0, once: bool = False
-    ) -> StreamingQuery:
-        """Start the stream; `told` gets each new analysis. `once`: take what is there now, and end."""
+    def start(self, spark: SparkSession) -> StreamingQuery:
+        """Start the stream, from its beginning or where it was."""
         spark.dataSource.register(LiveCaptures)
         self.frames.mkdir(parents=True, exist_ok=True)
         source = spark.readStream.format("pcap-live").option("settle", str(self.settle)).load(str(self.captures))
         writer = source.select(*USED, TALLY).writeStream.option("checkpointLocation", str(self.state / "checkpoint"))
-        timed = writer.trigger(once=True) if once else writer.trigger(processingTime=f"{every} seconds")
+        timed = (
+            writer.trigger(availableNow=True) if self.once else writer.trigger(processingTime=f"{self.every} seconds")
+        )
+        return timed.foreachBatch(self._round).start()
 
-        def take(batch: DataFrame, number: int) -> None:
-            result = self.take(batch, number)
+    def finish(self, spark: SparkSession) -> None:
+        """Tell all that is in the store, if no round did: there was no file that was not taken before."""
+        if not self.rounds:
+            result = self._analysis(spark, self._marks(), EVER)
             if result is not None:
-                told(result)
+                self.told(result)
 
-        return timed.foreachBatch(take).start()
+    def _round(self, batch: DataFrame, number: int) -> None:
+        began = time.monotonic()
+        result = self.take(batch, number)
+        if result is not None:
+            self.told(result)
+        self.rounds += 1
+        took = time.monotonic() - began
+        if took > self.every and not self.once:
+            self.said(f"this round took {took:.0f} s, longer than the {self.every:g} s between two reports")
 
     def take(self, batch: DataFrame, number: int) -> Result | None:
         """Add a micro-batch and analyse what is final by now; None if that is nothing."""
@@ -83,7 +108,9 @@ class Live:
         latest = max(mark["latest_ns"] for mark in marks.values())
         self._forget(marks, latest)
         self._write(marks)
-        return self._analysis(batch.sparkSession, marks, self.final(latest))
+        kept = sum(mark["frames"] for mark in marks.values())
+        self.said(f"took {mark['frames']:,} datagrams; the report is made of {kept:,}")
+        return self._analysis(batch.sparkSession, marks, EVER if self.once else self.final(latest))
 
     def _store(self, batch: DataFrame, number: int, final: int) -> dict[str, int]:
         """Write the frames of a micro-batch that are not late, and what its files told; returns its mark."""
@@ -107,9 +134,10 @@ class Live:
         filled = {number: mark for number, mark in marks.items() if mark["frames"]}
         if min((mark["first_ns"] for mark in filled.values()), default=final) >= final:
             return None
+        suit(spark, FRAME_BYTES * sum(mark["frames"] for mark in filled.values()))
         frames = spark.read.parquet(*(str(self.frames / f"batch={number}") for number in filled))
         files = spark.read.parquet(*(str(self.files / f"batch={number}") for number in marks))
-        analysis = analyze(frames, self.interval, until_ns=final)
+        analysis = analyze(frames, self.interval, until_ns=None if final == EVER else final)
         try:
             result = collect(analysis, files)
         finally:

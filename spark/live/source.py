@@ -3,7 +3,8 @@
 A recorder with rotation finishes one file after the other. A file counts as finished once nothing was written to it
 for `settle` seconds; the stream's offset is the time of the last change of the newest file taken. So an offset is one
 number however many files there were, and a restart finds the same files for the same offsets. A file that appears
-later with an older time of change (a copy that keeps it) is not seen.
+later with an older time of change (a copy that keeps it) is not seen. A recorder deletes and packs files while they are
+listed and read: a file that is gone by then is told as a fault in its row of `files`, and the stream goes on.
 
 The stream has the columns of `frames` and one more, `tally`: behind the frames of each part of a file comes a row with
 nothing but that, its row of the table `files`. So both are of one reading, and come again together after a crash.
@@ -14,14 +15,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from spark.read import Tally, captures, file_partitions
+from spark.read import CaptureError, Partition, Tally, captures, file_partitions
 from spark.schema import FILES, FRAMES, arrow_schema, ddl
-from spark.source import Part
+from spark.source import Part, packed
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -62,36 +64,67 @@ class LiveReader(DataSourceStreamReader):
     def __init__(self, path: str, settle: float) -> None:
         self._path = path
         self._settle = settle
+        self._newest = 0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Before all files."""
         return {NEWEST: 0}
 
     def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 (as Spark 4.0 has it)
-        """Up to the newest finished file."""
+        """Up to the newest finished file; never back, though it may have been deleted."""
         until = time.time_ns() - int(self._settle * 1e9)
-        return {NEWEST: max((changed for changed in self._changes().values() if changed <= until), default=0)}
+        finished = [changed for changed in self._changes().values() if changed <= until]
+        self._newest = max([self._newest, *finished])
+        return {NEWEST: self._newest}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Those of the files finished since `start`."""
+        self._newest = max(self._newest, start[NEWEST])  # in a job that was started again
         new = [path for path, changed in self._changes().items() if start[NEWEST] < changed <= end[NEWEST]]
-        return [Part(part) for path in new for part in file_partitions(path)]
+        return [*packed(part for path in new for part in _partitions(path))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition, as Arrow batches."""
         assert isinstance(partition, Part)
-        tally = Tally()
-        for batch in partition.part.batches(FRAMES, tally):
-            yield pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(len(batch), TALLY_TYPE)], schema=ROWS)
-        told = partition.part.files_row(tally)
-        row = pa.StructArray.from_arrays(told.columns, fields=list(told.schema))
-        yield pa.RecordBatch.from_arrays([*(pa.nulls(1, field.type) for field in FRAMES_ROWS), row], schema=ROWS)
+        for part in partition.parts:
+            tally = Tally()
+            try:
+                for batch in part.batches(FRAMES, tally):
+                    yield pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(len(batch), TALLY_TYPE)], schema=ROWS)
+                told = part.files_row(tally)
+            except FileNotFoundError:
+                told = _gone(part, tally)
+            row = pa.StructArray.from_arrays(told.columns, fields=list(told.schema))
+            yield pa.RecordBatch.from_arrays([*(pa.nulls(1, field.type) for field in FRAMES_ROWS), row], schema=ROWS)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing is deleted: the captures are the user's."""
 
     def _changes(self) -> dict[str, int]:
         """When each capture in the directory was last written to (nanoseconds since 1970)."""
-        if not os.listdir(self._path):
+        try:
+            paths = captures([self._path])
+        except CaptureError:  # there is none yet, or none any more
             return {}
-        return {path: os.stat(path).st_mtime_ns for path in captures([self._path])}
+        changes = {}
+        for path in paths:
+            with suppress(FileNotFoundError):
+                changes[path] = os.stat(path).st_mtime_ns
+        return changes
+
+
+def _partitions(path: str) -> list[Partition]:
+    """Those of a file; none if it is gone."""
+    try:
+        return [*file_partitions(path)]
+    except FileNotFoundError:
+        return []
+
+
+def _gone(part: Partition, tally: Tally) -> pa.RecordBatch:
+    """The row of the table `files` of a partition whose file was deleted before it was read."""
+    row = dict.fromkeys((column.name for column in FILES), None) | {
+        "file": part.path, "start": part.start, "records": tally.records, "datagrams": tally.datagrams, "skipped": [],
+        "bytes": tally.bytes, "faults": 1, "fault": "it was deleted before it was read", "fault_offset": part.start,
+    }  # fmt: skip
+    return pa.RecordBatch.from_pylist([row], schema=arrow_schema(FILES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,8 +18,12 @@ Pair = tuple[str, str]
 
 MOST_ROWS = 24  # of a heat map: the pairs with the most losses; of the timeline: who was given up most often
 ROW = 18  # pixels
-SIDE = 170  # pixels for the names beside heat map and timeline
-MOST_LETTERS = 27  # of such names, at six pixels each
+MOST_LETTERS = 27  # of the names beside heat map and timeline
+SHORTEST_NS = 1000.0
+"""Where an axis of durations begins at the earliest: clocks and network cards know no less."""
+ODD = 0.001  # share of the samples of a line that its axis need not reach at the short end
+ENOUGH_EVENTS = 5  # of a topic in each interval of its line, on average: of fewer, chance and beats make a zigzag
+OWN = "$glue/"  # what topics of glue's own traffic begin with
 
 
 def loss_map(result: Result) -> str:
@@ -32,12 +37,13 @@ def loss_map(result: Result) -> str:
         if row["sent"]:
             cells[row["sender"], row["receiver"]].append(row)
     most = max((row["lost"] / row["sent"] for rows in cells.values() for row in rows), default=0) or 1
-    across = _times(result, SIDE)
+    side = svg.left_of(_side(*pair) for pair in shown)
+    across = _times(result, side)
     height = TOP + ROW * len(shown) + BOTTOM
     marks = list(svg.ticks_below(across, height))
     for number, pair in enumerate(shown):
         y = TOP + ROW * number
-        marks.append(svg.text(SIDE - 8, y + 13, _side(*pair), "end"))
+        marks.append(svg.text(side - svg.MARGIN, y + 13, _side(*pair), "end"))
         for row in cells[pair]:
             x = across.place(row["interval"])
             width = across.place(row["interval"] + result["trace"]["interval_ns"]) - x
@@ -59,12 +65,22 @@ def distribution(result: Result, measure: str) -> str:
     shown = sorted(counts, key=lambda pair: (-counts[pair].total(), pair))[:PALETTE]
     if not shown:
         return ""
-    values = [value_of(bucket) for pair in shown for bucket in counts[pair]]
-    across = svg.logarithmic(min(values), max(values), LEFT, WIDTH - RIGHT, duration)
+    low, high = min(_shortest(counts[pair]) for pair in shown), max(value_of(max(counts[pair])) for pair in shown)
+    across = svg.logarithmic(min(max(low, SHORTEST_NS), high), high, LEFT, WIDTH - RIGHT, duration)
     up = svg.linear(0, 1, HEIGHT - BOTTOM, TOP, lambda share: f"{100 * share:.0f} %")
     drawn = [Line(_arrow(pair), _cumulated(counts[pair]), colour) for colour, pair in enumerate(shown)]
     marks = [*svg.grid(across, up), *svg.lines(drawn, across, up, percent)]
     return svg.chart(f"Distribution: {measure}", marks) + svg.legend((line.name, line.colour) for line in drawn)
+
+
+def _shortest(counts: Counter[int]) -> float:
+    """The value from which an axis shows these counts by bucket: that of the first bucket beyond the odd ones."""
+    upto = 0
+    for bucket in sorted(counts):
+        upto += counts[bucket]
+        if upto > ODD * counts.total():
+            return value_of(bucket)
+    return SHORTEST_NS
 
 
 def _cumulated(counts: Counter[int]) -> list[tuple[float, float | None]]:
@@ -87,8 +103,10 @@ def percentiles_over_time(result: Result, measure: str) -> str:
     if not shown:
         return ""
     values = [row[name] for pair in shown for row in rows[pair] for name in ("p50_ns", "p99_ns")]
-    across = _times(result)
-    up = svg.logarithmic(min(values), max(values), HEIGHT - BOTTOM, TOP, duration)
+    low = min(max(min(values), SHORTEST_NS), max(values))
+    up = svg.logarithmic(low, max(values), HEIGHT - BOTTOM, TOP, duration)
+    left = svg.left_of(label for _, label in up.ticks)
+    across = _times(result, left)
     drawn = [
         Line(
             f"{_arrow(pair)} {name}",
@@ -99,7 +117,7 @@ def percentiles_over_time(result: Result, measure: str) -> str:
         for colour, pair in enumerate(shown)
         for name, dash in (("p50", True), ("p99", False))
     ]
-    marks = [*svg.grid(across, up), *svg.lines(drawn, across, up, duration)]
+    marks = [*svg.grid(across, up, left=left), *svg.lines(drawn, across, up, duration)]
     legend = svg.legend((f"{_arrow(pair)}, p99 (p50 dashed)", colour) for colour, pair in enumerate(shown))
     return svg.chart(f"Percentiles over time: {measure}", marks) + legend
 
@@ -113,9 +131,10 @@ def resends(result: Result) -> str:
     most = max(((needed + spare)[interval] for interval in needed), default=0)
     if not most:
         return ""
-    across = _times(result)
     up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{value:,.0f}", whole=True)
-    marks = list(svg.grid(across, up))
+    left = svg.left_of(label for _, label in up.ticks)
+    across = _times(result, left)
+    marks = list(svg.grid(across, up, left=left))
     for interval in sorted(needed):
         x = across.place(interval)
         width = max(1.0, across.place(interval + result["trace"]["interval_ns"]) - x - 1)
@@ -139,14 +158,15 @@ def timeline(result: Result) -> str:
 
     lives = result["endpoints"]
     worst = sorted(range(len(lives)), key=lambda number: trouble(lives[number]))[:MOST_ROWS]
-    across = _times(result, SIDE)
+    side = svg.left_of(_side(lives[number]["endpoint"]) for number in worst)
+    across = _times(result, side)
     height = TOP + ROW * len(worst) + BOTTOM
     marks = list(svg.ticks_below(across, height))
     for place, life in enumerate(lives[number] for number in sorted(worst)):
         y = TOP + ROW * place
         begin, end = across.place(life["first_ns"]), across.place(life["last_ns"])
         told = f"{life['endpoint']}, life {life['incarnation']}: {clock(life['first_ns'])} to {clock(life['last_ns'])}"
-        marks.append(svg.text(SIDE - 8, y + 13, _side(life["endpoint"]), "end"))
+        marks.append(svg.text(side - svg.MARGIN, y + 13, _side(life["endpoint"]), "end"))
         marks.append(svg.rectangle(begin, y + 3, end - begin, ROW - 6, "f0", told))
         marks += [_silence(row, y, across) for row in silent[life["endpoint"], life["incarnation"]]]
     keys = '<p class="legend"><span><i class="k0"></i>there</span><span><i class="knote"></i>silent, as seen by one'
@@ -176,23 +196,45 @@ def _silence(row: Row, y: float, across: svg.Axis) -> str:
 
 
 def topic_rates(result: Result) -> str:
-    """Messages a second of the busiest topics."""
+    """Messages a second of the busiest topics; a model's own traffic counts as one. Rare ones by longer intervals."""
     counts: dict[str, Counter[int]] = defaultdict(Counter)
     for row in result["topics"]:
-        counts[row["topic"]][row["interval"]] += row["messages"]
+        counts[topic_name(row["topic"])][row["interval"]] += row["messages"]
     shown = sorted(counts, key=lambda topic: (-counts[topic].total(), topic))[:PALETTE]
     if not shown:
         return ""
-    seconds = result["trace"]["interval_ns"] / 1e9
-    most = max(count for topic in shown for count in counts[topic].values()) / seconds
-    across = _times(result)
+    drawn = [Line(topic, _rates(result, counts[topic]), colour) for colour, topic in enumerate(shown)]
+    most = max(rate for line in drawn for _, rate in line.points if rate is not None)
     up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{value:,.4g}/s")
-    drawn = [
-        Line(topic, [(x, (y or 0) / seconds) for x, y in _line(result, counts[topic])], colour)
-        for colour, topic in enumerate(shown)
-    ]
-    marks = [*svg.grid(across, up), *svg.lines(drawn, across, up, lambda value: f"{value:,.4g} messages/s")]
+    left = svg.left_of(label for _, label in up.ticks)
+    across = _times(result, left)
+    marks = [*svg.grid(across, up, left=left), *svg.lines(drawn, across, up, lambda value: f"{value:,.4g} messages/s")]
     return svg.chart("Messages by topic", marks) + svg.legend((line.name, line.colour) for line in drawn)
+
+
+def topic_name(topic: str) -> str:
+    """What a topic is called: of glue's own ones, which are many for each model, the model."""
+    if not topic.startswith(OWN):
+        return topic
+    kind, _, rest = topic.removeprefix(OWN).partition("/")
+    return f"{kind} {rest.partition('/')[0]}".strip()
+
+
+def _rates(result: Result, counts: Counter[int]) -> Sequence[tuple[float, float | None]]:
+    """Messages a second, in so many intervals together that there are `ENOUGH_EVENTS` in each, at their middles."""
+    length = result["trace"]["interval_ns"]
+    begin = result["trace"]["start_ns"] // length
+    number = max(1, math.ceil((result["trace"]["end_ns"] - begin * length) / length))
+    together = min(number, math.ceil(ENOUGH_EVENTS * number / counts.total()))
+    points: list[tuple[float, float | None]] = []
+    for first in range(0, number, together):
+        span = min(together, number - first)  # the last one is shorter
+        start = (begin + first) * length
+        messages = sum(counts[start + place * length] for place in range(span))
+        points.append((min(start + span * length / 2, result["trace"]["end_ns"]), messages / (span * length / 1e9)))
+    if len(points) == 1:  # a line needs two ends
+        return [(result["trace"]["start_ns"], points[0][1]), (result["trace"]["end_ns"], points[0][1])]
+    return points
 
 
 def _times(result: Result, left: float = LEFT) -> svg.Axis:

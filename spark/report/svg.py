@@ -18,6 +18,7 @@ PALETTE = 6
 """Colours that are told apart, also by the colour-blind; more lines than that are not drawn."""
 
 NS = 10**9
+MARGIN = 8  # pixels between a label and what it names
 LEAST_RATIO = 2.0
 """Of the ends of a logarithmic axis: values that are nearly equal stay together, in its middle."""
 STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
@@ -52,7 +53,7 @@ def linear(
 
 
 def logarithmic(low: float, high: float, start: float, stop: float, label: Callable[[float], str]) -> Axis:
-    """Equal ratios are equally long; as many ticks in each decade as there is room for."""
+    """Equal ratios are equally long; as many ticks in each decade as there is room for. Beyond, all is at the end."""
     low, high = math.log10(max(low, 1e-12)), math.log10(max(high, 1e-12))
     short = max(0.0, math.log10(LEAST_RATIO) - (high - low)) / 2
     low, high = low - short, high + short
@@ -64,7 +65,8 @@ def logarithmic(low: float, high: float, start: float, stop: float, label: Calla
     ticks = [digit * 10.0**exponent for exponent in exponents for digit in digits]
     inside = [tick for tick in ticks if low - 0.02 <= math.log10(tick) <= high + 0.02]
     return Axis(
-        lambda value: start + (math.log10(max(value, 1e-12)) - low) * scale, [(tick, label(tick)) for tick in inside]
+        lambda value: start + (min(max(math.log10(max(value, 1e-12)), low), high) - low) * scale,
+        [(tick, label(tick)) for tick in inside],
     )
 
 
@@ -85,6 +87,21 @@ def time(begin: int, end: int, start: float = LEFT, stop: float = WIDTH - RIGHT)
 def _nice(step: float) -> float:
     power = 10.0 ** math.floor(math.log10(step))
     return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= step * 0.999)
+
+
+def width_of(words: str) -> float:
+    """About how many pixels a label needs, rather more than less: fonts differ."""
+    return sum(
+        3.5 if letter in NARROW else 9.5 if letter in WIDE else 8.0 if letter.isupper() else 6.6 for letter in words
+    )
+
+
+NARROW, WIDE = frozenset("fijlrtI.,:;|!'/() "), frozenset("mwMW→…@%")
+
+
+def left_of(labels: Iterable[str], least: float = LEFT) -> float:
+    """Pixels to be left free for labels beside a chart."""
+    return max([least, *(width_of(label) + 2 * MARGIN for label in labels)])
 
 
 def chart(name: str, marks: Iterable[str], height: float = HEIGHT, width: float = WIDTH) -> str:
@@ -111,19 +128,20 @@ def point(x: float, y: float, kind: str, title: str) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{kind}"><title>{escape(title)}</title></circle>'
 
 
-def grid(horizontal: Axis, vertical: Axis, height: float = HEIGHT) -> Iterable[str]:
-    """Both axes' ticks, with lines across for the vertical one."""
+def grid(horizontal: Axis, vertical: Axis, height: float = HEIGHT, left: float = LEFT) -> Iterable[str]:
+    """Both axes' ticks, with lines across for the vertical one, which is at `left`."""
     for value, label in vertical.ticks:
         y = vertical.place(value)
-        yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
-        yield text(LEFT - 6, y + 4, label, "end")
+        yield f'<line x1="{left:g}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+        yield text(left - MARGIN, y + 4, label, "end")
     yield from ticks_below(horizontal, height)
 
 
 def ticks_below(horizontal: Axis, height: float = HEIGHT) -> Iterable[str]:
-    """The labels of a horizontal axis."""
+    """The labels of a horizontal axis, all of them within the chart."""
     for value, label in horizontal.ticks:
-        yield text(horizontal.place(value), height - 8, label, "middle")
+        half = width_of(label) / 2
+        yield text(min(max(horizontal.place(value), half), WIDTH - half), height - 8, label, "middle")
 
 
 def lines(drawn: Iterable[Line], horizontal: Axis, vertical: Axis, told: Callable[[float], str]) -> Iterable[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from spark.analyze.verdict import duration, percent
 from spark.report import svg
 from spark.report.page import document, section, table
-from spark.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from spark.report.svg import BOTTOM, HEIGHT, RIGHT, TOP, WIDTH
 
 Row = dict[str, Any]
 
@@ -33,9 +33,10 @@ def chart(rows: Sequence[Row]) -> str:
         return ""
     costs, delays = [row["overhead"] for _, row in shown], [row["p99_ms"] * 1e6 for _, row in shown]
     margin = (max(costs) - min(costs)) / 20 or 0.01
-    across = svg.linear(max(0.0, min(costs) - margin), max(costs) + margin, LEFT, WIDTH - RIGHT, percent)
     up = svg.logarithmic(min(delays) / 1.2, max(delays) * 1.2, HEIGHT - BOTTOM, TOP, duration)
-    marks = list(svg.grid(across, up))
+    left = svg.left_of(label for _, label in up.ticks)
+    across = svg.linear(max(0.0, min(costs) - margin), max(costs) + margin, left, WIDTH - RIGHT, percent)
+    marks = list(svg.grid(across, up, left=left))
     labels: list[tuple[float, float, list[int]]] = []
     for number, row in shown:
         x, y = across.place(row["overhead"]), up.place(row["p99_ms"] * 1e6)

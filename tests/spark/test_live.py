@@ -52,12 +52,15 @@ def test_a_stream_that_was_interrupted_tells_what_a_batch_over_all_tells(spark: 
     captures, told = tmp_path / "captures", list[Result]()
     captures.mkdir()
 
-    def live() -> Live:
+    def live(once: bool = False) -> Live:
         """Another process, as far as the stream can tell: all it has is its state."""
-        return Live(captures=captures, state=tmp_path / "state", interval=1.0, delay=8.0, settle=0.0)
+        return Live(captures=captures, state=tmp_path / "state", told=told.append, interval=1.0, delay=8.0, settle=0.0,
+                    every=0.1, once=once)  # fmt: skip
 
-    def once() -> None:
-        assert live().start(spark, told.append, once=True).awaitTermination(120)
+    def go_on() -> None:
+        query = live().start(spark)
+        query.processAllAvailable()
+        query.stop()
 
     def batch_until(end_ns: int) -> Result:
         analysis = analyze(frames(spark, [str(captures)], None), 1.0, until_ns=end_ns)
@@ -67,15 +70,18 @@ def test_a_stream_that_was_interrupted_tells_what_a_batch_over_all_tells(spark: 
             analysis.close()
 
     rotated(truth, captures, 0, 7)
-    once()
+    go_on()
     assert told == []  # nothing is final yet
+    live(once=True).finish(spark)
+    everything = told.pop()  # unless nothing more is waited for
+    assert sum(row["sent"] for row in everything["pairs"] if row["receiver"] == "b") > 500
     rotated(truth, captures, 7, 16)
     rotated(truth, captures, 16, 40)
     damage(captures)
     final = live().final(max(frame.time for captured in truth.taps.captured.values() for frame in captured))
     with ThreadPoolExecutor(1) as beside:  # each alone leaves cores idle while it plans
         waiting = beside.submit(batch_until, final)
-        once()
+        go_on()
         batch = waiting.result()
     (result,) = told
     assert result["trace"].pop("late_frames") == 0

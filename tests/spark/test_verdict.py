@@ -31,7 +31,7 @@ def test_what_nobody_observed_is_not_called_whole() -> None:
 
 def test_a_loss_is_told_with_its_time_and_its_repair() -> None:
     repairs = [{"sender": "A", "receiver": "B", "frames": 31, "unrepaired": 0, "missed": 0}]
-    latencies = [{"measure": "repair", "sender": "A", "receiver": "B", "p99_ns": 41e6}]
+    latencies = [{"measure": "repair", "sender": "A", "receiver": "B", "count": 100, "p99_ns": 41e6, "most_ns": 50e6}]
     pairs = [pair(500, 0, 36120), pair(400, 25, 36121), pair(100, 6, 36240), pair(0, 0, 36300)]
     (finding,) = verdict(result(pairs=pairs, repairs=repairs, latencies=latencies))
     assert finding.text == (

@@ -1,0 +1,116 @@
+"""A stream goes on after a failure, says so, and gives up what fails again and again; files may vanish meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from spark.live.follow import PAUSES, cause, follow
+from spark.live.source import NEWEST, TALLY, LiveReader
+from spark.source import Part
+from tests.spark.captures import ethernet, ipv4, pcap, udp
+
+ERROR = """[STREAM_FAILED] Query terminated with exception: Job aborted
+org.apache.spark.SparkException: Python worker failed to connect back.
+\tat org.apache.spark.api.python.PythonWorkerFactory.create(PythonWorkerFactory.scala:111)
+"""
+
+
+class Query:
+    """One that fails, or ends by itself."""
+
+    def __init__(self, fails: bool) -> None:
+        self._fails = fails
+
+    def awaitTermination(self) -> None:  # noqa: N802 (Spark's name)
+        if self._fails:
+            raise StreamingQueryException(ERROR)
+
+
+class Life:
+    """A stream of which `fates` tells whether each query fails, and how many rounds it does before."""
+
+    def __init__(self, *fates: tuple[bool, int]) -> None:
+        self.rounds = 0
+        self.sessions = 0
+        self._fates = list(fates)
+
+    def start(self, _: Any) -> Any:
+        fails, rounds = self._fates.pop(0)
+        self.rounds += rounds
+        return Query(fails)
+
+    def __call__(self) -> Any:
+        self.sessions += 1
+
+    def renew(self) -> bool:
+        return False
+
+
+def test_a_stream_that_failed_goes_on_and_says_why() -> None:
+    life, said, slept = Life((True, 0), (True, 0), (False, 1)), list[str](), list[float]()
+    follow(life, life, said.append, slept.append)
+    assert slept == list(PAUSES[:2])
+    assert said[:2] == [
+        "the stream failed: org.apache.spark.SparkException: Python worker failed to connect back.",
+        "going on from the checkpoint in 1 s (attempt 1 of 5)",
+    ]
+
+
+def test_what_fails_again_and_again_is_given_up() -> None:
+    life, slept = Life(*[(True, 0)] * (len(PAUSES) + 1)), list[float]()
+    with pytest.raises(StreamingQueryException):
+        follow(life, life, lambda _: None, slept.append)
+    assert slept == list(PAUSES)
+
+
+def test_a_round_between_two_failures_begins_to_count_anew() -> None:
+    life, slept = Life(*[(True, 1)] * (2 * len(PAUSES)), (False, 0)), list[float]()
+    follow(life, life, lambda _: None, slept.append)
+    assert slept == [PAUSES[0]] * (2 * len(PAUSES))
+
+
+def test_a_cause_is_one_line() -> None:
+    assert cause(OSError("disk full")) == "disk full"
+    assert cause(ValueError()) == "ValueError()"
+
+
+def capture(path: Path) -> Path:
+    path.write_bytes(pcap([ethernet(ipv4(udp(b"a query")))]))
+    return path
+
+
+def test_a_directory_without_captures_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    assert LiveReader(str(tmp_path), 0.0).latestOffset() == {NEWEST: 0}
+
+
+def test_a_file_that_is_deleted_before_it_is_read_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    reader = LiveReader(str(tmp_path), 0.0)
+    gone, stays = capture(tmp_path / "a.pcap"), capture(tmp_path / "b.pcap")
+    end = reader.latestOffset()
+    parts = reader.partitions({NEWEST: 0}, end)
+    gone.unlink()
+    told = []
+    for part in parts:
+        assert isinstance(part, Part)
+        told += [row[TALLY] for batch in reader.read(part) for row in batch.to_pylist() if row[TALLY]]
+    assert {row["file"]: row["fault"] for row in told} == {
+        str(gone): "it was deleted before it was read",
+        str(stays): None,
+    }
+    stays.unlink()
+    assert reader.latestOffset() == end  # else what comes later would be read twice
+
+
+def test_a_file_that_is_deleted_while_it_is_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stays = capture(tmp_path / "b.pcap")
+    paths = [str(tmp_path / "a.pcap"), str(stays)]
+    monkeypatch.setattr("spark.live.source.captures", lambda _: paths)
+    reader = LiveReader(str(tmp_path), 0.0)
+    end = reader.latestOffset()
+    assert end == {NEWEST: stays.stat().st_mtime_ns}
+    assert len(reader.partitions({NEWEST: 0}, end)) == 1
