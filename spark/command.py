@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Protocol
@@ -51,6 +52,18 @@ Work = Callable[[Connect], Sequence[str]]
 def say(name: str, text: str) -> None:
     """Tell on stderr what the command `name` does now, or what happened to it."""
     print(f"spark.{name}: {text}", file=sys.stderr, flush=True)
+
+
+def progress(name: str) -> Callable[[str], object]:
+    """What tells on stderr how far the command `name` is, with the seconds so far; on a terminal Spark's bar does."""
+    began = time.monotonic()
+
+    def said(text: str) -> None:
+        if not sys.stderr.isatty():
+            say(name, f"{time.monotonic() - began:.0f} s: {text}")
+
+    said("starting Java")
+    return said
 
 
 def seconds(text: str) -> float:

@@ -6,6 +6,9 @@ The table `frames` is written, partitioned by capture point and hour, sorted as 
 
 from __future__ import annotations
 
+import spark.needed  # noqa: F401  (before all that may be missing)
+
+# isort: split
 import argparse
 import sys
 from collections.abc import Callable, Sequence

@@ -6,9 +6,12 @@ verdict on the terminal.
 
 from __future__ import annotations
 
+import spark.needed  # noqa: F401  (before all that may be missing)
+
+# isort: split
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -84,12 +87,15 @@ def summary(result: Result) -> list[str]:
     return lines
 
 
-def run(spark: SparkSession, arguments: argparse.Namespace) -> Result:
-    """Analyse and write everything; returns the analysis. Raises NothingFoundError, with what there was instead."""
+def run(spark: SparkSession, arguments: argparse.Namespace, said: Callable[[str], object] = lambda _: None) -> Result:
+    """Analyse and write everything; returns the analysis. `said` is told what is done next.
+
+    Raises NothingFoundError, with what there was instead.
+    """
     output = Path(arguments.output)
     files = read_files(spark, arguments.captures, arguments.capture_point)
     try:
-        analysis = analyze(read(spark, arguments.captures, arguments.capture_point), arguments.interval)
+        analysis = analyze(read(spark, arguments.captures, arguments.capture_point), arguments.interval, said=said)
     except NothingFoundError:
         raise NothingFoundError([] if files is None else what_was_read(files)) from None
     try:
@@ -99,6 +105,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Result:
             analysis.tables["deliveries"].write.mode("overwrite").parquet(str(output / "tables" / "deliveries.parquet"))
     finally:
         analysis.close()
+    said("writing the report")
     with replaced(output / "report.html") as fresh:
         fresh.write_text(page(result), "utf-8")
     return result
@@ -110,7 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def work(connect: command.Connect) -> list[str]:
         size = None if converted(arguments.captures) else total_size(arguments.captures)  # mistakes before Java starts
-        told = summary(run(connect(size), arguments))
+        said = command.progress("analyze")
+        told = summary(run(connect(size), arguments, said))
         return [*told, "", f"the report: {Path(arguments.output) / 'report.html'}"]
 
     return command.run("analyze", arguments.master, work, f"no report was written to {arguments.output}")

@@ -89,12 +89,17 @@ class Analysis:
             table.unpersist()
 
 
-def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | None = None) -> Analysis:
+def analyze(
+    frames: DataFrame,
+    interval: float | None = None,
+    until_ns: int | None = None,
+    said: Callable[[str], object] = lambda _: None,
+) -> Analysis:
     """Analyse a trace; `interval` is the length (seconds) of the intervals that measures are told for.
 
     Default: the shortest of `INTERVALS` with which there are at most `MOST_INTERVALS`. With `until_ns`, what was sent
-    in later intervals than those that end by then is only used to learn what became of the rest. Raises
-    NothingFoundError.
+    in later intervals than those that end by then is only used to learn what became of the rest. `said` is told what
+    is done next. Raises NothingFoundError.
     """
     kept: list[DataFrame] = []
 
@@ -103,6 +108,7 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
         return kept[-1]
 
     spark = frames.sparkSession
+    said("reading the captures")
     frames, seen, lives, names = _find_lives(frames.select(*USED), keep)
     if not lives:
         raise NothingFoundError
@@ -112,6 +118,7 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
     interval_ns = _interval_ns(end - start, interval)
     until_ns = end + 1 if until_ns is None else until_ns - until_ns % interval_ns
 
+    said(f"{len({life.sender for life in lives}):,} endpoints at {len(points):,} capture points; finding their homes")
     named = keep(datagrams(frames, points))
     answers = keep(round_trips(frames, addresses_table(spark, lives, points)))
     _settle(lives, points, named, answers)
@@ -119,7 +126,9 @@ def analyze(frames: DataFrame, interval: float | None = None, until_ns: int | No
         points, _vantage(spark, lives, points), lives_table(spark, lives, points), addresses_table(spark, lives, points)
     )
     expected = deliveries(named, where.lives, where.addresses, points)
+    said("relating the clocks")
     relations = find_relations(expected, (start, end))
+    said("counting")
     observations = observed(expected, offsets_table(spark, relations), spans, interval_ns)
     rows = keep(observations.where(sql.col("interval") < until_ns))
 

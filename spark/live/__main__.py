@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import spark.needed  # noqa: F401  (before all that may be missing)
+
+# isort: split
 import argparse
 import sys
 from collections.abc import Sequence

@@ -7,6 +7,9 @@ all of them are simulated, senders too, over the losses and delays of the trace.
 
 from __future__ import annotations
 
+import spark.needed  # noqa: F401  (before all that may be missing)
+
+# isort: split
 import argparse
 import sys
 import time

@@ -11,9 +11,10 @@ from glue.settings import effective
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
 from spark.read import CaptureError
-from spark.replay import inbound, replay
 from spark.replay.__main__ import main, trade_off
+from spark.replay.engine import replay
 from spark.replay.options import combinations
+from spark.replay.trace import inbound
 from spark.replay.what_if import what_if
 from tests.spark.truth import Taps
 
