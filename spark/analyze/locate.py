@@ -57,7 +57,7 @@ def places(counts: Mapping[Pair, tuple[int, int]], notable: float) -> list[Place
 
 def _explanations(high: frozenset[Pair], before: frozenset[Pair], known: frozenset[Pair]) -> Iterator[Place]:
     """What explains the pairs `high`; `before` are those that lose even more, and may have this cause besides."""
-    if high == known:
+    if high | before == known and len(high) > 2:
         yield Place(EVERYTHING, "", high)
         return
     names = sorted({name for pair in high for name in pair})

@@ -94,7 +94,9 @@ def _losses(result: Result) -> Iterator[Finding]:
     found = places({pair: (totals[pair]["sent"], losses.network(pair)) for pair in totals}, NOTABLE_LOSS)
     explained = frozenset[Pair]().union(*(place.pairs for place in found))
     for place in found:
-        yield losses.finding(sorted(place.pairs), losses.told_of(place, explained))
+        elsewhere = [pair for pair in totals if pair not in explained]
+        more = f"; the pairs without such a cause lost {losses.share(elsewhere)}" if elsewhere else ""
+        yield losses.finding(sorted(place.pairs), losses.told_of(place), more)
     rest = [pair for pair in totals if pair not in explained]
     lossy = [
         pair for pair in rest if totals[pair]["sent"] and losses.network(pair) >= NOTABLE_LOSS * totals[pair]["sent"]
@@ -142,8 +144,8 @@ class Losses:
         begin, end = min(first for first, _ in spans), max(last for _, last in spans)
         return f"({lost:,} of {sent:,}) between {clock(begin)} and {clock(end)} UTC"
 
-    def told_of(self, place: Place, explained: frozenset[Pair]) -> str:
-        """A place, what is lost there, and what is lost elsewhere."""
+    def told_of(self, place: Place) -> str:
+        """A place, and what is lost there."""
         pairs = sorted(place.pairs)
         lost = f"{self.share(pairs)} {self.extent(pairs)}"
         if place.kind == EVERYTHING:
@@ -153,11 +155,10 @@ class Losses:
             OUTGOING: "What {0} sends gets lost on the way to everybody, so it is the outgoing side of {0}",
             INCOMING: "{0} loses of what everybody sends, so it is the incoming side of {0}",
         }[place.kind]
-        rest = [pair for pair in self.totals if pair not in explained]
-        return f"{words.format(place.endpoint)}: {lost}; the pairs without such a cause lost {self.share(rest)}"
+        return f"{words.format(place.endpoint)}: {lost}"
 
-    def finding(self, pairs: Sequence[Pair], text: str) -> Finding:
-        """The sentence that begins with `text`, with what became of the losses of these pairs."""
+    def finding(self, pairs: Sequence[Pair], text: str, more: str = "") -> Finding:
+        """The sentence that begins with `text`, with what became of the losses of these pairs, and ends with `more`."""
         fixed = sum((self._repairs[pair] for pair in pairs), Counter[str]())
         if fixed["unrepaired"]:
             frames = "frame was" if fixed["unrepaired"] == 1 else "frames were"
@@ -178,7 +179,7 @@ class Losses:
         if by_capture:
             text += f"; {by_capture:,} or more of these only the capture missed, as they were acknowledged"
         sent, lost = sum(self.totals[pair]["sent"] for pair in pairs), sum(self.network(pair) for pair in pairs)
-        return Finding(BAD if lost >= BAD_LOSS * sent or fixed["unrepaired"] else NOTE, text + ".")
+        return Finding(BAD if lost >= BAD_LOSS * sent or fixed["unrepaired"] else NOTE, f"{text}{more}.")
 
 
 def _missed(result: Result) -> Iterator[Finding]:

@@ -205,11 +205,19 @@ def topic_rates(result: Result) -> str:
         return ""
     drawn = [Line(topic, _rates(result, counts[topic]), colour) for colour, topic in enumerate(shown)]
     most = max(rate for line in drawn for _, rate in line.points if rate is not None)
-    up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{value:,.4g}/s")
+    up = svg.linear(0, most, HEIGHT - BOTTOM, TOP, lambda value: f"{_number(value)}/s")
     left = svg.left_of(label for _, label in up.ticks)
     across = _times(result, left)
-    marks = [*svg.grid(across, up, left=left), *svg.lines(drawn, across, up, lambda value: f"{value:,.4g} messages/s")]
+    marks = [
+        *svg.grid(across, up, left=left),
+        *svg.lines(drawn, across, up, lambda value: f"{_number(value)} messages/s"),
+    ]
     return svg.chart("Messages by topic", marks) + svg.legend((line.name, line.colour) for line in drawn)
+
+
+def _number(value: float) -> str:
+    """With four digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def topic_name(topic: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from spark.measures.sketch import bucket_of
 from spark.report import charts
 from spark.report.page import MOST_ROWS, table
 
 NS = 10**9
+TRACE = {"start_ns": 0, "end_ns": 100 * NS, "interval_ns": NS}
 
 
 def life(name: str) -> dict[str, Any]:
@@ -31,6 +34,56 @@ def test_the_timeline_of_many_shows_who_was_given_up_and_says_how_many_it_leaves
     assert html.count('class="f0"') == charts.MOST_ROWS
     assert f">{lives[-1]['endpoint']}<" in html
     assert "5 other lives" in html
+
+
+def x_of(html: str, words: str) -> float:
+    """Where a label ends that is anchored at its end."""
+    found = re.search(rf'<text x="([\d.]+)" y="[\d.]+" text-anchor="end" class="label">{re.escape(words)}<', html)
+    assert found
+    return float(found[1])
+
+
+def test_labels_are_not_cut_at_the_left() -> None:
+    pair = {"sender": "WWWWWWWWWWWW", "receiver": "MMMMMMMMMMMM"}
+    row = {**pair, "interval": 0, "sent": 10, "arrived": 9, "lost": 1}
+    html = charts.loss_map({"trace": TRACE, "pairs": [row]})
+    assert x_of(html, "WWWWWWWWWWWW → MMMMMMMMMMMM") > 24 * 10  # pixels that a wide letter has at most
+    topics = [{"topic": "t", "interval": second * NS, "messages": 123_456_789} for second in range(100)]
+    assert x_of(charts.topic_rates({"trace": TRACE, "topics": topics}), "100,000,000/s") > 13 * 7
+
+
+def heights(html: str) -> list[float]:
+    """The heights of the points of the only line of a chart."""
+    (path,) = re.findall(r'<path d="([^"]+)" class="line', html)
+    return [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", path)]
+
+
+def test_rates_below_one_an_interval_are_no_zigzag() -> None:
+    topics = [{"topic": "t", "interval": second * NS, "messages": 1} for second in range(0, 100, 3)]
+    drawn = heights(charts.topic_rates({"trace": TRACE, "topics": topics}))
+    assert len(drawn) < 10
+    assert max(drawn[:-1]) - min(drawn[:-1]) < 60  # of 214 pixels: none falls to zero
+    busy = [{"topic": "t", "interval": second * NS, "messages": 50} for second in range(100)]
+    assert len(heights(charts.topic_rates({"trace": TRACE, "topics": busy}))) == 100
+
+
+def test_a_models_own_topics_are_one_and_called_by_its_name() -> None:
+    topics = [{"topic": f"$glue/model/plant/{end}", "interval": 0, "messages": 10} for end in ("all", "to/1f", "to/2e")]
+    html = charts.topic_rates({"trace": TRACE, "topics": [*topics, {"topic": "x", "interval": 0, "messages": 5}]})
+    assert "model plant" in html
+    assert "$glue" not in html
+    assert html.count('class="line') == 2
+
+
+def test_an_axis_of_durations_does_not_begin_at_odd_samples() -> None:
+    counts = {0: 1, int(bucket_of(500_000)): 5000, int(bucket_of(900_000)): 5000}
+    pair = {"measure": "round trip", "sender": "A", "receiver": "B"}
+    html = charts.distribution(
+        {"histograms": [{**pair, "bucket": b, "count": n} for b, n in counts.items()]}, "round trip"
+    )
+    labels = re.findall(r'class="label">([^<]+)<', html)
+    assert labels
+    assert not any(label.endswith(" ns") for label in labels)
 
 
 def test_long_names_keep_their_ends() -> None:

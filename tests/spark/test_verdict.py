@@ -53,6 +53,45 @@ def test_what_only_the_capture_missed_is_no_loss_of_the_network() -> None:
     assert finding.text.endswith("; 30 or more of these only the capture missed, as they were acknowledged.")
 
 
+def test_losses_are_put_down_to_the_link_that_they_share() -> None:
+    names, lossy = ("A", "B", "C"), {("C", "A"), ("C", "B"), ("A", "C"), ("B", "C")}
+    all_pairs = [(one, other) for one in names for other in names if one != other]
+    pairs = [
+        {**pair(1000, 30 if ends in lossy else 0, 36000), "sender": ends[0], "receiver": ends[1]} for ends in all_pairs
+    ]
+    repairs = [
+        {"sender": "C", "receiver": "A", "frames": 10, "unrepaired": 0, "missed": 0, "mended": 30, "repaired": 10}
+    ]
+    (finding,) = verdict(result(pairs=pairs, repairs=repairs))
+    assert finding == (
+        NOTE,
+        "Everything to and from C suffers, so it is the link of C: 3 % (120 of 4,000) between 10:00:00 and 10:00:01 UTC; "
+        "the pairs without such a cause lost 0 %, all data repaired (75 % of 40 frames by parity, the rest by resends).",
+    )
+
+
+def test_a_percentile_is_told_only_of_enough_samples() -> None:
+    def trips(count: int) -> str:
+        row = {"measure": "round trip", "sender": "A", "receiver": "B", "count": count}
+        row |= {"p50_ns": 1e6, "p99_ns": 2e6, "most_ns": 3 * 10**6}
+        return verdict(result(pairs=[pair(1000, 0, 0)], latencies=[row]))[-1].text
+
+    assert trips(100) == (
+        "Half of the round trips from A to B took less than 1 ms, 99 % less than 2 ms: the slowest pair."
+    )
+    assert trips(99) == (
+        "Half of the 99 round trips from A to B took less than 1 ms, the longest 3 ms: the slowest pair."
+    )
+    assert trips(1) == "There were only 1 round trips from A to B, the longest of 3 ms: the slowest pair."
+
+
+def test_the_longest_of_few_repairs_is_told_instead_of_a_percentile() -> None:
+    repairs = [{"sender": "A", "receiver": "B", "frames": 1, "unrepaired": 0, "missed": 0}]
+    latencies = [{"measure": "repair", "sender": "A", "receiver": "B", "count": 1, "p99_ns": 41e6, "most_ns": 41e6}]
+    (finding,) = verdict(result(pairs=[pair(1000, 20, 0)], repairs=repairs, latencies=latencies))
+    assert finding.text.endswith("all data repaired, the longest of 1 repairs 41 ms.")
+
+
 def test_a_damaged_file_is_told_before_what_it_made_unsure() -> None:
     sound = {"file": "a.pcap", "faults": 0, "fault": None, "fault_offset": None, "unread": None, "dropped": None}
     cut = {"file": "b.pcap", "faults": 1, "fault": "no such record", "fault_offset": 4096, "unread": 1200, "dropped": 7}
