@@ -81,7 +81,7 @@ def packed(parts: Iterable[Partition], most: int = TASK_BYTES) -> list[Part]:
     room = 0
     for part in parts:
         size = _size(part)
-        if size > room:
+        if not found or size > room:
             found.append([])
             room = most
         found[-1].append(part)

@@ -131,7 +131,7 @@ def repairs(frames: DataFrame) -> DataFrame:
             sql.sum("resends").alias("resends"),
             sql.sum("spare").alias("spare"),
             sql.sum("missed").alias("missed"),
-            sql.count("repair_ns").alias("repaired"),
+            sql.count(sql.when(sql.col("lost") > 0, sql.col("repair_ns"))).alias("repaired"),
             sql.count_if("mended").alias("mended"),
             sql.count_if(
                 sql.col("receiver").isNotNull() & (sql.col("arrivals") == 0) & ~sql.col("unseen") & ~sql.col("mended")

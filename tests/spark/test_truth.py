@@ -208,6 +208,16 @@ def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
     assert max(row["most_ns"] for row in rows) == pytest.approx(max(took) * NS, abs=3e6)
 
 
+def test_what_parity_gave_back_is_what_never_arrived_and_was_not_missed(found: Found) -> None:
+    arrived: dict[tuple[int, int], bool] = {}
+    for fate in found.truth.between("a", "b"):
+        kind, *_, channel, place = found.truth.entry(fate) if len(found.truth.entry(fate)) == 8 else (None, 0, 0)
+        if kind in ("data", "group"):
+            arrived[channel, place] = arrived.get((channel, place), False) or bool(fate.arrived_at)
+    told = sum(row["mended"] for row in found.tables["repairs"] if (row["sender"], row["receiver"]) == ("a", "b"))
+    assert told == list(arrived.values()).count(False) > 5
+
+
 def test_messages_in_fragments_come_together_when_they_did(found: Found) -> None:
     rows = {(row["sender"], row["receiver"]): row for row in found.tables["reassemblies"]}
     firsts: dict[tuple[int, int], dict[int, float]] = {}

@@ -66,8 +66,8 @@ def test_losses_are_put_down_to_the_link_that_they_share() -> None:
     assert finding == (
         NOTE,
         "Everything to and from C suffers, so it is the link of C: 3 % (120 of 4,000) between 10:00:00 and 10:00:01 "
-        "UTC, all data repaired (75 % of 40 frames by parity, the rest by resends); the pairs without such a cause lost "
-        "0 %.",
+        "UTC, all data repaired (75 % of 40 frames by parity, the rest by resends); the pairs without such a cause "
+        "lost 0 %.",
     )
 
 
