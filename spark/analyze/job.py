@@ -122,9 +122,7 @@ def analyze(
     named = keep(datagrams(frames, points))
     answers = keep(round_trips(frames, addresses_table(spark, lives, points)))
     _settle(lives, points, named, answers)
-    where = Whereabouts(
-        points, _vantage(spark, lives, points), lives_table(spark, lives, points), addresses_table(spark, lives, points)
-    )
+    where = _whereabouts(spark, lives, points)
     expected = deliveries(named, where.lives, where.addresses, points)
     said("relating the clocks")
     relations = find_relations(expected, (start, end))
@@ -132,9 +130,8 @@ def analyze(
     observations = observed(expected, offsets_table(spark, relations), spans, interval_ns)
     rows = keep(observations.where(sql.col("interval") < until_ns))
 
-    troubled = keep(
-        unseen.with_unseen(counts.troubled(rows), unseen.acknowledged(frames, where.addresses, where.lives))
-    )
+    acknowledged = unseen.acknowledged(frames, where.addresses, where.lives)
+    troubled = keep(unseen.with_unseen(counts.troubled(rows), acknowledged))
     whole = keep(counts.reassemblies(rows))
     commits = consensus.commits(consensus.messages(frames), where.vantage, interval_ns)
     samples = [
@@ -194,6 +191,13 @@ def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answe
     found = gather({"coverage": coverage, "least": least}, MOST_LIVES)
     told = {(row["owner"], row["acker"], row["point"]): float(row["least"]) for row in found["least"].to_pylist()}
     find_homes(lives, points, found["coverage"].to_pylist(), told)
+
+
+def _whereabouts(spark: SparkSession, lives: Sequence[Life], points: list[str]) -> Whereabouts:
+    """Who is where, once the homes are known."""
+    return Whereabouts(
+        points, _vantage(spark, lives, points), lives_table(spark, lives, points), addresses_table(spark, lives, points)
+    )
 
 
 def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:

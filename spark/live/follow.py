@@ -1,11 +1,13 @@
 """A stream that goes on after a failure: from its checkpoint, after a pause, a few times in a row, and never silently.
 
-On a busy machine a worker may not answer in time, or Java may be killed for its memory. What was taken is in the store,
-and what was not is read again from the captures, so that another query, or another Java, loses and doubles nothing.
+Spark gives the Python process that plans a stream ten seconds to start, which no setting changes, and a busy machine may
+not keep that; Java may be killed for its memory. What was taken is in the store, and what was not is read again from
+the captures, so that another query, or another Java, loses and doubles nothing.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -15,9 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0)
 """Seconds before each new attempt; what fails once more without a round in between has a cause that stays."""
 
+CAUSE = re.compile(r"(Error|Exception|exception): ")
 MOST_LETTERS = 300  # of a cause
 
 
@@ -69,7 +72,8 @@ def follow(
 
 def cause(error: BaseException) -> str:
     """An error in one line: of Java's stack traces, what they say at last, which is the cause."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = str(error).partition("=== Streaming Query ===")[0]  # behind it, the state of the query
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("at ", "...", "File ", "Traceback"))] or [repr(error)]
-    named = [line for line in told if "Error: " in line or "Exception: " in line]
+    named = [line for line in told if CAUSE.search(line)]
     return (named or told)[-1][:MOST_LETTERS]

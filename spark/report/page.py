@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from spark.analyze.verdict import duration, pair_totals, percent, verdict
+from spark.analyze.verdict import ENOUGH, duration, pair_totals, percent, verdict
 from spark.report import charts
 
 Row = dict[str, Any]
@@ -27,7 +27,12 @@ MOST_POINTS = 6
 
 TABLES = (
     ("endpoints", "Endpoints", "One row for each life. Home is the capture point at its own host."),
-    ("latencies", "Times", "Percentiles over the whole trace, to half a percent; least and most are exact."),
+    (
+        "latencies",
+        "Times",
+        "Percentiles over the whole trace, to half a percent; least and most are exact. What has too few samples for a "
+        "percentile shows none.",
+    ),
     (
         "streams",
         "Streams",
@@ -62,9 +67,16 @@ def page(result: Result, title: str = "glue: what became of the traffic") -> str
         section("Who was there", charts.timeline(result)),
         section("Topics", charts.topic_rates(result)),
         section("Pairs", table(_pairs(result)), "What each endpoint sent to each other's capture point."),
-        *[section(name, table(result[key]), about) for key, name, about in TABLES],
+        *[section(name, table(_sure(result[key])), about) for key, name, about in TABLES],
     ]
     return document(title, _about(result) + _verdict(result), sections)
+
+
+def _sure(rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows of `latencies` without the percentiles that they have too few samples for; others as they are."""
+    if not rows or "p99_ns" not in rows[0]:
+        return rows
+    return [row | {f"{name}_ns": None for name, enough in ENOUGH.items() if row["count"] < enough} for row in rows]
 
 
 def document(title: str, head: str, sections: Sequence[str]) -> str:

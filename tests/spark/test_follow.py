@@ -13,9 +13,11 @@ from spark.live.source import NEWEST, TALLY, LiveReader
 from spark.source import Part
 from tests.spark.captures import ethernet, ipv4, pcap, udp
 
-ERROR = """[STREAM_FAILED] Query terminated with exception: Job aborted
-org.apache.spark.SparkException: Python worker failed to connect back.
+ERROR = """[STREAM_FAILED] Query [id = 8, runId = 6] terminated with exception: Python worker failed to connect back.
 \tat org.apache.spark.api.python.PythonWorkerFactory.create(PythonWorkerFactory.scala:111)
+=== Streaming Query ===
+Current State: ACTIVE
+Thread State: RUNNABLE
 """
 
 
@@ -55,8 +57,9 @@ def test_a_stream_that_failed_goes_on_and_says_why() -> None:
     follow(life, life, said.append, slept.append)
     assert slept == list(PAUSES[:2])
     assert said[:2] == [
-        "the stream failed: org.apache.spark.SparkException: Python worker failed to connect back.",
-        "going on from the checkpoint in 1 s (attempt 1 of 5)",
+        "the stream failed: [STREAM_FAILED] Query [id = 8, runId = 6] terminated with exception: Python worker failed to "
+        "connect back.",
+        "going on from the checkpoint in 1 s (attempt 1 of 7)",
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from spark.measures.sketch import bucket_of
 from spark.report import charts
-from spark.report.page import MOST_ROWS, table
+from spark.report.page import MOST_ROWS, _sure, table
 
 NS = 10**9
 TRACE = {"start_ns": 0, "end_ns": 100 * NS, "interval_ns": NS}
@@ -34,6 +34,12 @@ def test_the_timeline_of_many_shows_who_was_given_up_and_says_how_many_it_leaves
     assert html.count('class="f0"') == charts.MOST_ROWS
     assert f">{lives[-1]['endpoint']}<" in html
     assert "5 other lives" in html
+
+
+def test_percentiles_of_few_samples_are_left_out_of_the_table() -> None:
+    row = {"measure": "commit", "count": 50, **{f"{name}_ns": 7e6 for name in ("p50", "p90", "p99", "p999")}}
+    (told,) = _sure([row])
+    assert [told[f"{name}_ns"] for name in ("p50", "p90", "p99", "p999")] == [7e6, 7e6, None, None]
 
 
 def x_of(html: str, words: str) -> float:
