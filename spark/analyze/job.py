@@ -117,7 +117,6 @@ def analyze(
     start, end = min(first for first, _ in spans), max(last for _, last in spans)
     interval_ns = _interval_ns(end - start, interval)
     until_ns = end + 1 if until_ns is None else until_ns - until_ns % interval_ns
-
     said(f"{len({life.sender for life in lives}):,} endpoints at {len(points):,} capture points; finding their homes")
     named = keep(datagrams(frames, points))
     answers = keep(round_trips(frames, addresses_table(spark, lives, points)))

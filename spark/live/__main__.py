@@ -6,6 +6,7 @@ import spark.needed  # noqa: F401  (before all that may be missing)
 
 # isort: split
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -64,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work(connect: command.Connect) -> list[str]:
         if not options.captures.is_dir():
             raise CaptureError(f"{options.captures}: no such directory; it has to be there, if only empty")
+        logging.disable(logging.ERROR)  # py4j's, of calls to a Java that has ended; what matters is said by `follow`
         live.said(
             f"following {options.captures}; a report every {options.every:g} s"
             if not options.once

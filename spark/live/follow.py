@@ -1,8 +1,8 @@
 """A stream that goes on after a failure: from its checkpoint, after a pause, a few times in a row, and never silently.
 
-Spark gives the Python process that plans a stream ten seconds to start, which no setting changes, and a busy machine may
-not keep that; Java may be killed for its memory. What was taken is in the store, and what was not is read again from
-the captures, so that another query, or another Java, loses and doubles nothing.
+Spark gives the Python process that plans a stream ten seconds to start, which no setting changes: too little on a busy
+machine. Java may be killed for its memory. What was taken is in the store, and what was not is read again from the
+captures, so that another query, or another Java, loses and doubles nothing.
 """
 
 from __future__ import annotations
