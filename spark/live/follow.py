@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0)
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0, 60.0, 60.0, 60.0)
 """Seconds before each new attempt; what fails once more without a round in between has a cause that stays."""
 
 CAUSE = re.compile(r"(Error|Exception|exception): ")

@@ -59,7 +59,7 @@ def test_a_stream_that_failed_goes_on_and_says_why() -> None:
     assert said[:2] == [
         "the stream failed: [STREAM_FAILED] Query [id = 8, runId = 6] terminated with exception: Python worker failed "
         "to connect back.",
-        "going on from the checkpoint in 1 s (attempt 1 of 7)",
+        "going on from the checkpoint in 1 s (attempt 1 of 10)",
     ]
 
 
