@@ -173,7 +173,9 @@ class Losses:
             worst = slowest(times)
             told = percentile(worst, "p99")
             text += (
-                f", p99 {told}" if told else f", the longest of {worst['count']:,} repairs {duration(worst['most_ns'])}"
+                f", p99 {told}"
+                if told
+                else f", the longest repair {duration(worst['most_ns'])} (of {worst['count']:,})"
             )
         by_capture = sum(self.unseen[pair]["unseen"] for pair in pairs)
         if by_capture:
@@ -279,7 +281,7 @@ def _quantiles(row: Row, what: str) -> str:
         return f"half of the {what} took less than {p50}, 99 % less than {p99}"
     if p50:
         return f"half of the {row['count']:,} {what} took less than {p50}, the longest {duration(row['most_ns'])}"
-    return f"there were only {row['count']:,} {what}, the longest of {duration(row['most_ns'])}"
+    return f"too few {what} for percentiles ({row['count']:,}, the longest {duration(row['most_ns'])})"
 
 
 def percent(share: float) -> str:

@@ -83,14 +83,14 @@ def test_a_percentile_is_told_only_of_enough_samples() -> None:
     assert trips(99) == (
         "Half of the 99 round trips from A to B took less than 1 ms, the longest 3 ms: the slowest pair."
     )
-    assert trips(1) == "There were only 1 round trips from A to B, the longest of 3 ms: the slowest pair."
+    assert trips(1) == "Too few round trips from A to B for percentiles (1, the longest 3 ms): the slowest pair."
 
 
 def test_the_longest_of_few_repairs_is_told_instead_of_a_percentile() -> None:
     repairs = [{"sender": "A", "receiver": "B", "frames": 1, "unrepaired": 0, "missed": 0}]
     latencies = [{"measure": "repair", "sender": "A", "receiver": "B", "count": 1, "p99_ns": 41e6, "most_ns": 41e6}]
     (finding,) = verdict(result(pairs=[pair(1000, 20, 0)], repairs=repairs, latencies=latencies))
-    assert finding.text.endswith("all data repaired, the longest of 1 repairs 41 ms.")
+    assert finding.text.endswith("all data repaired, the longest repair 41 ms (of 1).")
 
 
 def test_a_damaged_file_is_told_before_what_it_made_unsure() -> None:
