@@ -3,6 +3,9 @@
 An address proves itself by returning a token that was sent to it. Until then it gets as many datagrams as came
 from it and no more, so that nobody can direct a flood at someone else by announcing in their name. A silent
 peer whose address may get nothing is probed by multicast.
+
+A peer proves that it hears this endpoint by returning that token, or the `beacon`, the one in what goes to all. So who
+answers an announcement is proven with its answer; who announces itself is answered, and returns the token of that.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from random import Random
 from glue.contract import Address, Inbound, Outbound
 from glue.discovery.announcer import CALM_BODY, Announcer
 from glue.discovery.first_round import FirstRound
-from glue.discovery.peers import CREDIT_LIMIT, PROBES, Peer
+from glue.discovery.peers import ASK_SPACING, CREDIT_LIMIT, PROBES, Peer
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
@@ -59,6 +62,7 @@ class Correspondence:
     ) -> None:
         self.outbox: list[Outbound] = []
         self._members = first_round.members
+        self._beacon = self._members.beacon
         self._rendezvous = rendezvous
         self._first_round = first_round
         self._announcer = announcer
@@ -85,9 +89,22 @@ class Correspondence:
             want = peer.follower.want
             peer.put_off_want(now)
         called = peer.id if kind == PROBE else None
+        peer.returned = peer.echo
         envelope = Envelope(kind, peer.token, peer.echo, want, called, known)
         self.outbox.append(frame((peer.id,), peer.address, envelope, body))
         return True
+
+    def send_all(self, kind: str, body: bytes = b"", called: str | None = None, known: int | None = None) -> None:
+        """Send to all by multicast."""
+        self.outbox.append(frame((), None, Envelope(kind, self._beacon, called=called, known=known), body))
+
+    def leave(self, multicast: bool) -> None:
+        """Say goodbye: to each with its token, which proves it, and to all, who will ask whether it is true."""
+        known = list(self._members.table.values())
+        for _ in range(2):  # in datagrams of their own, for any may be lost
+            self.outbox += [frame((peer.id,), peer.address, Envelope(GOODBYE, peer.token, peer.echo)) for peer in known]
+        if multicast:
+            self.send_all(GOODBYE)
 
     def call(self, now: float, peer: Peer, body: bytes, is_free: bool, known: int | None) -> None:
         """Announce to a peer alone, and ask for introductions if it is told who is `known`.
@@ -99,19 +116,19 @@ class Correspondence:
 
     def call_stranger(self, address: Address, body: bytes, known: int | None = None) -> None:
         """The same to whoever is at this address."""
-        self.outbox.append(frame((), address, Envelope(CALL, known=known), body))
+        self.outbox.append(frame((), address, Envelope(CALL, self._beacon, known=known), body))
 
     def announce(self, now: float, body: bytes, is_multicast: bool) -> None:
         """To all: by multicast, and by unicast to those whom it does not reach."""
         if is_multicast:
-            self.outbox.append(frame((), None, Envelope(ANNOUNCE), body))
+            self.send_all(ANNOUNCE, body)
         self.call_remote(now, body)
 
     def ask_again(self, now: float, is_multicast: bool) -> None:
         """Ask all to answer who know somebody whom this endpoint does not know."""
         body = self._announcer.calm_body
         if is_multicast:
-            self.outbox.append(frame((), None, Envelope(ANNOUNCE, known=self._members.digest), body))
+            self.send_all(ANNOUNCE, body, known=self._members.digest)
         self.call_remote(now, body, is_between=True)
 
     def call_remote(self, now: float, body: bytes, is_between: bool = False) -> None:
@@ -130,31 +147,34 @@ class Correspondence:
         for address in strangers:
             self.call_stranger(address, body, known if address in rendezvous.contacts else None)
 
-    def say_goodbye(self, is_multicast: bool) -> None:
-        """Tell all that this endpoint goes; in datagrams of their own, for any may be lost."""
-        for _ in range(2):
-            if is_multicast:
-                self.outbox.append(frame((), None, Envelope(GOODBYE)))
-            remote = self._members.remote.values()
-            self.outbox += [frame((peer.id,), peer.address, Envelope(GOODBYE)) for peer in remote]
-
     def hear(self, now: float, peer: Peer, item: Inbound, envelope: Envelope) -> None:
         """The peer is there, and what it sent from its address is to its credit."""
-        peer.heard = now
-        if envelope.token:
+        peer.heard, peer.is_leaving = now, False
+        if envelope.token and (envelope.kind != ANNOUNCE or not peer.echo):
             peer.echo = envelope.token
         if item.address == peer.address:
             peer.credit = min(peer.credit + 1, CREDIT_LIMIT)
             peer.is_verified = peer.is_verified or envelope.echo == peer.token
+        peer.is_proven = peer.is_proven or peer.is_verified or envelope.echo == self._beacon
 
     def answer(self, now: float, peer: Peer) -> None:
         """Tell the peer who this endpoint is."""
         peer.answer_at = math.inf
         self.send(now, peer, ANSWER, self._announcer.calm_body, known=self._first_round.known)
 
-    def challenge(self, item: Inbound, token: int) -> None:
-        """Ask a life that may be over to return this token: a datagram for one that came from there."""
-        envelope = Envelope(PROBE, token, called=item.peer)
+    def ask_proof(self, now: float, peer: Peer) -> None:
+        """Ask a peer to return its token, if that is not too soon after the last time."""
+        if now >= peer.ask_at and self.send(now, peer, PROBE, self._announcer.calm_body):
+            peer.ask_at = now + ASK_SPACING
+
+    def return_token(self, now: float, peer: Peer) -> None:
+        """Return the token that came with an answer, if nothing else did, so that the peer knows that this is heard."""
+        if peer.echo != peer.returned:
+            self.send(now, peer, WANT)
+
+    def challenge(self, item: Inbound, token: int, echo: int) -> None:
+        """Ask who claims to be a peer to return this token: a datagram for one that came from there."""
+        envelope = Envelope(PROBE, token, echo, called=item.peer)
         self.outbox.append(frame((item.peer,), item.address, envelope, self._announcer.calm_body))
 
     def welcome(self, now: float, peer: Peer, peers: int) -> None:
@@ -199,7 +219,7 @@ class Correspondence:
         announcer = self._announcer
         if announcer.told != announcer.log.position:
             for is_announcement, body in announcer.news(announcer.told, announcer.size, FRAMES_OF_NEWS):
-                self.outbox.append(frame((), None, Envelope(ANNOUNCE if is_announcement else OPERATIONS), body))
+                self.send_all(ANNOUNCE if is_announcement else OPERATIONS, body)
             announcer.told = announcer.log.position
 
     def introduce(self, now: float, peer: Peer, others: list[tuple[str, Address]]) -> None:
@@ -238,4 +258,4 @@ class Correspondence:
         if by_unicast:
             self.send(now, peer, PROBE, self._announcer.calm_body)
         else:
-            self.outbox.append(frame((), None, Envelope(PROBE, called=peer.id), self._announcer.calm_body))
+            self.send_all(PROBE, self._announcer.calm_body, peer.id)

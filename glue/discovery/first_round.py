@@ -76,4 +76,6 @@ class FirstRound:
     def _are_all_known(self) -> bool:
         """Whether somebody knows the same peers as this endpoint, which knows all their interests."""
         own, peers = self.members.digest, self.members.table.values()
-        return any(peer.known == own for peer in peers) and not any(peer.follower.is_behind for peer in peers)
+        if not any(peer.known == own for peer in peers):
+            return False
+        return all(peer.is_told and not peer.follower.is_behind for peer in peers)

@@ -24,6 +24,13 @@ Change = tuple[Sequence[str], Sequence[str]]
 
 NOTHING: Change = ((), ())
 
+LEAP = 1 << 16
+"""Operations by which one announcement may be ahead of the one before. More than an endpoint records between two of its
+announcements, 10 ms apart; who missed many of them asks once more than necessary."""
+
+FITS, BEHIND, AHEAD = "fits", "behind", "ahead"
+"""What an announcement is beside what is known: its sequel; older, or at odds with it; too far ahead."""
+
 
 class Budget:
     """Bytes left for the patterns of all peers; who exceeds it is counted in `statistics`."""
@@ -72,6 +79,34 @@ class Follower:
         if news.epoch > self._epoch:
             self._enter(news.epoch, news.previous, news.base)
         self._target = max(self._target, news.version)
+        return self._apply(news.version - len(news.operations), news.operations)
+
+    def judge(self, news: Announcement) -> str:
+        """Whether an announcement can follow what is known (FITS), or is BEHIND it, or too far AHEAD of it."""
+        if self._epoch < 0:
+            return FITS
+        if news.epoch != self._epoch:
+            return FITS if news.epoch == self._epoch + 1 else BEHIND if news.epoch < self._epoch else AHEAD
+        known = max(self._version, self._target)
+        if news.version > known + LEAP:
+            return AHEAD
+        return BEHIND if news.version < known or self._contradicts(news) else FITS
+
+    def _contradicts(self, news: Announcement) -> bool:
+        """Whether the newest operations of a log that is known as a whole led to another set than this one."""
+        if news.version != self._version or self._building is not None or self.is_overflowed:
+            return False
+        newest = {operation[1:]: operation[0] == "+" for operation in news.operations}
+        return any((pattern in self.patterns) != is_there for pattern, is_there in newest.items())
+
+    def restart(self, news: Announcement) -> Change:
+        """What is known is wrong: follow this announcement anew; the set holds until another one is complete."""
+        self._free(self._building or ())
+        self._building = {}
+        self._epoch = news.epoch
+        self._base = self._target = news.version
+        self._version = 0
+        self.is_overflowed = False
         return self._apply(news.version - len(news.operations), news.operations)
 
     def received(self, news: Operations) -> Change:

@@ -13,16 +13,17 @@ lost because this endpoint was suspended and could not listen.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from random import Random
 
 import orjson
 
-from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, PeerInterest, Upward
+from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, Upward
 from glue.counts import Counts
 from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
 from glue.discovery.first_round import FirstRound
+from glue.discovery.learning import Learning
 from glue.discovery.membership import Membership
 from glue.discovery.peers import WANT_DELAY, Peer, PeerInfo
 from glue.discovery.rally import Partners
@@ -45,7 +46,6 @@ from glue.discovery.wire import (
 from glue.errors import ConfigurationError
 
 MAX_NAME = 512  # bytes that the name may take as JSON, so that it fits in the smallest announcement
-KEPT_BODY = 2048  # bytes of a peer's last announcement, kept to recognize it when it is repeated
 ROUNDING = 1e-6  # seconds by which a timer may be early, so that no call is in vain for a rounding error
 
 PRESENT, LEFT = "present", "left"
@@ -77,13 +77,13 @@ class Discovery:
         self._id = endpoint_id
         self._incarnation = incarnation
         self._interval = announce_interval
-        self._lease_intervals = lease_intervals
         self._multicast = multicast
         self._announcer = Announcer(name, announce_interval, random)
         self._members = Membership(endpoint_id, self.statistics, random)
         self._rendezvous = Rendezvous(self.statistics)
         self._first_round = FirstRound(self._members)
         self._letters = Correspondence(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
+        self._learning = Learning(self._members, self._letters, self.statistics, announce_interval, lease_intervals)
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
@@ -113,7 +113,7 @@ class Discovery:
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:
-        """The known peers by id, as they are now."""
+        """The known peers by id."""
         return {id: peer.info(self.paused) for id, peer in self._members.table.items()}
 
     def fit(self, size: int) -> int:
@@ -124,14 +124,14 @@ class Discovery:
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
         """Data of known peers passes up, between the news; announcements and replies go down."""
         now = self._listen(now)
-        up = self._up = []
+        up = self._up = self._learning.up = []
         table = self._members.table
         for item in items:
             if KEY in item.header:
                 self._control(now, item)
                 continue
             peer = table.get(item.peer)
-            if peer is not None and peer.incarnation == item.incarnation:
+            if peer is not None and peer.incarnation == item.incarnation and peer.speaks_from(item.address):
                 peer.heard = now
                 up.append(item)
             else:
@@ -150,6 +150,8 @@ class Discovery:
         """Data of a known peer passes."""
         peer = self._members.table.get(item.peer)
         if now >= self.calm_until or KEY in item.header or peer is None or peer.incarnation != item.incarnation:
+            return None
+        if item.address != peer.address and not peer.speaks_from(item.address):
             return None
         peer.heard = now - self.paused
         return item
@@ -242,7 +244,7 @@ class Discovery:
         self._announcer.stop()
         self._first_round.end()
         self._check_at = self._rendezvous.call_at = math.inf
-        self._letters.say_goodbye(self._multicast)
+        self._letters.leave(self._multicast)
 
     def _announce(self, now: float) -> None:
         """To all: by multicast, and by unicast to those whom it does not reach."""
@@ -267,50 +269,54 @@ class Discovery:
                 handler(now, item, envelope, body)
 
     def _on_announcement(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        address = item.address
-        assert address is not None
-        peer = self._members.current(item)
-        is_new = peer is None
-        if peer is None or body != peer.body:
+        peer, announcement, is_new = self._members.current(item), None, False
+        if peer is None or body != peer.body or peer.is_doubted:
             announcement = Announcement.parse(body)
             if announcement is None:
                 self.statistics["malformed body"] += 1
                 return
+        if peer is not None:
+            self._members.settle(now, peer, item, envelope.echo)
+            self._check_at = min(self._check_at, peer.move_at)
+        if peer is None or not peer.speaks_from(item.address):
+            if token := self._members.doubts(now, item, envelope.echo):
+                self._letters.challenge(item, token, 0 if peer else envelope.token)
+            if peer is not None:
+                self._letters.ask_proof(now, peer)  # where it is known to be
+            if peer is not None or announcement is None or token:
+                return
+            peer, is_new = self._members.admit(now, item, announcement.name, self._up), True
             if peer is None:
-                token = self._members.doubts(item, envelope.echo)
-                if token:
-                    self._letters.challenge(item, token)
-                    return
-                peer = self._members.admit(now, item, announcement.name, address, self._up)
-                if peer is None:
-                    return
-            self._learn(now, peer, announcement)
-            peer.body = body if len(body) <= KEPT_BODY else b""
-        if address != peer.address:
-            peer.move(address, self._members.new_token())
+                return
         self._letters.hear(now, peer, item, envelope)
+        if announcement is not None:
+            self._learning.learn(now, peer, announcement, body, envelope.echo)
         self._locate(now, peer, envelope.kind, is_new)
+        self._reply(now, peer, envelope, is_new)
+        self._converse(now, peer, envelope)
+        if envelope.kind == ANSWER:
+            self._letters.return_token(now, peer)
+
+    def _reply(self, now: float, peer: Peer, envelope: Envelope, is_new: bool) -> None:
+        """Answer who asked, or is new, and ask who has yet to prove that it hears this endpoint."""
         if envelope.called == self._id:
             self._letters.answer(now, peer)
         elif envelope.kind == ANSWER:
             peer.answer_at, peer.known = math.inf, envelope.known  # it knows this endpoint
-        elif is_new or self._is_stranger(envelope):
+            if not peer.is_proven:
+                self._letters.ask_proof(now, peer)
+        elif is_new or self._members.is_stranger(envelope):
             self._letters.welcome(now, peer, len(self._members.table))
+        elif not peer.is_proven and peer.answer_at == math.inf:
+            self._letters.ask_proof(now, peer)
         if envelope.kind == CALL and envelope.known is not None and envelope.known != self._members.digest:
             others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
             self._letters.introduce(now, peer, others)
-        self._converse(now, peer, envelope)
-
-    def _is_stranger(self, envelope: Envelope) -> bool:
-        """Whether the sender may not know this endpoint: it has no token of it, or it asks again in its first round."""
-        if envelope.kind == ANNOUNCE:
-            return envelope.known is not None and envelope.known != self._members.digest
-        return envelope.kind == CALL and not envelope.token
 
     def _locate(self, now: float, peer: Peer, kind: str, is_new: bool) -> None:
         """Find out whether multicast gets to a peer: as long as its own comes, it is taken to hear ours."""
-        if kind == ANNOUNCE:
-            peer.overheard = now
+        if kind == ANNOUNCE or (is_new and kind != CALL and not self._rendezvous.knows(peer.address)):
+            peer.overheard = now  # or it has, as it answers
         if kind == ANNOUNCE and self._multicast:
             self._members.remote.pop(peer.id, None)
         elif not self._multicast or (
@@ -321,15 +327,14 @@ class Discovery:
             self._rendezvous.hurry(now)
 
     def _on_introductions(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        if (peer := self._members.known(item)) is None:
+        if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
-        assert item.address is not None
-        introduced = Introductions.parse(body, item.address)
+        introduced = Introductions.parse(body, peer.address)
         if introduced is None:
             self.statistics["malformed body"] += 1
             return
         self._letters.hear(now, peer, item, envelope)
-        if item.address not in self._rendezvous.contacts:
+        if peer.address not in self._rendezvous.contacts:
             self.statistics["introduction by a stranger"] += 1
             return
         for id, address in introduced:
@@ -337,13 +342,13 @@ class Discovery:
                 self._letters.call_stranger(address, self._announcer.calm_body)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        if (peer := self._members.known(item)) is None:
+        if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
         self._letters.hear(now, peer, item, envelope)
         self._converse(now, peer, envelope)
 
     def _on_operations(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        if (peer := self._members.known(item)) is None:
+        if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
         operations = Operations.parse(body)
         if operations is None:
@@ -351,29 +356,21 @@ class Discovery:
             return
         self._letters.hear(now, peer, item, envelope)
         before = peer.follower.want
-        self._report(peer, *peer.follower.received(operations))
+        self._learning.report(peer, *peer.follower.received(operations))
         if peer.follower.want != before:
             peer.want_delay = WANT_DELAY
             peer.want_at = now if operations.last else now + WANT_DELAY
         self._converse(now, peer, envelope)
 
     def _on_goodbye(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
-        self._members.dismiss(item, self._up)
-
-    def _learn(self, now: float, peer: Peer, announcement: Announcement) -> None:
-        peer.name = announcement.name
-        peer.follow_interval(announcement.interval, self._lease_intervals)
-        was_behind = peer.follower.is_behind
-        self._report(peer, *peer.follower.announced(announcement))
-        if not was_behind:
-            peer.want_at, peer.want_delay = now, WANT_DELAY
-
-    def _report(self, peer: Peer, added: Sequence[str], removed: Sequence[str]) -> None:
-        if added or removed:
-            self._up.append(PeerInterest(peer.id, added, removed))
+        peer = self._members.dismiss(now, item, envelope.echo, self._up)
+        if peer is not None:
+            peer.heard = min(peer.heard, now - peer.patience)  # so it is probed, and gone if it does not answer
+            self._check_at = min(self._check_at, peer.wake_at)
 
     def _converse(self, now: float, peer: Peer, envelope: Envelope) -> None:
-        """Give what the peer wants and ask for what is missing."""
+        """Give what the peer wants and ask for what is missing; once it is proven, tell what it wants to hear."""
+        self._learning.heard(peer)
         if envelope.want is not None:
             self._letters.serve(now, peer, *envelope.want)
         self._letters.ask(now, peer)
@@ -383,6 +380,8 @@ class Discovery:
         """Look after the peers that need it now."""
         peers = self._members.table
         for peer in [peer for peer in peers.values() if peer.wake_at <= now]:
+            if now >= peer.move_at:
+                self._members.move(peer)
             if now >= peer.heard + peer.lease:
                 self._members.expire(now, peer, self._up)
             else:

@@ -4,21 +4,24 @@ Of an endpoint id one life (incarnation) is current at a time: the last one that
 it followed stays dead, however long its datagrams were under way. The exception is a life that never said
 goodbye: if it still announces when its successor is gone, it must be alive, and is taken back.
 
-Lives are mostly numbered by the clock. So one that is not known and has a smaller number than the current one is most
-likely dead, and its announcement was held up (a kernel keeps datagrams for seconds while it looks for an address): it
-is asked for a token, which only the living return.
+What is said in the name of a peer may be forged, or held up (a kernel keeps datagrams for seconds while it looks for an
+address). So whatever would end a life, or move it, needs a proof: a token that was sent to an address, and comes back.
+Another life of a peer has to return one before it takes the place of the current one, a peer before it is followed to
+another address, and a goodbye carries one. A newcomer needs none to be known, but counts for nothing before it has
+returned one: nobody sends it anything that others would have to wait for.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from hashlib import blake2s
 from random import Random
 
 from glue.contract import Address, Inbound, NameClash, PeerAdded, PeerRemoved, Upward
 from glue.discovery.follower import Budget, Follower
-from glue.discovery.peers import PastLives, Peer
-from glue.discovery.wire import MAX_INTEGER, TOKEN_BITS, Announcement
+from glue.discovery.peers import ALIASES, MOVING, PastLives, Peer
+from glue.discovery.wire import ANNOUNCE, CALL, MAX_INTEGER, TOKEN_BITS, Announcement, Envelope
 
 PEER_LIMIT = 1024
 """Peers known at once. With few interests a record takes some 3 kB: 3 MB."""
@@ -55,6 +58,8 @@ class Membership:
         self._evicted_at = -math.inf
         self._past = PastLives()
         self._budget = Budget(statistics)
+        self._secret = self._random.getrandbits(128).to_bytes(16)
+        self.beacon = self.new_token()  # the token in what goes to all
 
     def current(self, item: Inbound) -> Peer | None:
         """The peer from whose current life this comes; None if it is from no current life."""
@@ -74,38 +79,75 @@ class Membership:
         self._clashes.add(item.incarnation)
         news.append(NameClash(announcement.name, item.incarnation, item.address))
 
-    def known(self, item: Inbound) -> Peer | None:
-        """The same; what is from anybody else is refused."""
+    def known(self, now: float, item: Inbound, echo: int) -> Peer | None:
+        """The same, if it comes from its address, or just proved that by `echo`; what else comes is refused."""
         peer = self.current(item)
-        if peer is None:
-            self.refuse(item)
-        return peer
+        if peer is not None:
+            if peer.claimed is not None:
+                self.settle(now, peer, item, echo)
+            if peer.speaks_from(item.address):
+                return peer
+        self.refuse(item)
+        return None
 
     def refuse(self, item: Inbound) -> None:
         """Count what comes from no current life."""
         if self._past.returns_at(item.peer, item.incarnation) is not None:
             cause = "past life"
-        elif item.peer in self.table:
-            cause = "unannounced life"
+        elif (peer := self.table.get(item.peer)) is not None:
+            cause = "other address" if peer.incarnation == item.incarnation else "unannounced life"
         else:
             cause = "unknown peer"
         self._statistics[cause] += len(item.bodies)
 
-    def doubts(self, item: Inbound, echo: int) -> int:
-        """The token that a life has to return before it is taken in; 0 if it need not, or just did (`echo`)."""
-        current = self.table.get(item.peer)
-        if current is None or item.incarnation > current.incarnation:
-            return 0
-        if self._past.returns_at(item.peer, item.incarnation) is not None:
-            return 0  # it is known, and refused
-        current.challenge = current.challenge or self.new_token()
-        if echo == current.challenge:
-            return 0
-        self._statistics["doubtful life"] += 1
-        return current.challenge
+    def doubts(self, now: float, item: Inbound, echo: int) -> int:
+        """The token that a life has to return before it takes the place, or has the address, that it claims.
 
-    def admit(self, now: float, item: Inbound, name: str, address: Address, news: list[Upward]) -> Peer | None:
+        0 if it need not, or just did (`echo`).
+        """
+        current = self.table.get(item.peer)
+        if current is None:
+            return 0  # a newcomer counts for nothing before it has proved itself
+        if item.incarnation != current.incarnation and self._past.returns_at(item.peer, item.incarnation) is not None:
+            return 0  # it is known, and refused
+        token = self.question(item.peer, item.incarnation, item.address)
+        if echo == token:
+            return 0
+        if item.incarnation == current.incarnation:
+            if current.move_at == math.inf and item.address != current.claimed:
+                current.claimed, current.claimed_at = item.address, now
+            self._statistics["doubtful address"] += 1
+        else:
+            self._statistics["doubtful life"] += 1
+        return token
+
+    def question(self, peer: str, incarnation: int, address: Address | None) -> int:
+        """The token of a life at an address: nobody who does not receive there knows it. Nothing is kept for it."""
+        text = f"{peer} {incarnation} {address}".encode()
+        return int.from_bytes(blake2s(text, digest_size=4, key=self._secret).digest()) % ((1 << TOKEN_BITS) - 1) + 1
+
+    def settle(self, now: float, peer: Peer, item: Inbound, echo: int) -> None:
+        """A current life returned this token: if it was for another address, that may be its own, too."""
+        claimed = peer.claimed
+        if claimed is None or echo != self.question(peer.id, peer.incarnation, claimed):
+            return
+        if item.address == claimed:
+            peer.move_at = min(peer.move_at, peer.claimed_at + MOVING)
+        elif peer.speaks_from(item.address):  # one machine of several addresses
+            peer.aliases = (claimed, *peer.aliases)[:ALIASES]
+            peer.claimed, peer.move_at = None, math.inf
+
+    def move(self, peer: Peer) -> None:
+        """A peer has proved another address: follow it there, unless it was heard from where it is since then."""
+        if peer.claimed is not None and peer.heard <= peer.claimed_at:
+            peer.move(peer.claimed, self.question(peer.id, peer.incarnation, peer.claimed))
+            peer.is_verified = True
+        peer.claimed, peer.move_at = None, math.inf
+
+    def admit(self, now: float, item: Inbound, name: str, news: list[Upward]) -> Peer | None:
         """Take in a life that announces itself and is not current; None if it is refused, the cause being counted."""
+        address = item.address
+        assert address is not None
         predecessor = self.table.get(item.peer)
         returns_at = self._past.returns_at(item.peer, item.incarnation)
         if returns_at is not None and (predecessor is not None or now < returns_at):
@@ -121,7 +163,8 @@ class Membership:
             return None
         self._past.forget(item.peer, item.incarnation)
         follower = Follower(self._budget)
-        peer = Peer(item.peer, item.incarnation, name, address, self.new_token(), follower, now)
+        token = self.question(item.peer, item.incarnation, address)
+        peer = Peer(item.peer, item.incarnation, name, address, token, follower, now)
         self.table[peer.id] = peer
         self._hosts[peer.host] += 1
         news.append(PeerAdded(peer.id, peer.incarnation, name, address, restarted=predecessor is not None))
@@ -141,21 +184,34 @@ class Membership:
         return True
 
     def expire(self, now: float, peer: Peer, news: list[Upward]) -> None:
-        """Remove a peer that was silent for its lease; it may return at once."""
-        self._remove(peer, "expired", now, news)
+        """Remove a peer that was silent for its lease, or after a goodbye; it may return at once."""
+        self._remove(peer, "goodbye" if peer.is_leaving else "expired", now, news)
 
-    def dismiss(self, item: Inbound, news: list[Upward]) -> None:
-        """This life said goodbye: it never returns, even if it is not known (its announcement may still come)."""
-        peer = self.current(item)
-        if peer is not None:
-            self._remove(peer, "goodbye", math.inf, news)
-        else:
-            self._past.bury(item.peer, item.incarnation, math.inf)
+    def dismiss(self, now: float, item: Inbound, echo: int, news: list[Upward]) -> Peer | None:
+        """A life says goodbye: it never returns if it proves that by our token. Returns the peer if it is to be asked.
+
+        A peer that never proved anything goes at once, and may return.
+        """
+        peer = self.known(now, item, echo)
+        if peer is None:
+            return None
+        if echo == peer.token or not peer.is_proven:
+            self._remove(peer, "goodbye", math.inf if echo == peer.token else now, news)
+            return None
+        self._statistics["doubtful goodbye"] += 1
+        peer.is_leaving = True
+        return peer
 
     def is_met(self, id: str) -> bool:
         """Whether there is such a peer, and no need to call it but by multicast, or as one that proved its address."""
         peer = self.table.get(id)
         return peer is not None and (peer.is_verified or id not in self.remote)
+
+    def is_stranger(self, envelope: Envelope) -> bool:
+        """Whether the sender may not know this endpoint: it has no token of it, or it asks again in its first round."""
+        if envelope.kind == ANNOUNCE:
+            return envelope.known is not None and envelope.known != self.digest
+        return envelope.kind == CALL and not (envelope.token and envelope.echo)
 
     @property
     def digest(self) -> int:

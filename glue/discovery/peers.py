@@ -17,6 +17,18 @@ MIN_INTERVAL = 0.01
 MAX_INTERVAL = 3600.0
 """A peer's announced interval (seconds) is taken to be within these, whatever it says."""
 
+LONGEST_LEASE = 60.0
+"""Seconds that a lease lasts at most, unless this endpoint's own is longer. A peer with longer intervals is probed in
+between: each peer of it sends it one probe every 42 s, and keeps it as long as it answers."""
+
+UNPROVEN_LEASE = 10.0  # seconds that a lease lasts at most before the peer has proved that it hears this endpoint
+
+ALIASES = 4  # addresses beside the announced one from which a peer's datagrams are taken: those of one machine
+
+LATE = 0.2  # seconds for which an older announcement may come behind a newer one without being asked about
+MOVING = 0.25  # seconds in which a peer that is said to have moved may say otherwise from where it was
+ASK_SPACING = 0.05  # seconds between questions to one peer about what does not fit
+
 PATIENCE = 0.7
 """The part of a lease after which a silent peer is probed: with 5 intervals, once 3 announcements in a row are lost.
 At 20 % loss that befalls 0.8 x 0.2^3 = 0.6 % of the peers each second; of 199 peers 1.3, who cost two probes and
@@ -62,18 +74,23 @@ class PeerInfo:
 class Peer:
     """The current life of a peer.
 
-    Each of `answer_at`, `want_at` and `probe_at` is when that may be sent (again), `inf` for an answer that
-    is not owed. `token` is ours for it, `echo` its for us; it `is_verified` once it returned our token.
+    Each of `answer_at`, `want_at`, `probe_at` and `ask_at` is when that may be sent (again), `inf` for an answer that
+    is not owed. `token` is ours for it, `echo` its for us, `returned` the echo that it was last sent. It `is_verified`
+    once it returned our token, and `is_proven` once it returned any: only then its interests are told to the layers
+    above, and `is_told` is set. It `is_doubted` while it is asked whether an announcement that does not fit is its own,
+    and `is_leaving` while it is asked whether a goodbye is.
     `overheard` is when an announcement of it last came by multicast, `host` the one it was first heard from.
-    `challenge` is the token for another life of the same id that would take its place; 0 before there was one.
+    Its datagrams come from its `address` or from its `aliases`. Since `claimed_at` somebody says that it has moved to
+    `claimed`; proved, that counts from `move_at` on, unless it is heard from its address until then.
     It was `told` by unicast what is before this position in the own log. Its last answer told the digest of whom it
     knows, `known`.
     """
 
     __slots__ = (
-        "address", "answer_at", "body", "challenge", "credit", "echo", "follower", "heard", "host", "id", "incarnation",
-        "is_verified", "known", "lease", "name", "overheard", "patience", "probe_at", "token", "told",
-        "want_at", "want_delay",
+        "address", "aliases", "answer_at", "ask_at", "body", "claimed", "claimed_at", "credit", "echo",
+        "follower", "heard", "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven",
+        "is_told", "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard", "patience",
+        "probe_at", "returned", "token", "told", "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -96,26 +113,40 @@ class Peer:
         self.probe_at = -math.inf
         self.body = b""
         self.credit = 0
-        self.is_verified = False
-        self.challenge = 0
+        self.is_verified = self.is_proven = self.is_told = self.is_doubted = self.is_leaving = False
+        self.returned = 0
+        self.interval = math.nan
+        self.aliases: tuple[Address, ...] = ()
+        self.claimed: Address | None = None
+        self.claimed_at = -math.inf
+        self.move_at = math.inf
+        self.learned_at = self.ask_at = -math.inf
         self.told = 0, 0
         self.known: int | None = None
 
-    def follow_interval(self, interval: float, lease_intervals: float) -> None:
+    def follow_interval(self, interval: float, lease_intervals: float, longest: float) -> None:
         """Set the lease after the interval it announced, and the patience, after which it is probed.
 
-        Patience ends after most of the lease, but never before an announcement is overdue.
+        Patience ends after most of the lease, but never before an announcement is overdue, unless the lease is cut.
         """
+        self.interval = interval
         interval = min(max(interval, MIN_INTERVAL), MAX_INTERVAL)
-        self.lease = lease_intervals * interval
-        self.patience = min(max(PATIENCE * self.lease, 1.25 * interval), 0.9 * self.lease)
+        self.lease = min(lease_intervals * interval, longest if self.is_proven else UNPROVEN_LEASE)
+        overdue = 1.25 * interval if 1.25 * interval < 0.9 * self.lease else 0.0
+        self.patience = max(PATIENCE * self.lease, overdue)
 
     def move(self, address: Address, token: int) -> None:
-        """It has another address now, which has yet to prove itself."""
+        """It has another address now."""
         self.address = address
+        self.aliases = ()
+        self.claimed, self.move_at = None, math.inf
         self.token = token
         self.credit = 0
         self.is_verified = False
+
+    def speaks_from(self, address: Address | None) -> bool:
+        """Whether its datagrams come from there."""
+        return address == self.address or address in self.aliases
 
     @property
     def affordable(self) -> int:
@@ -146,6 +177,7 @@ class Peer:
             self.want_at if self.follower.is_behind else math.inf,
             max(self.heard + self.patience, self.probe_at),
             self.heard + self.lease,
+            self.move_at,
         )
 
 

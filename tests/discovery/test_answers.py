@@ -135,7 +135,7 @@ def test_after_the_goodbye_nothing_is_told() -> None:
     lan.run(5)
     frames = [frame for source, frame in lan.sent if source is one]
     kinds = [frame.header["discovery"][-1] if "discovery" in frame.header else "data" for frame in frames]
-    assert kinds == ["goodbye", "goodbye", "data", "data"]
+    assert kinds == ["goodbye", "goodbye", "goodbye", "data", "data"]
 
 
 def test_data_for_several_does_not_hurry_announcements() -> None:

@@ -45,7 +45,7 @@ def test_where_peers_answer_at_once_a_round_takes_a_round_trip(peers: int) -> No
     assert duration(lan, newcomer) == pytest.approx(2 * DELAY, abs=DELAY)
     assert len(newcomer.known) == peers
     lan.run(0.05)
-    assert kinds(lan, newcomer) == ["announce"]  # it asks nobody again
+    assert kinds(lan, newcomer) == ["announce", *["want"] * peers]  # it asks nobody again, and returns their tokens
 
 
 def test_where_nobody_is_there_it_takes_as_long_as_it_may() -> None:

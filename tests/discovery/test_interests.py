@@ -52,7 +52,7 @@ def test_an_interest_reaches_all_peers_with_the_announcement_that_brings_it(is_k
     if is_known:
         lan.run(2)
     lan.want(subscriber, "a/b", "c/#")
-    lan.run(DELAY)
+    lan.run(DELAY if is_known else 3 * DELAY)  # who is new has to return the token of an answer
     assert all(other.interests(subscriber.id) == {"a/b", "c/#"} for other in others)
     lan.want(subscriber, "d", removed=["a/b"])
     lan.run(0.02)

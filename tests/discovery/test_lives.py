@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from glue.contract import Inbound
-from tests.discovery.lan import DELAY, Lan, data, endpoint_id, pair
+from tests.discovery.lan import DELAY, Lan, data, pair
+
+GOODBYE = [0, 0, None, None, "goodbye"]
 
 
 def test_what_a_dead_life_sent_comes_too_late() -> None:
@@ -15,27 +17,30 @@ def test_what_a_dead_life_sent_comes_too_late() -> None:
     ]
     lan.leave(other)
     lan.run(30)
-    told = len(one.told)
+    told, before = len(one.told), one.layer.statistics["past life"]
     one.layer.receive(lan.now, [*late, Inbound(other.id, other.incarnation, other.address, {}, [b"data"])])
     assert len(one.told) == told
     assert one.known == set()
-    assert one.layer.statistics["past life"] == len(late) + 1
+    assert one.layer.statistics["past life"] == before + len(late) + 1
 
 
-def test_a_goodbye_that_overtakes_the_announcement_counts() -> None:
+def test_the_goodbye_of_an_unknown_life_keeps_nobody_out() -> None:
     lan, one, other = pair()
-    stranger = endpoint_id(7)
-    body = next(frame.bodies for source, frame in lan.sent if source is other)
-    goodbye = Inbound(stranger, 1, ("10.0.7.1", 1), {"discovery": [0, 0, None, None, "goodbye"]}, [b""])
-    announcement = Inbound(stranger, 1, ("10.0.7.1", 1), {"discovery": [0, 0, None, None, "announce"]}, body)
-    assert one.layer.receive(lan.now, [goodbye, announcement]) == ([], [])
+    lan.run(1)
+    newcomer = lan.add(3)
+    goodbye = Inbound(newcomer.id, newcomer.incarnation, newcomer.address, {"discovery": GOODBYE}, [b""])
+    one.layer.receive(lan.now, [goodbye])
+    lan.want(newcomer, "a")
+    lan.run(4 * DELAY)
+    assert one.known == {other.id, newcomer.id}
+    assert one.interests(newcomer.id) == {"a"}
 
 
 def test_a_restart_is_a_new_life_at_once() -> None:
     lan, one, other = pair()
     lan.crash(other)
     again = lan.add(2)
-    lan.run(DELAY)
+    lan.run(3 * DELAY)
     assert one.events == [
         ("added", other.id),
         ("removed", other.id, "restarted"),

@@ -105,7 +105,7 @@ def test_many_endpoints_of_which_one_comes_and_one_goes_each_second_cost_little_
     present = {host.id for host in lan.hosts}
     lost = [event[1] for host in lan.hosts for event in host.events if event[0] == "removed"]
     assert present.isdisjoint(lost)
-    assert cost(lan) / seconds / hosts < 2000
+    assert cost(lan) / seconds / hosts < 2500
 
 
 def test_a_peer_whose_announcements_do_not_arrive_is_kept_by_probing_it() -> None:
@@ -256,7 +256,7 @@ def test_the_short_way_leads_to_the_same_addresses() -> None:
 def test_a_peer_is_followed_to_another_address() -> None:
     lan, one, other = pair()
     other.address = ("10.0.9.9", 9)
-    lan.run(1.2)
+    lan.run(1.5)  # an announcement, and the time in which it may say otherwise
     frame = data(other.id)
     one.layer.send(lan.now, [frame])
     assert frame.address == other.address

@@ -1,0 +1,83 @@
+"""What a peer says of itself: taken, or asked about first, and told to the layers above.
+
+News that is the sequel of what is known is taken as it comes, mostly by multicast, which proves nothing. News that
+does not fit may be forged or late, or what was taken before was: then the peer is asked, under a new token. Its answer
+returns that token, so it was made after the question, and by who receives at the peer's address: it counts whatever it
+says. So a forged announcement holds until the peer's next one at most, and one that leaps ahead is never taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from glue.contract import PeerInterest, Upward
+from glue.discovery.correspondence import Correspondence
+from glue.discovery.follower import BEHIND, FITS
+from glue.discovery.membership import Membership
+from glue.discovery.peers import LATE, LONGEST_LEASE, WANT_DELAY, Peer
+from glue.discovery.wire import Announcement
+
+KEPT_BODY = 2048  # bytes of a peer's last announcement, kept to recognize it when it is repeated
+
+
+class Learning:
+    """Follows what peers say of themselves; their interests go to `up`."""
+
+    def __init__(
+        self,
+        members: Membership,
+        letters: Correspondence,
+        statistics: Counter[str],
+        announce_interval: float,
+        lease_intervals: float,
+    ) -> None:
+        self.up: list[Upward] = []
+        self._members = members
+        self._letters = letters
+        self._statistics = statistics
+        self._lease_intervals = lease_intervals
+        self._longest_lease = max(LONGEST_LEASE, lease_intervals * announce_interval)  # that is accepted of a peer
+
+    def learn(self, now: float, peer: Peer, news: Announcement, body: bytes, echo: int) -> None:
+        """Take what a peer announces with this `echo`; what does not fit, once it says so again when it is asked."""
+        follower = peer.follower
+        before, was_behind = follower.want, follower.is_behind
+        fit = follower.judge(news)
+        is_first = math.isnan(peer.interval)
+        if peer.is_doubted and echo == peer.token:
+            peer.is_doubted = False
+        elif not is_first and (fit != FITS or news.interval != peer.interval or news.name != peer.name):
+            peer.body = b""
+            self._doubt(now, peer, fit)
+            return
+        peer.body = body if len(body) <= KEPT_BODY else b""
+        peer.name = news.name
+        peer.follow_interval(news.interval, self._lease_intervals, self._longest_lease)
+        self.report(peer, *(follower.announced(news) if fit == FITS else follower.restart(news)))
+        if not was_behind:
+            peer.want_at, peer.want_delay = now, WANT_DELAY
+        if follower.want != before:
+            peer.learned_at = now
+
+    def _doubt(self, now: float, peer: Peer, fit: str) -> None:
+        """An announcement in a peer's name does not fit: ask the peer, unless it may merely be late."""
+        if fit == BEHIND and now < peer.learned_at + LATE:
+            return
+        self._statistics["doubtful announcement"] += 1
+        if not peer.is_doubted:  # only an answer to this question counts
+            peer.is_doubted, peer.token = True, self._members.new_token()
+        self._letters.ask_proof(now, peer)
+
+    def heard(self, peer: Peer) -> None:
+        """A peer was heard: once it is proven, tell what it wants to hear, and let its lease be as long as it says."""
+        if peer.is_proven and not peer.is_told:
+            peer.is_told = True
+            peer.follow_interval(peer.interval, self._lease_intervals, self._longest_lease)
+            self.report(peer, list(peer.follower.patterns), ())
+
+    def report(self, peer: Peer, added: Sequence[str], removed: Sequence[str]) -> None:
+        """Tell a change of what a peer wants to hear, if it is proven."""
+        if peer.is_told and (added or removed):
+            self.up.append(PeerInterest(peer.id, added, removed))
