@@ -41,6 +41,7 @@ LOSSY = 0.05  # share of loss from which on a member may be taken off
 WORSE = 3.0  # times the loss of the others that it must be
 KEPT = 16 << 20  # bytes for members served apart, a channel, beside a message begun: 4 times the default `queue_limit`
 PATIENCE = 0.3  # seconds without any answer, or to catch up after that, for which a sender waits rather than give up
+GIVEN_UP = 1.0  # seconds without any answer after which a group is given up for another one, if there are too many
 TRIAL = 1.0  # seconds before the first return; doubled by each one that did not last
 LONGEST_TRIAL = 30.0
 MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
@@ -69,6 +70,18 @@ def attend(channel: Channel, now: float) -> list[Outbound]:
         bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
         out = [Outbound(peers, [body], {KEY: ["open", channel.number]}) for body in bodies] + out
     return out
+
+
+def least_wanted(groups: list[Channel], now: float) -> Channel | None:
+    """A group that is done with; else one that is kept only for members that have not answered for long."""
+    return next((channel for channel in groups if channel.idle), None) or next(
+        (channel for channel in groups if not channel.waiting and _is_kept_in_vain(channel, now)), None
+    )
+
+
+def _is_kept_in_vain(channel: Channel, now: float) -> bool:
+    lacking = [member for member in channel.members.values() if member.missing(channel.next)]
+    return all(member.apart and member.backoff and now >= member.heard_at + GIVEN_UP for member in lacking)
 
 
 def is_calm(channel: Channel) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 from glue.contract import TAKEN, Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.counts import Counts
-from glue.transport import recovery
+from glue.transport import apart, recovery
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
@@ -321,7 +321,7 @@ class Transport:
         channel = self._channels.get(lane)
         if channel is None:
             barriers += self._barriers(lane)
-            if len(item.peers) > 1 and not self._room_for_group():
+            if len(item.peers) > 1 and not self._room_for_group(now):
                 self._scatter(now, item, barriers)
                 return
             channel = self._new_channel(lane)
@@ -362,16 +362,15 @@ class Transport:
         self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 
-    def _room_for_group(self) -> bool:
-        """Whether another group may be made, if need be by closing one that is done with."""
+    def _room_for_group(self, now: float) -> bool:
+        """Whether another group may be made, if need be by closing one that is done with, or kept for the silent."""
         groups = [channel for channel in self._by_number.values() if channel.kind == "group"]
-        if len(groups) < GROUPS:
-            return True
-        for channel in groups:
-            if channel.idle:
-                self._close(channel)
-                return True
-        return False
+        channel = apart.least_wanted(groups, now) if len(groups) >= GROUPS else None
+        if channel is not None:
+            for peer in [member.peer for member in channel.members.values() if member.missing(channel.next)]:
+                self.statistics["frames undelivered"] += channel.remove(peer, "receiver silent")
+            self._close(channel)
+        return channel is not None or len(groups) < GROUPS
 
     def _pump(self, now: float) -> list[Downward]:
         """Send what may be sent on every busy channel, the most urgent first; let go of those that are done with."""
