@@ -177,14 +177,16 @@ class Fragmentation:
             return
         row = shelf.row(message)
         assembly = row.get(message)
-        if assembly is not None and index == 0 and assembly.touched + EXPIRY <= now:  # the number is used again:
+        is_other = assembly is not None and (assembly.size, assembly.total) != (size, total)
+        if assembly is not None and index == 0 and ((run.reliable and is_other) or assembly.touched + EXPIRY <= now):
+            # The number is used again. Of a reliable message fragment 0 comes first: what was there before was forged.
             self._abandon(shelf, message, "messages given up by their sender")
             assembly = None
         if assembly is None:
             assembly = row[message] = Assembly(size, total)
             self._account(shelf, MESSAGE_COST)
             self._check_at = min(self._check_at, now + EXPIRIES[message % 2])
-        elif (assembly.size, assembly.total) != (size, total):
+        elif is_other:
             self.statistics["fragments at odds with their message"] += len(run.bodies)
             return
         self._put(now, run, shelf, message, assembly, index, up)

@@ -178,18 +178,29 @@ def _part(run: Inbound, sequence: int, start: int, stop: int) -> Inbound:
 
 
 class Recent:
-    """Which best-effort sequences of a peer were had lately: drops duplicates, keeps no order."""
+    """Which best-effort sequences of a peer were had lately: drops duplicates, keeps no order.
 
-    __slots__ = ("_bits", "_top")
+    What is far from the rest is dropped: one forged number must not make all that follow look old. Frames there that
+    continue each other are believed in the end (as RFC 3550, appendix A.1): at once beyond LEAP, as the sender may have
+    talked to others meanwhile; below SPAN, where duplicates are, after RETURN frames.
+    """
+
+    __slots__ = ("_bits", "_stray_stop", "_strays", "_top")
     SPAN = 4096  # sequences remembered below the highest; older ones count as duplicates
+    LEAP = 1 << 20  # sequences that one frame may be ahead: 10 minutes of 1,700 frames a second to others
+    RETURN = 32
 
     def __init__(self) -> None:
         self._top = 0  # one more than the highest sequence had
         self._bits = 0  # bit i: sequence top - 1 - i was had
+        self._strays = self._stray_stop = 0  # runs far from the rest that continue each other; where the last ended
 
     def take(self, run: Inbound) -> list[Inbound]:
         """The frames of the run that were not had before."""
         sequence, count = run.header[KEY][-1], len(run.bodies)
+        is_near = sequence + count > self._top - self.SPAN and sequence <= self._top + self.LEAP
+        if self._top and not is_near and self._strays_to(sequence, count):
+            return []
         if sequence >= self._top:
             shift = sequence + count - self._top
             self._bits = (self._bits << min(shift, self.SPAN) | ((1 << min(count, self.SPAN)) - 1)) & (
@@ -202,6 +213,17 @@ class Recent:
             for number in range(sequence, sequence + count)
             if self._new(number)
         ]
+
+    def _strays_to(self, sequence: int, count: int) -> bool:
+        """Whether a run far from the rest is not to be believed; else it begins anew there."""
+        follows = self._stray_stop <= sequence < self._stray_stop + self.SPAN
+        self._strays = self._strays + 1 if follows else 1
+        self._stray_stop = sequence + count
+        if self._strays < (2 if sequence > self._top else self.RETURN):
+            return True
+        self._strays = self._bits = 0
+        self._top = sequence
+        return False
 
     def _new(self, number: int) -> bool:
         if number >= self._top:

@@ -274,3 +274,11 @@ def test_nothing_is_due_after_a_whole_message_when_no_other_is_begun() -> None:
         assert receiver.deadline < math.inf
         assert receiver.lift(1.0, arriving) is arriving if lifted else received(receiver, [arriving])
         assert math.isinf(receiver.deadline)
+
+
+def test_a_forged_fragment_under_the_number_of_a_reliable_message_costs_it_nothing() -> None:
+    sender, receiver = layer(), layer()
+    message = run(sender, bytes(1000))
+    number, size, total, _ = message.header["fragment"]
+    assert received(receiver, [inbound({"fragment": [number, size, total + size, 0]}, b"x" * size)]) == []
+    assert received(receiver, [message]) == [(PEER, bytes(1000))]

@@ -60,7 +60,7 @@ class NaiveRecent:
         return [b"%d" % number for number in fresh]
 
 
-JUMPS = st.one_of(st.integers(0, 40), st.integers(0, 3 * Recent.SPAN), st.integers(0, 2**53))
+JUMPS = st.one_of(st.integers(0, 40), st.integers(0, 3 * Recent.SPAN), st.integers(0, Recent.LEAP))
 
 
 @settings(max_examples=100, deadline=None)
@@ -71,6 +71,31 @@ def test_best_effort_frames_are_taken_once_and_their_own_numbers_kept(runs: list
         parts = recent.take(best_effort(sequence, count))
         assert [body for part in parts for body in part.bodies] == naive.take(sequence, count)
         assert all(part.bodies[0] == b"%d" % part.header[KEY][-1] for part in parts)
+
+
+def test_one_forged_number_far_ahead_silences_nobody() -> None:
+    recent = Recent()
+    taken = []
+    for number in range(100):
+        taken += [body for part in recent.take(best_effort(number, 1)) for body in part.bodies]
+        assert number % 10 or recent.take(best_effort((1 << 53) - 1 - number * Recent.LEAP, 1)) == []
+    assert taken == numbered(0, 100)
+
+
+def test_a_sender_who_talked_to_others_for_long_is_heard_from_its_second_frame_on() -> None:
+    recent = Recent()
+    assert recent.take(best_effort(0, 1))
+    taken = [recent.take(best_effort(5 * Recent.LEAP + number, 1)) for number in range(5)]
+    assert [bool(parts) for parts in taken] == [False, True, True, True, True]
+
+
+def test_who_was_silenced_by_several_forged_numbers_is_heard_again_soon() -> None:
+    recent = Recent()
+    for sequence in (0, 1 << 50, (1 << 50) + 1):
+        recent.take(best_effort(sequence, 1))
+    taken = [recent.take(best_effort(number, 1)) for number in range(1, 100)]
+    assert sum(map(bool, taken)) >= 99 - Recent.RETURN
+    assert all(taken[Recent.RETURN :])
 
 
 # --------------------------------------------------------------------------------------------------- channels
