@@ -40,7 +40,7 @@ class Settings:
     multicast_address: str = setting("239.192.137.1:37320", "multicast group and port; [group]:port for IPv6")
     listen_port: int = setting(0, "UDP port for unicast (0: any free one)")
     announce_interval: float = setting(1.0, "seconds between announcements")
-    lease_intervals: float = setting(5.0, "a peer silent for this many of its intervals is removed")
+    lease_intervals: float = setting(5.0, "a peer silent for this many of its intervals, or a minute, is removed")
     message_limit: int = setting(256 << 20, "the largest message in bytes")
     queue_limit: int = setting(4 << 20, "bytes published and not yet acknowledged, above which publish blocks")
     receive_limit: int = setting(32 << 20, "bytes received and not yet handled, above which senders are stopped")
