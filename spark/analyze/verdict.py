@@ -78,8 +78,8 @@ def _files(result: Result) -> Iterator[Finding]:
 def _namesakes(result: Result) -> Iterator[Finding]:
     """Capture points that bear one name."""
     for name, files in result["trace"].get("namesakes", {}).items():
-        text = f"{len(files)} captures made at the same time name one place, {name}: each counts as a place of its own, "
-        yield Finding(NOTE, text + f"named by its file: {', '.join(files)}.")
+        text = f"{len(files)} captures made at the same time name one place, {name}: "
+        yield Finding(NOTE, text + f"each counts as a place of its own, named by its file: {', '.join(files)}.")
 
 
 COUNTED = ("sent", "arrived", "lost", "duplicates", "later_attempts", "unobserved", "seen", "bytes")
