@@ -29,7 +29,7 @@ from glue.errors import (
 from glue.model import ModelOptions, Replicated
 from glue.model.calls import DISAGREEMENT
 from glue.model.consensus import ConsensusSettings, Role, Stored
-from glue.model.mergeable import KINDS, Delta, ForeignError, MalformedError, Prefixes, decode_stored
+from glue.model.mergeable import KINDS, Delta, ForeignError, MalformedError, Prefixes, TooFarError, decode_stored
 from glue.model.questions import Committed, Ending, Found, Refused, Unknown
 from glue.model.state import (
     ABSENT,
@@ -175,13 +175,24 @@ def open_deltas(directory: Directory | None, prefixes: Prefixes) -> tuple[DeltaF
         return None, []
     file = DeltaFile(directory)
     try:
-        return file, [decode_stored(prefixes, record) for record in file.load()]
+        return file, _decoded(prefixes, file.load())
     except ForeignError:
         raise ConfigurationError(OTHER_CONTENT.format("mergeable keys")) from None
     except (CorruptStorageError, MalformedError) as error:
         logger.error("%s; it is put aside, and the mergeable keys are fetched from the others", error)
         file.begin_anew()
         return file, []
+
+
+def _decoded(prefixes: Prefixes, records: list[bytes]) -> list[Delta]:
+    """The deltas in these records, without those that no honest replica can have written."""
+    deltas = []
+    for record in records:
+        try:
+            deltas.append(decode_stored(prefixes, record))
+        except TooFarError as error:
+            logger.error("what is stored of a mergeable key is left out: %s", error)
+    return deltas
 
 
 # ------------------------------------------------------------------------------------------------ answers

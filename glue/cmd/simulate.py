@@ -46,6 +46,7 @@ def parser() -> common.Parser:
         metavar="SECONDS",
         help="of faults (default: %(default)g)",
     )
+    made.add_argument("--forged", action="store_true", help="send forged messages, too, with numbers that cannot be")
     made.add_argument("--trace", action="store_true", help="print every event")
     return made
 
@@ -61,10 +62,10 @@ def kinds(text: str) -> list[str]:
 
 
 def results(
-    layer: str, seeds: range, jobs: int, without: Collection[str] = (), storm: float = STORM
+    layer: str, seeds: range, jobs: int, without: Collection[str] = (), storm: float = STORM, forged: bool = False
 ) -> Iterator[Result]:
     """The results of all runs, in order."""
-    run_one = partial(LAYERS[layer], without=without, storm=storm)
+    run_one = partial(LAYERS[layer], without=without, storm=storm, forged=forged)
     if jobs == 1:
         yield from map(run_one, seeds)
         return
@@ -76,16 +77,17 @@ def results(
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Run the seeds and sum up."""
     seeds = range(arguments.first, arguments.first + arguments.seeds)
+    conditions = arguments.without, arguments.storm, arguments.forged
     if arguments.trace:
         for seed in seeds:
             with common.waiting():
                 output.event("seed", f"seed {seed}")
                 trace = partial(output.event, "trace")
-                output.event("result", text(run_seed(seed, trace, arguments.without, arguments.storm)))
+                output.event("result", text(run_seed(seed, trace, *conditions)))
         return common.SUCCESS
     start, failed, sums = time.monotonic(), 0, Counter[str]()
     with common.waiting():
-        for result in results(arguments.layer, seeds, arguments.jobs, arguments.without, arguments.storm):
+        for result in results(arguments.layer, seeds, arguments.jobs, *conditions):
             sums["elections"] += result.elections
             sums["entries committed"] += result.commit_index
             sums.update({f"{fate.value} outcomes": count for fate, count in result.fates.items()})
@@ -103,15 +105,15 @@ def tell_failure(arguments: argparse.Namespace, result: Result, output: Output) 
     """What went wrong, and how to see it again."""
     output.event("failed", text(result))
     again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
-    output.event("again", f"{again}{options(arguments.without, arguments.storm)} --trace")
+    output.event("again", f"{again}{options(arguments.without, arguments.storm, arguments.forged)} --trace")
     if not arguments.without and arguments.storm == STORM:
-        output.event("again", f"{again}{options(*shrunk(result))} --trace")
+        output.event("again", f"{again}{options(*shrunk(result, arguments.forged), arguments.forged)} --trace")
 
 
-def options(without: Collection[str], storm: float) -> str:
+def options(without: Collection[str], storm: float, forged: bool) -> str:
     """These conditions on a command line."""
     left_out = f" --without {','.join(without).replace(' ', '-')}" if without else ""
-    return left_out + (f" --storm {storm:g}" if storm != STORM else "")
+    return left_out + (f" --storm {storm:g}" if storm != STORM else "") + (" --forged" if forged else "")
 
 
 def text(result: Result) -> str:

@@ -6,7 +6,7 @@ term 1, as after a founding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -62,6 +62,7 @@ class Member:
         vote: str = "",
         settings: ConsensusSettings = SETTINGS,
         stored: Stored | None = None,
+        accepts: Callable[[bytes], bool] = lambda data: True,
     ) -> None:
         first = Entry(1, 1, Kind.CONFIGURATION, configuration(voters, learners).encode())
         vital = Vital(life(peer), GROUP, max([term, *terms]), vote, value=VALUE)
@@ -73,7 +74,7 @@ class Member:
         self.committed: list[Entry] = []
         self.resolved: list[Outcome] = []
         self.restored: list[Snapshot] = []
-        self.replica = Replica(peer, SCOPE, settings, stored, Random(7), self.now)
+        self.replica = Replica(peer, SCOPE, settings, stored, Random(7), self.now, accepts)
         self.get()
 
     # ------------------------------------------------------------------------------------------- what it does

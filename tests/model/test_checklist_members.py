@@ -14,6 +14,7 @@ from glue.model.consensus.messages import (
     Forward,
     Forwarded,
     InstallSnapshot,
+    Offer,
     RequestVote,
     SnapshotReceived,
     Vote,
@@ -110,6 +111,7 @@ def test_row_29_a_leader_that_lost_its_disk_refuses_nothing_that_it_may_have_tak
 
 def test_row_31_a_snapshot_comes_with_its_last_entry_and_its_configuration() -> None:
     member = Member("b", [2])
+    member.get(member.append("a", 3, (9, 3), commit=9))
     (answer,) = member.get(member.piece("a", 3, 9, 3, voters="abd"))
     assert isinstance(answer, SnapshotReceived)
     assert (answer.offset, member.last, member.commit_index) == (5, (9, 3), 9)
@@ -122,7 +124,8 @@ def test_row_31_a_snapshot_comes_with_its_last_entry_and_its_configuration() -> 
 
 def test_row_31_what_was_committed_in_the_same_call_is_not_applied_on_top_of_the_snapshot() -> None:
     member = Member("b", [2, 2])
-    member.get(member.append("a", 2, (3, 2), commit=3), member.piece("a", 2, 9, 2))
+    lacking = member.append("a", 2, (9, 2), commit=9)
+    member.get(member.append("a", 2, (3, 2), commit=3), lacking, member.piece("a", 2, 9, 2))
     assert [snapshot.index for snapshot in member.restored] == [9]
     assert member.committed == []
 
@@ -135,7 +138,7 @@ def test_row_32_an_older_snapshot_is_ignored_and_what_follows_a_newer_one_stays(
     member.get(member.piece("a", 2, 4, 2))
     member.get(member.append("a", 2, (4, 2), [2]))
     late = Member("b", [2, 2, 2])
-    late.get(late.piece("a", 2, 3, 2))
+    late.get(late.append("a", 2, (9, 2), commit=3), late.piece("a", 2, 3, 2))
     assert (late.last, late.commit_index) == ((4, 2), 3)
 
 
@@ -352,5 +355,9 @@ def test_row_46_one_without_a_group_joins_none_of_another_network_or_model() -> 
     assert member.get(("b", Welcome("2/plant", life("b"), VALUE))) == []
     assert member.replica.status.role is Role.FOUNDING
     assert member.replica.statistics["messages of another model or network"] == 1
-    member.get(("b", Welcome(SCOPE, life("b"), VALUE)))
+    welcome = ("b", Welcome(SCOPE, life("b"), VALUE))
+    assert member.get(welcome) == [Offer(SCOPE, life("a"), 0)]
+    before = member.role  # a lone message may be a stray
+    member.get(welcome)
+    assert before is Role.FOUNDING
     assert member.role is Role.FOLLOWER

@@ -8,15 +8,18 @@ the replica knows is durable, so that no vote and no acknowledgement is given th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
 from typing import Any, Literal, Protocol
 
+from glue.model.consensus.agreement import Agreement
+from glue.model.consensus.bounds import TERM_JUMP, TERM_TOO_FAR, Doubts
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.items import Entry, Kind, Output, Role, Snapshot, Status, Stored
 from glue.model.consensus.journal import Journal, Letter
 from glue.model.consensus.log import Log
-from glue.model.consensus.messages import Message
+from glue.model.consensus.messages import GroupMessage, Message, RequestVote
 from glue.model.consensus.settings import ConsensusSettings
 from glue.model.consensus.tickets import START_BITS, Tickets
 
@@ -105,15 +108,47 @@ class Core:
     """The state of a replica beside its role."""
 
     __slots__ = (
-        "_answers", "_committed", "_messages", "_restore", "_roles", "_status", "_vital_at_start", "actor",
-        "commit_index", "forwards", "journal", "leader", "log", "luck", "peer", "questions", "scope", "settings",
-        "statistics", "tickets", "transfer", "vital",
+        "_answers",
+        "_committed",
+        "_messages",
+        "_restore",
+        "_roles",
+        "_status",
+        "_vital_at_start",
+        "accepts",
+        "actor",
+        "agreement",
+        "commit_index",
+        "doubts",
+        "forwards",
+        "journal",
+        "leader",
+        "log",
+        "luck",
+        "peer",
+        "questions",
+        "scope",
+        "settings",
+        "statistics",
+        "tickets",
+        "transfer",
+        "vital",
     )  # fmt: skip
 
     def __init__(
-        self, peer: str, scope: str, settings: ConsensusSettings, stored: Stored, luck: Random, roles: Roles
+        self,
+        peer: str,
+        scope: str,
+        settings: ConsensusSettings,
+        stored: Stored,
+        luck: Random,
+        roles: Roles,
+        accepts: Callable[[bytes], bool],
     ) -> None:
         self.peer = peer
+        self.accepts = accepts
+        self.doubts = Doubts(settings.election_timeout / 2)
+        self.agreement = Agreement(settings)
         self.scope = scope
         self.settings = settings
         self.luck = luck
@@ -191,6 +226,12 @@ class Core:
     def advance(self, term: int, vote: str = "") -> None:
         """Enter a higher term, or vote in this one."""
         self.vital = self.vital._replace(term=term, vote=vote)
+
+    def doubt(self, now: float, sender: str, message: GroupMessage) -> None:
+        """A term that leads by too much: refuse it; follow a step if a leader, or who answers, goes on saying so."""
+        self.statistics[TERM_TOO_FAR] += 1
+        if not isinstance(message, RequestVote) and self.doubts.is_repeated(now, sender):
+            self.follow(now, self.term + TERM_JUMP)
 
     def join(self, value: bytes) -> None:
         """Belong to the group that was founded with this configuration; as a voter of the first hour, or not."""

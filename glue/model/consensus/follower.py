@@ -42,12 +42,13 @@ class Follower(Part):
     """Follows the leader of its term, once there is one."""
 
     role: ClassVar[Role] = Role.FOLLOWER
-    __slots__ = ("_heard", "_incoming")
+    __slots__ = ("_heard", "_incoming", "_missing")
 
     def __init__(self, core: Core, now: float) -> None:
         super().__init__(core)
         self._heard = -inf
         self._incoming: Incoming | None = None
+        self._missing = 0  # the leader has committed so much, and an append showed that not all of it is here
         self.wait(now)
 
     def wait(self, now: float) -> None:
@@ -113,6 +114,7 @@ class Follower(Part):
             entries = entries[log.base_index - previous :]
             previous = log.base_index
         elif log.term(previous) != append.previous_term:
+            self._missing = max(self._missing, append.commit_index)
             hint = log.agreeing(previous - 1, append.previous_term)
             self._acknowledge(sender, append, False, hint)
             return
@@ -153,8 +155,14 @@ class Follower(Part):
     # ------------------------------------------------------------------------------------------- snapshots
 
     def on_install_snapshot(self, now: float, sender: str, piece: InstallSnapshot) -> None:
-        """Take a piece of a snapshot; with the last one it takes the place of the log."""
+        """Take a piece of a snapshot; with the last one it takes the place of the log.
+
+        A leader sends one after an append of its was refused for want of what came before, so none else is taken.
+        """
         if not self._hears(now, sender, piece):
+            return
+        if piece.index > max(self.core.commit_index, self._missing):
+            self.core.statistics["snapshots refused: nothing is known to be missing"] += 1
             return
         received = self._receive(sender, piece) if piece.index > self.core.commit_index else piece.size
         core = self.core
@@ -174,6 +182,9 @@ class Follower(Part):
         if len(data) < piece.size:
             return len(data)
         self._incoming = None
+        if not self.core.accepts(bytes(data)):
+            self.core.statistics["snapshots refused: no state that can be read"] += 1
+            return 0
         configuration = Configuration.decode(piece.configuration)
         self.core.install(Snapshot(piece.index, piece.index_term, configuration, bytes(data)))
         return piece.size

@@ -8,7 +8,8 @@ named take part, so there are never more than n. Once a group exists, its member
 and promise nothing any more.
 
 Whoever comes to a group in any other way than as one of its first voters, in that very life, begins with an empty
-log and without a vote.
+log and without a vote. A group that nobody here has agreed to is joined when its welcome was heard twice, the second
+time in answer: a single stray message binds no replica to a group that does not exist.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from glue.model.consensus.agreement import PRESENT
+from glue.model.consensus.bounds import BALLOT_JUMP, BALLOT_TOO_FAR
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Change, Core, Question
 from glue.model.consensus.items import Ballot, Role
@@ -24,9 +27,6 @@ from glue.model.consensus.messages import Accepted, Message, Offer, Prepare, Pro
 CANDIDATES = 256
 """Endpoints without a group that are remembered; a group has far fewer voters."""
 
-PRESENT = 5
-"""An endpoint counts as there for as many heartbeats after its last offer: of four lost ones in a row none matters."""
-
 NO_GROUP = "this replica has found neither a group nor enough voters to found one"
 
 
@@ -34,13 +34,16 @@ class Founder:
     """Belongs to no group yet."""
 
     role: ClassVar[Role] = Role.FOUNDING
-    __slots__ = ("_ballot", "_complete_since", "_promises", "_retry", "_seen", "_votes", "core", "deadline")
+    __slots__ = (
+        "_ballot", "_complete_since", "_invitation", "_promises", "_retry", "_seen", "_votes", "core", "deadline",
+    )  # fmt: skip
 
     def __init__(self, core: Core, now: float) -> None:
         self.core = core
         self.deadline = now
         self._seen: dict[str, float] = {}  # who offers to be a voter, and when that was heard last
         self._complete_since: float | None = None
+        self._invitation: tuple[bytes, float] = (b"", 0.0)  # to which group, and until when that counts
         self._ballot: Ballot = (0, "")
         self._retry = now  # when a ballot has come to nothing
         self._promises: dict[str, Promise] = {}
@@ -65,7 +68,7 @@ class Founder:
     def due(self, now: float) -> None:
         """Make the offer again, and propose if it is this one's turn."""
         core, settings = self.core, self.core.settings
-        core.tell(None, Offer(core.scope, core.life, 0 if settings.observer else settings.seats))
+        core.tell(None, Offer(core.scope, core.life, settings.seats if self._votes_here else 0))
         self.deadline = now + settings.heartbeat * (0.9 + 0.2 * core.luck.random())
         if not settings.observer:
             self._propose_if_first(now)
@@ -77,12 +80,21 @@ class Founder:
         for peer, heard in list(self._seen.items()):
             if now - heard > PRESENT * settings.heartbeat:
                 del self._seen[peer]
-        if len(self._seen) < settings.seats:
+        if len(self._seen) < settings.seats or core.agreement.hears_group(now):
             self._complete_since = None
         elif self._complete_since is None:
             self._complete_since = now
         elif now - self._complete_since >= settings.election_timeout / 2 and min(self._seen) == core.peer:
             self._begin(now)
+
+    @property
+    def seen(self) -> list[str]:
+        """Who is there to be a voter."""
+        return sorted(self._seen)
+
+    @property
+    def _votes_here(self) -> bool:
+        return not self.core.settings.observer and self._may_vote(self.core.peer)
 
     def _may_vote(self, peer: str) -> bool:
         members = self.core.settings.members
@@ -112,29 +124,52 @@ class Founder:
         else:
             core.statistics["messages of a group not joined yet"] += 1
             self._complete_since = None
-            core.tell(sender, Offer(core.scope, core.life, 0))
+            if not core.agreement.hears_group(now):
+                core.tell(sender, Offer(core.scope, core.life, 0))
 
     def on_offer(self, now: float, sender: str, offer: Offer) -> None:
         """Another one without a group."""
-        if not offer.seats or not self._may_vote(sender):
+        core, seats = self.core, self.core.settings.seats
+        if not offer.seats or not seats:
             return
-        if offer.seats != self.core.settings.seats:
-            self.core.statistics["offers for another number of voters"] += 1
+        if offer.seats != seats:
+            core.statistics["offers for another number of voters"] += 1
+            core.agreement.note_offer(now, sender, offer.seats)
+        elif not self._may_vote(sender):
+            core.statistics["offers of others than the members"] += 1
+            core.agreement.note_stranger(now, sender)
         elif sender in self._seen or len(self._seen) < CANDIDATES:
             self._seen[sender] = now
 
     def on_welcome(self, now: float, sender: str, welcome: Welcome) -> None:
-        """There is a group."""
-        core = self.core
-        core.join(welcome.value)
-        core.follow(now, core.term)
+        """There is a group: join it, if it fits; one that was not agreed on here is asked once more."""
+        core, value = self.core, welcome.value
+        if not core.agreement.fits(value):
+            core.statistics["welcomes to a group of other voters"] += 1
+            core.agreement.note_group(now, sender, value)
+        elif value == core.vital.value or (value == self._invitation[0] and now < self._invitation[1]):
+            core.join(value)
+            core.follow(now, core.term)
+        else:
+            self._invitation = value, now + PRESENT * core.settings.heartbeat
+            core.tell(sender, Offer(core.scope, core.life, 0))
+
+    def _is_near(self, now: float, sender: str, ballot: Ballot) -> bool:
+        """Whether a ballot can be; what leads by too much is followed a step if it is said again."""
+        core, reached = self.core, self.core.vital.promised[0]
+        if ballot[0] <= reached + BALLOT_JUMP or sender == core.peer:
+            return True
+        core.statistics[BALLOT_TOO_FAR] += 1
+        if core.doubts.is_repeated(now, sender):
+            core.vital = core.vital._replace(promised=(reached + BALLOT_JUMP, ""))
+        return False
 
     def on_prepare(self, now: float, sender: str, prepare: Prepare) -> None:
         """Promise to heed no lower ballot, and tell what was accepted."""
         core = self.core
-        if core.settings.observer or not self._may_vote(core.peer) or not self._may_vote(sender):
+        if not self._votes_here or not self._may_vote(sender) or core.agreement.hears_group(now):
             return
-        if prepare.ballot > core.vital.promised:
+        if self._is_near(now, sender, prepare.ballot) and prepare.ballot > core.vital.promised:
             core.vital = core.vital._replace(promised=prepare.ballot)
         vital = core.vital
         core.answer(sender, Promise(core.scope, core.life, vital.promised, vital.accepted, vital.value))
@@ -143,7 +178,7 @@ class Founder:
         """Enough promises: propose what was accepted in the highest ballot, or those who promised."""
         core, seats = self.core, self.core.settings.seats
         if promise.ballot > self._ballot:
-            self._ballot = promise.ballot[0], ""  # so that the next one is higher; this one is over
+            self._ballot = min(promise.ballot[0], self._ballot[0] + BALLOT_JUMP), ""  # the next is higher; this is over
         if promise.ballot != self._ballot or self._votes is not None or not self._may_vote(sender):
             return
         self._promises[sender] = promise
@@ -160,7 +195,9 @@ class Founder:
     def on_propose(self, now: float, sender: str, propose: Propose) -> None:
         """Accept the first voters, if nothing higher was promised since."""
         core = self.core
-        if core.settings.observer or not self._may_vote(core.peer) or propose.ballot < core.vital.promised:
+        if not self._votes_here or propose.ballot < core.vital.promised:
+            return
+        if not self._is_near(now, sender, propose.ballot):
             return
         voters = Configuration.decode(propose.value).voters
         if len(voters) != core.settings.seats or not all(map(self._may_vote, voters)):

@@ -63,11 +63,13 @@ class Part:
     def heeds(self, now: float, sender: str, message: Vote | Appended | Any) -> bool:
         """Whether an answer counts: it is of this term, from a member under the life known of it.
 
-        One of a higher term from a member ends this role.
+        One of a higher term from a member ends this role. So does one from a replica without a vote that goes on
+        saying so: its term was raised by accident, and it could not be served before the others' is as high.
         """
         core = self.core
-        if message.term > core.term and core.is_member(sender, message.life):
-            core.follow(now, message.term)
+        if message.term > core.term:
+            if core.is_member(sender, message.life) or core.doubts.is_repeated(now, sender):
+                core.follow(now, message.term)
             return False
         return bool(message.term == core.term)
 

@@ -8,10 +8,11 @@ one multicast, one write and one sync.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from random import Random
 
+from glue.model.consensus.bounds import INDEX_JUMP, INDEX_TOO_FAR, TERM_JUMP
 from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Actor, Change, Core
@@ -19,7 +20,20 @@ from glue.model.consensus.follower import Follower
 from glue.model.consensus.founder import Founder
 from glue.model.consensus.items import Output, Snapshot, Status, Stored
 from glue.model.consensus.leader import Leader
-from glue.model.consensus.messages import Accepted, Message, Offer, Prepare, Promise, Propose, Welcome
+from glue.model.consensus.messages import (
+    Accepted,
+    Append,
+    Forwarded,
+    GroupMessage,
+    InstallSnapshot,
+    Message,
+    Offer,
+    Prepare,
+    Promise,
+    Propose,
+    RequestVote,
+    Welcome,
+)
 from glue.model.consensus.settings import ConsensusSettings
 
 FOUNDING = Offer | Welcome | Prepare | Promise | Propose | Accepted
@@ -36,14 +50,22 @@ class Replica:
 
     `peer` is this endpoint's id. `scope` names what is to be one group: network id and model; whatever is not of
     it is counted and dropped. `stored` is what the storage held; one that was just made holds a new life only.
+    `accepts` tells whether the state machine can be restored from these bytes of a leader's snapshot.
     """
 
     __slots__ = ("_changes", "_core")
 
     def __init__(
-        self, peer: str, scope: str, settings: ConsensusSettings, stored: Stored, random: Random, now: float
+        self,
+        peer: str,
+        scope: str,
+        settings: ConsensusSettings,
+        stored: Stored,
+        random: Random,
+        now: float,
+        accepts: Callable[[bytes], bool] = lambda snapshot: True,
     ) -> None:
-        self._core = core = Core(peer, scope, settings, stored, random, self)
+        self._core = core = Core(peer, scope, settings, stored, random, self, accepts)
         self._changes: list[tuple[int, Change]] = []
         core.actor = Follower(core, now) if core.group else Founder(core, now)
 
@@ -77,6 +99,16 @@ class Replica:
         """Whether it has no group, and has heard others that cannot be of its group."""
         core = self._core
         return not core.group and any(core.statistics[cause] for cause in (ANOTHER_SCOPE, ANOTHER_GROUP))
+
+    def differing(self, now: float) -> dict[str, str]:
+        """What others say of who votes, by endpoint id, where it differs from what this replica was told."""
+        return self._core.agreement.differing(now)
+
+    @property
+    def found(self) -> list[str]:
+        """The endpoint ids of those who would found a group, while there is none."""
+        actor = self._core.actor
+        return actor.seen if isinstance(actor, Founder) else []
 
     @property
     def statistics(self) -> Counter[str]:
@@ -165,13 +197,34 @@ class Replica:
             elif not core.group:
                 core.actor.take(now, sender, message)
             elif isinstance(message, Offer | Prepare):
+                self._note_offer(now, sender, message)
                 core.answer(sender, Welcome(core.scope, core.life, core.vital.value))
             elif isinstance(message, Welcome) and message.value != core.vital.value:
                 core.statistics["messages of another group of this model"] += 1
         elif message.group == core.group or (not core.group and message.group.startswith(core.scope + "/")):
-            core.actor.take(now, sender, message)
+            self._take_of_group(now, sender, message)
         else:
             core.statistics[ANOTHER_GROUP] += 1
+
+    def _note_offer(self, now: float, sender: str, message: Offer | Prepare) -> None:
+        """Somebody asks a member of a group; it may want another one."""
+        core = self._core
+        seats = message.seats if isinstance(message, Offer) else 0
+        if seats and seats != len(Configuration.decode(core.vital.value).voters):
+            core.statistics["offers for another number of voters"] += 1
+            core.agreement.note_offer(now, sender, seats)
+
+    def _take_of_group(self, now: float, sender: str, message: GroupMessage) -> None:
+        """Give a message to the role, unless its numbers cannot be."""
+        core = self._core
+        if not core.group:
+            core.actor.take(now, sender, message)
+        elif message.term > core.term + TERM_JUMP:
+            core.doubt(now, sender, message)
+        elif _highest(message) > core.log.last_index + INDEX_JUMP:
+            core.statistics[INDEX_TOO_FAR] += 1
+        else:
+            core.actor.take(now, sender, message)
 
     def _finish(self, now: float) -> Output:
         core = self._core
@@ -199,3 +252,17 @@ class Replica:
     def lead(self, core: Core, now: float) -> Actor:
         """For the core: a leader."""
         return Leader(core, now)
+
+
+def _highest(message: GroupMessage) -> int:
+    """The highest index that a message would have a replica believe; 0 if it has none, or is compared with the log."""
+    match message:
+        case Append():
+            return max(message.previous_index, message.commit_index)
+        case InstallSnapshot():
+            return message.index
+        case RequestVote():
+            return message.last_index
+        case Forwarded():
+            return max(message.indices, default=0)
+    return 0

@@ -27,7 +27,8 @@ class ConsensusSettings:
     """How a replica takes part.
 
     Who votes is given once, as the number of `voters` or, by endpoint id, as `members`; the first start needs all
-    of them once. Any other replica, and one with `observer`, only follows.
+    of them once. Any other replica, and one with `observer`, only follows. An observer that gives neither follows
+    whatever group there is.
 
     `election_timeout`: seconds without a leader after which a voter stands for election, drawn anew each time from
     one to two of it. `heartbeat`: seconds between a leader's heartbeats. `ticket_timeout`: seconds after which a
@@ -53,9 +54,11 @@ class ConsensusSettings:
     snapshot_piece: int = SNAPSHOT_PIECE
 
     def __post_init__(self) -> None:
-        if (self.voters is None) == (self.members is None):
+        if self.observer and self.voters is None and self.members is None:
+            pass
+        elif (self.voters is None) == (self.members is None):
             raise ConfigurationError("give either voters=3, how many there are to be, or members=[...], their names")
-        if self.seats < 1:
+        elif self.seats < 1:
             raise ConfigurationError(f"voters={self.seats}: expected 1 or more; 3 survive the loss of one")
         if self.members is not None and len(set(self.members)) < len(self.members):
             raise ConfigurationError("members=...: expected each name once")
@@ -67,5 +70,5 @@ class ConsensusSettings:
 
     @property
     def seats(self) -> int:
-        """How many voters there are to be."""
+        """How many voters there are to be; 0 if that is left to others."""
         return len(self.members) if self.members is not None else self.voters or 0

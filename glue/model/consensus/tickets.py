@@ -68,8 +68,9 @@ class Tickets:
                 self._resolve(ticket, Fate.UNKNOWN, passed, "a snapshot has taken the place of the log")
 
     def read_from(self, ticket: int, index: int) -> None:
-        """A read may be served once `index` is committed here."""
-        heappush(self._reading, (index, ticket))
+        """A read may be served once `index` is committed here; of one that is not open nothing is kept."""
+        if ticket in self._deadlines:
+            heappush(self._reading, (index, ticket))
 
     def committed_to(self, index: int) -> None:
         """All up to this index is committed, and handed over."""

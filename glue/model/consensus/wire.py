@@ -267,6 +267,8 @@ def _check(message: Message) -> None:
             _check_entries(message)
         case InstallSnapshot() if not message.configuration or not _is_piece(message):
             raise MalformedError("not a piece of a snapshot")
+        case RequestVote() if message.last_term > message.term:
+            raise MalformedError("an entry of a term that is yet to come")
         case Welcome() | Propose() if not message.value or not Configuration.decode(message.value).voters:
             raise MalformedError("nobody to vote")
         case Forward() if len(message.tickets) != len(message.commands) or not message.tickets:
@@ -276,11 +278,18 @@ def _check(message: Message) -> None:
 
 
 def _is_piece(piece: InstallSnapshot) -> bool:
-    return piece.index >= 1 and piece.offset + len(piece.data) <= piece.size
+    return (
+        piece.index >= 1
+        and piece.index_term <= piece.term
+        and piece.offset + len(piece.data) <= piece.size
+        and bool(Configuration.decode(piece.configuration).voters)
+    )
 
 
 def _check_entries(append: Append) -> None:
     term = append.previous_term
+    if term > append.term:
+        raise MalformedError("an entry of a term that is yet to come")
     for entry in append.entries:
         if not term <= entry.term <= append.term:
             raise MalformedError("entries of terms that cannot follow one another")

@@ -13,6 +13,13 @@ DRIFT_MS = 10_000
 LOGICAL_LIMIT = 1 << 16
 """Stamps of one millisecond; then comes the next, early."""
 
+STAMP_LIMIT = 1 << 42
+"""Milliseconds of a stamp: until May 2109. It is the same limit for all, and not so far from each one's own clock: a
+board without a battery begins in 1970, and must hear the others all the same."""
+
+LATEST_MS = STAMP_LIMIT - (1 << 20)
+"""What a clock that shows more is taken to show, with room for the stamps of milliseconds that are full."""
+
 Stamp = tuple[int, int]
 """Milliseconds, number."""
 
@@ -28,6 +35,7 @@ class HybridClock:
     def stamp(self, wall_ms: int) -> Stamp:
         """A stamp above all that were given or followed before; `wall_ms` is what the wall clock shows."""
         last_ms, number = self._last
+        wall_ms = min(wall_ms, LATEST_MS)
         if wall_ms > last_ms:
             self._last = (wall_ms, 0)
         elif number + 1 < LOGICAL_LIMIT:

@@ -14,6 +14,7 @@ from random import Random
 from glue.contract import Delivery, Options, Publication, Request
 from glue.errors import ModelError
 from glue.model.calls import DISAGREEMENT
+from glue.model.mergeable.context import Context
 from glue.model.mergeable.exchange import Exchange, Sending
 from glue.model.mergeable.prefixes import Prefixes
 from glue.model.mergeable.store import Delta, Store
@@ -24,6 +25,7 @@ from glue.model.mergeable.wire import (
     MalformedError,
     Pull,
     Told,
+    TooFarError,
     decode,
     encode,
 )
@@ -45,6 +47,10 @@ ASK_INTERVAL = 0.5
 """Seconds between two calls for the digests of others, while somebody waits for one."""
 
 ALONE = "no other endpoint of the model is in reach"
+RENEWAL = 60.0
+"""Seconds between two lives of one replica: the context has room for 11 days of such attacks (`CONTEXT_LIMIT`)."""
+
+TOO_FAR = "messages refused: writes or stamps too far ahead"
 STRANGERS = "messages of replicas with other mergeable prefixes"
 
 
@@ -74,6 +80,8 @@ class Mergeable:
         self._unsynced: list[Pending] = []  # whose writes are to be durable before they are told so
         self._synchronizing: list[tuple[float, Pending]] = []  # deadline and token
         self._asks_at = inf
+        self._luck = luck
+        self._renewed_at = -inf
 
     @property
     def deadline(self) -> float:
@@ -184,18 +192,36 @@ class Mergeable:
             message = decode(self.store.prefixes, payload) if isinstance(payload, bytes) else None
         except MalformedError:
             message = None
+        except TooFarError:
+            self._statistics[TOO_FAR] += 1
+            return
         except ForeignError:
             self._statistics[STRANGERS] += 1
             return
         match message:
             case Digest():
+                self._defend(now, message.context)
                 self._exchange.heard_digest(now, sender, message)
             case Pull():
                 sendings += self._exchange.heard_pull(now, sender, message)
             case Told():
+                self._defend(now, message.delta.context)
                 changes += self._merge(now, message)
             case None:
                 self._statistics["malformed messages of mergeable keys"] += 1
+
+    def _defend(self, now: float, context: Context) -> None:
+        """Another replica takes writes that this one has yet to make for made and gone: make them in another life."""
+        store = self.store
+        if context.last(store.life) <= store.context.last(store.life):
+            return
+        self._statistics["writes of ours that we never made"] += 1
+        if now >= self._renewed_at + RENEWAL:
+            self._renewed_at = now
+            touched = store.renew(new_life(self._luck))
+            if touched:
+                self._exchange.wrote(now, touched)
+                self._keep(store.delta(touched))
 
     def _merge(self, now: float, told: Told) -> list[Change]:
         version = self.store.version

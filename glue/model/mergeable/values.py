@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import orjson
 
 from glue.errors import ModelError
-from glue.model.mergeable.clock import Stamp
+from glue.model.mergeable.clock import LOGICAL_LIMIT, STAMP_LIMIT, Stamp
 from glue.model.mergeable.context import Dot
 from glue.model.state import Delete, Operation, Set, Update, merge
 from glue.model.state.commands import VALUE_LIMIT
@@ -26,9 +26,6 @@ from glue.model.state.patterns import KEY_LIMIT
 COUNTER_LIMIT = 1 << 53
 """What one life has added to a counter stays below what every JSON library reads exactly."""
 
-STAMP_LIMIT = 1 << 48
-"""Milliseconds of a stamp: some eight thousand years."""
-
 Reading = tuple[bytes | None, bool]
 """A value as JSON, None if there is none, and whether it is a list of several that are in conflict."""
 
@@ -36,6 +33,10 @@ Effect = tuple[list[Dot], list[Any]]
 """What a write does: the events that it supersedes, and the contents of those it adds."""
 
 NOTHING: Reading = (None, False)
+
+
+class BeyondError(ValueError):
+    """A number beyond what honest replicas reach."""
 
 
 class Value:
@@ -240,9 +241,11 @@ class Register(MultiValue):
     @staticmethod
     def check(content: Any) -> Any:
         milliseconds, number, value = content
-        for part in (milliseconds, number):
-            if part.__class__ is not int or not 0 <= part < STAMP_LIMIT:
+        for part, limit in ((milliseconds, STAMP_LIMIT), (number, LOGICAL_LIMIT)):
+            if part.__class__ is not int or not part >= 0:
                 raise ValueError
+            if part >= limit:
+                raise BeyondError
         return (milliseconds, number), _document(value)
 
     @staticmethod

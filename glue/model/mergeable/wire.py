@@ -24,17 +24,23 @@ from glue.errors import ModelError
 from glue.model.mergeable.context import Context, Dot
 from glue.model.mergeable.prefixes import Prefixes
 from glue.model.mergeable.store import CONTEXT_LIMIT, Delta
+from glue.model.mergeable.values import BeyondError
 from glue.model.state import check_key
 from glue.model.storage.memory import LIFE_BITS
 
-NUMBER_LIMIT = 1 << 53
-"""Numbers of writes stay below what every JSON library reads exactly."""
+NUMBER_LIMIT = 1 << 40
+"""Writes of one life, which lasts from one start to the next: a year of 35,000 a second. No other life is said to
+have made more, so that one message cannot use up the numbers that a writer has yet to use (see `Store.renew`)."""
 
 LIFE_LENGTH = LIFE_BITS // 4
 
 
 class MalformedError(ValueError):
     """Bytes that say nothing; whoever got them from the network counts and drops them."""
+
+
+class TooFarError(MalformedError):
+    """They hold numbers of writes, or stamps, that no honest replica reaches."""
 
 
 class ForeignError(ValueError):
@@ -146,8 +152,10 @@ def _context(document: Any) -> Context:
             raise MalformedError("not intervals")
         if not all(bound.__class__ is int for bound in bounds) or not all(a < b for a, b in pairwise(bounds)):
             raise MalformedError("not ascending")
-        if bounds[0] < 1 or bounds[-1] > NUMBER_LIMIT:
+        if bounds[0] < 1:
             raise MalformedError("not numbers of writes")
+        if bounds[-1] > NUMBER_LIMIT:
+            raise TooFarError("more writes than a life can make")
     context = Context(document)
     if context.size > CONTEXT_LIMIT:
         raise MalformedError("too large a context")
@@ -170,6 +178,8 @@ def _events(prefixes: Prefixes, key: str, document: Any) -> list[tuple[Dot, Any]
     try:
         check_key(key)
         found = [((life, number), kind.check(content)) for life, number, content in document]
+    except BeyondError:
+        raise TooFarError("a stamp too far ahead") from None
     except (ModelError, TypeError, ValueError):
         raise MalformedError("not events") from None
     for life, number in (dot for dot, _ in found):

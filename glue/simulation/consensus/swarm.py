@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from glue.model.consensus import ConsensusSettings, Fate
 from glue.simulation.consensus.cluster import Cluster
-from glue.simulation.consensus.faults import Faults
+from glue.simulation.consensus.faults import FAULTS, Faults
+from glue.simulation.consensus.forger import Forger
 from glue.simulation.consensus.invariants import Violation, require
 from glue.simulation.consensus.node import Node
 
@@ -56,7 +57,7 @@ def settings_of(luck: Random, voters: int, peers: list[str], observer: bool) -> 
 
 
 class Swarm:
-    """One run, without these kinds of faults, of so many seconds of storm."""
+    """One run, without these kinds of faults, of so many seconds of storm; `forged`: beside a stranger that forges."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Swarm:
         trace: Callable[[str], object] | None = None,
         without: Collection[str] = (),
         storm: float = STORM,
+        forged: bool = False,
     ) -> None:
         self.luck = luck = Random(f"{seed} swarm")
         self.cluster = Cluster(seed, encodes=seed % 10 == 0, trace=trace)
@@ -78,6 +80,7 @@ class Swarm:
             settings = settings_of(settings_luck, voters, peers, number >= voters)
             self.cluster.after(luck.random() * 2, self.cluster.add, peer, settings, durable)
         self.faults = Faults(self.cluster, luck, without)
+        self.forger = Forger(self.cluster, Random(f"{seed} forger")) if forged else None
         self._storm = storm
         self._commands = 0
         self._pace = luck.choice((0.02, 0.06, 0.2))
@@ -107,7 +110,11 @@ class Swarm:
         cluster = self.cluster
         cluster.after(0.5, self._client)
         self.faults.begin(self._storm)
+        if self.forger is not None:
+            self.forger.begin(self._storm)
         cluster.run(self._storm)
+        if self.forger is not None:
+            self._begin_again()
         self.faults.end()
         require(cluster.run_until(self._is_well, PEACE), "liveness", list(cluster.nodes.values()))
         for _ in range(3):
@@ -116,6 +123,13 @@ class Swarm:
             self._see(lambda committed=committed: len(cluster.watch.commands) > committed)  # type: ignore[misc]
         self._see(lambda: len({node.machine.digest for node in cluster.nodes.values()}) == 1)
         cluster.history.check()
+
+    def _begin_again(self) -> None:
+        """All machines with disks start again, with what the stranger has left there."""
+        for node in self.cluster.nodes.values():
+            if node.disk is not None and node.replica is not None:
+                node.crash()
+                node.restart()
 
     def _ask_again(self, committed: int) -> None:
         """Have the leader commit something, until something was; it may be handing over, or losing messages."""
@@ -148,10 +162,14 @@ class Swarm:
 
 
 def run_seed(
-    seed: int, trace: Callable[[str], object] | None = None, without: Collection[str] = (), storm: float = STORM
+    seed: int,
+    trace: Callable[[str], object] | None = None,
+    without: Collection[str] = (),
+    storm: float = STORM,
+    forged: bool = False,
 ) -> Result:
     """Run one seed; a violation is part of the result. Any other error of a replica is one as well."""
-    swarm = Swarm(seed, trace, without, storm)
+    swarm = Swarm(seed, trace, without, storm, forged)
     violation = ""
     try:
         swarm.run()
@@ -164,20 +182,20 @@ def run_seed(
     cluster = swarm.cluster
     return Result(
         seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counts,
-        swarm.faults.counts, violation,
+        swarm.faults.counts | (swarm.forger.counts if swarm.forger else {}), violation,
     )  # fmt: skip
 
 
-def shrunk(result: Result) -> tuple[list[str], float]:
+def shrunk(result: Result, forged: bool = False) -> tuple[list[str], float]:
     """The kinds of faults without which a failing seed still fails, and the shortest storm in which it does.
 
     Leaving a fault out changes all that is drawn afterwards, so this drops what can be dropped one by one, and no more.
     """
     without, storm = list[str](), STORM
-    for kind in sorted(result.faults):
-        if run_seed(result.seed, without=[*without, kind]).violation:
+    for kind in sorted(result.faults.keys() & FAULTS.keys()):
+        if run_seed(result.seed, without=[*without, kind], forged=forged).violation:
             without.append(kind)
-    while storm > 1.0 and run_seed(result.seed, without=without, storm=storm / 2).violation:
+    while storm > 1.0 and run_seed(result.seed, without=without, storm=storm / 2, forged=forged).violation:
         storm /= 2
     return without, storm
 

@@ -1,0 +1,164 @@
+"""A stranger beside a simulated group: single messages in a member's name, with numbers that cannot be.
+
+The stranger hears everything, so group, life and term fit. Some numbers are far beyond what any life reaches, some
+are just within it. What a message would make a replica *believe* is left out (entries, acknowledgements, granted
+votes, founders that do not exist): without keys nothing tells those from a member's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from glue.model.consensus import Role
+from glue.model.consensus.messages import (
+    Append,
+    Appended,
+    Forwarded,
+    InstallSnapshot,
+    Message,
+    Offer,
+    Prepare,
+    Promise,
+    RequestVote,
+    SnapshotReceived,
+    TimeoutNow,
+    Vote,
+    Welcome,
+)
+from glue.simulation.consensus.cluster import Cluster
+from glue.simulation.consensus.node import Node
+
+HUGE = (1 << 62) - 1
+"""The largest number that a message can carry."""
+
+LEAPS = (1, 2, 1000, 1 << 24, (1 << 24) + 1, 1 << 40)
+"""How far a forged term may lead: by an election, by what honest life may reach, by more."""
+
+STRANGERS = b'[{"y":"0000000000000001","z":"0000000000000002"},{}]'
+"""A founding that never was."""
+
+
+class Forger:
+    """Sends forged messages until the storm ends; `counts` says how many of each kind."""
+
+    def __init__(self, cluster: Cluster, luck: Random) -> None:
+        self.counts: dict[str, int] = {}
+        self._cluster = cluster
+        self._luck = luck
+        self._pause = luck.choice((0.1, 0.5, 2.0))
+        self._ends = 0.0
+
+    def begin(self, seconds: float) -> None:
+        """Forge for so long."""
+        self._ends = self._cluster.time + seconds
+        self._cluster.after(self._luck.random(), self._strike)
+
+    def _strike(self) -> None:
+        cluster, luck = self._cluster, self._luck
+        if cluster.time >= self._ends:
+            return
+        nodes = list(cluster.nodes.values())
+        if len(nodes) > 1:
+            target, name = luck.sample(nodes, 2)
+            leader = cluster.leader()
+            if leader is not None and leader is not target and luck.random() < 0.5:
+                name = leader
+            if target.replica is not None and not target.is_paused:
+                self._forge(target, name)
+        cluster.after(luck.expovariate(1 / self._pause), self._strike)
+
+    def _forge(self, target: Node, name: Node) -> None:
+        assert target.replica is not None
+        founding = target.replica.status.role is Role.FOUNDING
+        kinds = FOUNDING_FORGERIES if founding else FORGERIES
+        kind = self._luck.choice(list(kinds))
+        message = kinds[kind](self, target, name)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._cluster.note(f"forged {name.peer}>{target.peer} {message}")
+        target.deliver(name.peer, message)
+
+    # -------------------------------------------------------------------------------------- within a group
+
+    def _head(self, target: Node, name: Node, leaps: bool = True) -> tuple[str, str, int]:
+        """Group, life and term: the target's own, or one that leads."""
+        term = target.vital.term
+        if leaps:
+            term = HUGE if self._luck.random() < 0.3 else term + self._luck.choice(LEAPS)
+        return target.vital.group, name.life, min(term, HUGE)
+
+    def _append(self, target: Node, name: Node) -> Message:
+        return Append(*self._head(target, name), 1, 0, 0, 0, ())
+
+    def _far_append(self, target: Node, name: Node) -> Message:
+        return Append(*self._head(target, name, False), HUGE, HUGE, 1, HUGE, ())
+
+    def _request(self, target: Node, name: Node) -> Message:
+        transfer = self._luck.random() < 0.5
+        return RequestVote(*self._head(target, name), self._luck.random() < 0.5, transfer, 0, 0)
+
+    def _vote(self, target: Node, name: Node) -> Message:
+        return Vote(*self._head(target, name), False, False)
+
+    def _appended(self, target: Node, name: Node) -> Message:
+        return Appended(*self._head(target, name), 0, False, 0, 0, 0)
+
+    def _far_appended(self, target: Node, name: Node) -> Message:
+        return Appended(*self._head(target, name, False), HUGE, True, HUGE, 1, HUGE)
+
+    def _snapshot(self, target: Node, name: Node) -> Message:
+        """All of a state that the target does not lack, far ahead."""
+        group, life, term = self._head(target, name, self._luck.random() < 0.5)
+        index = self._luck.choice((HUGE, target.last()[1] + 10_000))
+        configuration = target.configuration.encode()
+        return InstallSnapshot(group, life, term, 1, index, term, configuration, 5, 0, b"state")
+
+    def _received(self, target: Node, name: Node) -> Message:
+        return SnapshotReceived(*self._head(target, name), 1, HUGE, HUGE)
+
+    def _timeout(self, target: Node, name: Node) -> Message:
+        return TimeoutNow(*self._head(target, name, self._luck.random() < 0.5))
+
+    def _forwarded(self, target: Node, name: Node) -> Message:
+        tickets = tuple(self._luck.getrandbits(53) for _ in range(3))
+        return Forwarded(*self._head(target, name, False), tickets, (HUGE,) * 3, self._luck.random() < 0.5, "")
+
+    # ---------------------------------------------------------------------------------------- while founding
+
+    def _ballot(self, target: Node, name: Node) -> tuple[int, str]:
+        return self._luck.choice((HUGE, target.vital.promised[0] + self._luck.choice(LEAPS))), name.peer
+
+    def _prepare(self, target: Node, name: Node) -> Message:
+        return Prepare(self._cluster.scope, name.life, self._ballot(target, name))
+
+    def _promise(self, target: Node, name: Node) -> Message:
+        return Promise(self._cluster.scope, name.life, self._ballot(target, name), (0, ""), b"")
+
+    def _offer(self, target: Node, name: Node) -> Message:
+        return Offer(self._cluster.scope, name.life, HUGE)
+
+    def _welcome(self, target: Node, name: Node) -> Message:
+        return Welcome(self._cluster.scope, name.life, STRANGERS)
+
+
+FORGERIES: dict[str, Callable[[Forger, Node, Node], Message]] = {
+    "append": Forger._append,
+    "far append": Forger._far_append,
+    "request": Forger._request,
+    "vote": Forger._vote,
+    "appended": Forger._appended,
+    "far appended": Forger._far_appended,
+    "snapshot": Forger._snapshot,
+    "received": Forger._received,
+    "timeout": Forger._timeout,
+    "forwarded": Forger._forwarded,
+}
+"""What is forged to a member."""
+
+FOUNDING_FORGERIES: dict[str, Callable[[Forger, Node, Node], Message]] = {
+    "prepare": Forger._prepare,
+    "promise": Forger._promise,
+    "offer": Forger._offer,
+    "welcome": Forger._welcome,
+}
+"""What is forged to one that has no group yet."""
