@@ -6,7 +6,6 @@ socket. Not thread-safe but for `Outbox`, which has its own lock, so that publis
 
 from __future__ import annotations
 
-import hashlib
 import math
 import socket
 from collections.abc import Iterable, Sequence
@@ -40,6 +39,7 @@ from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, Wo
 from glue.ledger import FATES, MISSED
 from glue.messages import JSON_COST, MESSAGE_COST, Peer
 from glue.model import Answer, Happening, Wish
+from glue.model.names import id_of as id_of
 from glue.payloads import encoded
 from glue.receipt import Receipt
 from glue.settings import Settings
@@ -359,11 +359,6 @@ def class_of(priority: str, size: int) -> int:
     if level is None:
         raise ConfigurationError(f"priority={priority!r}: expected one of {', '.join(PRIORITIES)}")
     return LARGE if level == NORMAL and size >= LARGE_MESSAGE else level
-
-
-def id_of(name: str) -> str:
-    """The id of the endpoint of this name: 16 hex digits."""
-    return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
 
 
 def check_not_reserved(name: str) -> None:

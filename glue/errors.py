@@ -62,6 +62,10 @@ class StorageError(GlueError, OSError):
     """The disk refused; what it holds now is not known, so the replica stops."""
 
 
+class StorageFullError(StorageError):
+    """There is no room on the disk. Nothing of the write was kept, so the same one can be tried again."""
+
+
 class CorruptStorageError(StorageError):
     """What was durable once is damaged; the replica must begin anew and fetch it from the others."""
 

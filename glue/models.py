@@ -27,8 +27,8 @@ from glue.errors import (
     UnknownOutcomeError,
 )
 from glue.model import ModelOptions, Replicated
-from glue.model.calls import DISAGREEMENT
 from glue.model.consensus import ConsensusSettings, Role, Stored
+from glue.model.consensus.agreement import Agreement, founded
 from glue.model.mergeable import KINDS, Delta, ForeignError, MalformedError, Prefixes, TooFarError, decode_stored
 from glue.model.questions import Committed, Ending, Found, Refused, Unknown
 from glue.model.state import (
@@ -45,7 +45,7 @@ from glue.model.state import (
     check_name,
     encode_command,
 )
-from glue.model.storage import DELTAS, DeltaFile, Directory, FileStorage, MemoryStorage, Storage
+from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
 
 TIMEOUT = 10.0
 """Seconds that a call waits: some elections."""
@@ -59,6 +59,11 @@ only asks whether it would be elected, which those that hear the leader deny."""
 
 OTHER_CONTENT = (
     "data_dir holds {} of a model of another name, network or mergeable=; open it with those it was made with, "
+    "or give this one a directory of its own"
+)
+
+OTHER_VOTERS = (
+    "data_dir holds the state of {}, but voters={}, members={} were given; open it with those it was founded with, "
     "or give this one a directory of its own"
 )
 
@@ -83,7 +88,8 @@ class Entry:
 class ModelStatus:
     """What this endpoint's replica is now; `leader` is a name, None while none is known; `voters` are names.
 
-    `failure` says why it takes no part: its disk has failed, or the others have other mergeable keys; "" if it does.
+    `failure` says why it takes no part, or which others do not: its disk is full or has failed, or they were given
+    other mergeable keys, or other voters; "" if all is well.
     """
 
     role: str
@@ -132,17 +138,26 @@ def model_options(
     try:
         if stored.vital.group and not stored.vital.group.startswith(layer.scope(name, prefixes) + "/"):
             raise ConfigurationError(OTHER_CONTENT.format("state"))
+        if stored.vital.value and not Agreement(consensus).fits(stored.vital.value):
+            raise ConfigurationError(OTHER_VOTERS.format(founded(stored.vital.value), voters, members))
         delta_file, deltas = open_deltas(directory, prefixes)
     except BaseException:
         storage.close()
         raise
     return ModelOptions(
-        consensus=consensus, storage=storage, stored=stored, mergeable=prefixes, delta_file=delta_file, deltas=deltas
-    )
+        consensus=consensus, storage=storage, stored=stored, mergeable=prefixes, delta_file=delta_file, deltas=deltas,
+        names=_known_names(core, members or ()),
+    )  # fmt: skip
+
+
+def _known_names(core: Core, members: Sequence[str]) -> dict[str, str]:
+    """The names of endpoints by id: this one, those in reach, those that were given."""
+    here = {peer: known.name for peer, known in core.peers.items()}
+    return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}
 
 
 def file_directory(data_dir: str | PathLike[str] | None) -> Directory | None:
-    """The directory on disk, if there is to be one. Raises StorageError if another process uses it."""
+    """The directory on disk, if there is to be one. Raises StorageError if it cannot be used."""
     return None if data_dir is None else FileDirectory(data_dir)
 
 
@@ -171,10 +186,12 @@ def open_deltas(directory: Directory | None, prefixes: Prefixes) -> tuple[DeltaF
 
     Raises ConfigurationError if it was written with other prefixes.
     """
-    if directory is None or (not prefixes and directory.read(DELTAS) is None):
+    if directory is None:
         return None, []
     file = DeltaFile(directory)
     try:
+        if not prefixes and not file.exists:
+            return None, []
         return file, _decoded(prefixes, file.load())
     except ForeignError:
         raise ConfigurationError(OTHER_CONTENT.format("mergeable keys")) from None
@@ -256,7 +273,6 @@ class BaseModel:
         self._mergeable = mergeable
         self._now = now
         self._locks_taken = 0
-        self._names: dict[str, str] = {}  # of the voters, who are called so when they are gone, too
 
     def _local_entries(self, pattern: str) -> list[Entry]:
         group = self._group()
@@ -292,24 +308,18 @@ class BaseModel:
     def _read_status(self) -> ModelStatus:
         group = self._group()
         status = group.status
-        self._names = {peer: self._name_of(peer) for peer in group.replica.configuration.voters}
+        names = group.names
         role = "observer" if status.role is Role.FOLLOWER and not group.is_voter else status.role.value
         return ModelStatus(
             role=role,
             term=status.term,
-            leader=self._name_of(status.leader) if status.leader else None,
+            leader=names.of(status.leader) if status.leader else None,
             commit_index=status.commit_index,
-            voters=tuple(sorted(self._names.values())),
+            voters=tuple(sorted(map(names.of, group.replica.configuration.voters))),
             age=group.age(self._now()),
             keys=group.size,
-            failure=group.failure or (DISAGREEMENT if group.replica.is_among_strangers else ""),
+            failure=group.failure(self._now()),
         )
-
-    def _name_of(self, peer: str) -> str:
-        if peer == self._core.identity.endpoint_id:
-            return self._core.identity.name
-        known = self._core.peers.get(peer)
-        return self._names.get(peer, peer) if known is None else known.name
 
     def _owner(self) -> str:
         """A new owner of locks: unique, and telling for others who it is."""

@@ -52,7 +52,12 @@ def parser() -> common.Parser:
     made.add_argument("command", nargs="*", help="do this and end; without, take part until Ctrl-C")
     group = made.add_argument_group("model")
     group.add_argument("--model", default="model", metavar="NAME", help="which one (default: %(default)s)")
-    group.add_argument("--voters", type=common.count, metavar="NUMBER", help="how many vote (default: 3)")
+    group.add_argument(
+        "--voters",
+        type=common.count,
+        metavar="NUMBER",
+        help="how many vote (default: 3, or with --observer as many as do)",
+    )
     group.add_argument("--members", metavar="NAME,NAME,...", help="who votes, instead of how many")
     group.add_argument("--observer", action="store_true", help="follow without a vote")
     group.add_argument(
@@ -93,7 +98,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     with open_endpoint(arguments, output, quiet=one_shot) as endpoint:
         model = endpoint.model(
             arguments.model,
-            voters=arguments.voters or (None if members else 3),
+            voters=arguments.voters or (None if members or one_shot or arguments.observer else 3),
             members=members,
             observer=arguments.observer or one_shot,
             mergeable=arguments.mergeable,

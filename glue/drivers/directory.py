@@ -18,17 +18,24 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class FileDirectory:
-    """A `Directory` on disk, made if need be. Raises StorageError if another process uses it."""
+    """A `Directory` on disk, made if need be. Raises StorageError if it cannot be written, or another process uses it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._path.mkdir(parents=True, exist_ok=True)
         self._files: dict[str, int] = {}
-        self._lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageError(
+                f"data_dir={str(path)!r}: {error.strerror} ({error.filename}); give a directory that can be written"
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
+            if not isinstance(error, BlockingIOError):
+                raise StorageError(f"data_dir={str(path)!r}: it cannot be locked: {error.strerror}") from error
             raise StorageError(f"data_dir={str(path)!r}: another process uses it; give each its own") from error
         self._closed = False
         heirs.add(self)

@@ -19,10 +19,12 @@ from glue.errors import ModelError, StorageError
 from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Call, Calls, Settled
 from glue.model.clock import LeaderClock
 from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
-from glue.model.consensus import Write as LogWrite
-from glue.model.consensus.messages import Append, InstallSnapshot, Message, is_heartbeat
-from glue.model.consensus.wire import MalformedError, decode, encode
+from glue.model.consensus.messages import Append, InstallSnapshot, Message, Welcome, is_heartbeat
+from glue.model.consensus.wire import encode
+from glue.model.disk import Disk
+from glue.model.incoming import is_state, messages_of
 from glue.model.mergeable.part import Mergeable
+from glue.model.names import Names, disagreement, missing
 from glue.model.questions import (
     Found,
     Question,
@@ -36,6 +38,7 @@ from glue.model.questions import (
     Watch,
     Write,
 )
+from glue.model.reading import READS, Reads
 from glue.model.requests import PREFIX, Answer, Ask, Happening, OpenModel, Pending
 from glue.model.state import Change, Pattern, State, encode_entry
 from glue.model.watches import WATCHES, Watches, difference
@@ -43,25 +46,22 @@ from glue.model.watches import WATCHES, Watches, difference
 MERGE = "merge"
 """Under it the topics of what is mergeable."""
 
-READS = 65_536
-"""Reads that wait at once."""
-
-MESSAGES = 16_384
-"""Messages of consensus taken in one turn; the rest is dropped, as if lost: a turn brings a few dozen."""
-
 
 class Group:
     """One model at one endpoint."""
 
-    def __init__(self, opened: OpenModel, scope: str, peer: str, incarnation: int, luck: Random, now: float) -> None:
+    def __init__(
+        self, opened: OpenModel, scope: str, peer: str, incarnation: int, luck: Random, now: float, names: Names
+    ) -> None:
         name, options = opened.name, opened.options
         self.name = name
         self.statistics: Counter[str] = Counter()
-        self.failure = ""
+        self.names = names
         self._peer = peer
-        self._storage = options.storage
+        self._disk = Disk(name, options.storage, self.statistics)
         stored = options.stored
-        self.replica = Replica(peer, scope, options.consensus, stored, luck, now)
+        self._settings = options.consensus
+        self.replica = Replica(peer, scope, options.consensus, stored, luck, now, is_state)
         self.state = State() if stored.snapshot is None else State.restore(stored.snapshot.data)
         self._stirred_at = -inf  # when anything but heartbeats was last said or asked
         self._heard_at = -inf  # when a leader was heard, by this endpoint's clock
@@ -70,10 +70,10 @@ class Group:
         self._lifespan = options.consensus.election_timeout
         # By whether reliable. Not ordered: who is away must not keep from the others what is newer.
         self._options = [Options(lifespan=self._lifespan, reliable=way, ordered=False) for way in (False, True)]
-        self._calls = Calls(f"{peer}-{incarnation}-{luck.getrandbits(32):08x}")
-        self._reads: list[tuple[float, Pending, Pattern]] = []  # deadline, token, pattern; to be asked for
-        self._reading: dict[int, list[tuple[float, Pending, Pattern]]] = {}  # by ticket
-        self._read_at = -inf
+        self._luck = luck
+        self._nonce = f"{peer}-{incarnation}"
+        self._calls = self._new_calls()
+        self._reads = Reads()
         self._changes: dict[int, Pending] = {}  # tokens of transfers and removals by ticket
         self._watches = Watches(name, peer, incarnation)
         self.mergeable: Mergeable | None = None
@@ -82,8 +82,10 @@ class Group:
                 options.mergeable, options.delta_file, options.deltas, f"{PREFIX}/{name}/{MERGE}",
                 self.statistics, luck, now, opened.at,
             )  # fmt: skip
-        self._unwritten: list[LogWrite] = []
         self._status = self.replica.status
+
+    def _new_calls(self) -> Calls:
+        return Calls(f"{self._nonce}-{self._luck.getrandbits(32):08x}")
 
     # ---------------------------------------------------------------------------------------------- its topics
 
@@ -109,15 +111,13 @@ class Group:
     def close(self) -> tuple[list[Happening], list[Request]]:
         """Stop: calls end without an answer."""
         up = self._end("the model was closed")
-        self._storage.close()
+        self._disk.close()
         return up, [Unsubscribe((self.name, n)) for n, _ in enumerate(self._topics)]
 
     def _end(self, reason: str) -> list[Happening]:
         """No call gets an answer of the kind that it waits for."""
         up = self._answers(self._calls.end(reason))
-        for _, token, _ in self._all_reads():
-            up.append(Answer(token, Refused(reason, unreachable=True)))
-        self._reads, self._reading = [], {}
+        up += [Answer(token, Refused(reason, unreachable=True)) for token in self._reads.end()]
         return up if self.mergeable is None else up + self.mergeable.end(Unknown(reason))
 
     # -------------------------------------------------------------------------------------------- the turns
@@ -130,18 +130,14 @@ class Group:
     @property
     def deadline(self) -> float:
         """When `receive` must be called even without messages."""
-        if self.failure:
-            return inf
-        if self._unwritten:
+        if self._disk.failure:
+            return self._disk.deadline
+        if self._disk.unwritten:
             return -inf
-        at = min(self.replica.deadline, self._calls.deadline)
+        at = min(self.replica.deadline, self._calls.deadline, self._reads.deadline)
         if self._status.role is Role.LEADER:
             at = min(at, self._clock.due(self.state))
-        if self._reads:
-            at = min(at, self._read_at)
-        if self.mergeable is not None:
-            at = min(at, self.mergeable.deadline)
-        return min((at, *(deadline for deadline, _, _ in self._all_reads())))
+        return at if self.mergeable is None else min(at, self.mergeable.deadline)
 
     @property
     def backlog(self) -> int:
@@ -152,7 +148,7 @@ class Group:
         """Take messages of other replicas; do what is due; ask what was asked of this one."""
         up: list[Happening] = []
         down: list[Request] = []
-        if self.failure:
+        if self._disk.failure and not self._is_back(now, up, down):
             return up, down
         try:
             self._sync(now, up, down)
@@ -166,18 +162,15 @@ class Group:
                 self._heard_at = now
             self._speakers.clear()
         except StorageError as error:
-            self._fail(f"the storage failed: {error}", up)
+            self._fail(now, error, up)
+            self._step_down(now, up, down)
         self._expire(now, up)
         return up, down
 
     def _sync(self, now: float, up: list[Happening], down: list[Request]) -> None:
         """Make durable what the replica wants to be."""
-        if self._unwritten:
-            writes, self._unwritten = self._unwritten, []
-            for write in writes:
-                self._storage.write(write)
-            self._storage.sync()
-            self._obey(now, self.replica.synced(now, writes[-1].number), up, down)
+        if self._disk.unwritten:
+            self._obey(now, self.replica.synced(now, self._disk.flush()), up, down)
 
     def _merge(
         self, now: float, part: Mergeable, deliveries: Sequence[Delivery], up: list[Happening], down: list[Request]
@@ -191,30 +184,33 @@ class Group:
             down += requests
         return others
 
-    def _fail(self, reason: str, up: list[Happening]) -> None:
-        """Fail-stop: what the disk holds now is not known, so this replica says nothing any more."""
-        self.failure = reason
-        self.statistics["storage failures"] += 1
-        up += self._end(reason)
+    def _fail(self, now: float, error: StorageError, up: list[Happening]) -> None:
+        """This replica says nothing any more: until there is room on a full disk, else for good."""
+        self._disk.fail(now, error)
+        up += self._end(self._disk.failure)
+        self._calls = self._new_calls()  # for when there is room: what was asked before has been answered
+
+    def _step_down(self, now: float, up: list[Happening], down: list[Request]) -> None:
+        """Whoever cannot store does not lead: let another one take over."""
+        if self._status.role is Role.LEADER and not self._disk.is_over:
+            self._obey(now, self.replica.step_down(now), up, down)
+
+    def _is_back(self, now: float, up: list[Happening], down: list[Request]) -> bool:
+        """Whether a disk that was full has room again; what others say until then is as if lost."""
+        self._step_down(now, up, down)
+        others = [] if self.mergeable is None else [self.mergeable.recover]
+        number = self._disk.retry(now, others)
+        if number:
+            self._obey(now, self.replica.synced(now, number), up, down)
+        return number is not None
 
     def _messages(self, now: float, deliveries: Sequence[Delivery]) -> list[tuple[str, Message]]:
-        messages: list[tuple[str, Message]] = []
-        for delivery in deliveries:
-            sender = delivery.publisher_id
-            for payload in delivery.payloads:
-                if payload.__class__ is not bytes or len(messages) >= MESSAGES:
-                    self.statistics["messages dropped: not bytes, or too many"] += 1
-                    continue
-                try:
-                    message = decode(payload)
-                except MalformedError:
-                    self.statistics["malformed messages of consensus"] += 1
-                    continue
-                if message.__class__ in (Append, InstallSnapshot):
-                    self._speakers.add(sender)
-                if not is_heartbeat(message):
-                    self._stirred_at = now
-                messages.append((sender, message))
+        messages = messages_of(deliveries, self.names, self.statistics)
+        for sender, message in messages:
+            if message.__class__ in (Append, InstallSnapshot):
+                self._speakers.add(sender)
+            if not is_heartbeat(message):
+                self._stirred_at = now
         return messages
 
     # ------------------------------------------------------------------------------------ obeying the replica
@@ -227,6 +223,9 @@ class Group:
             topic = self.to_all if receiver is None else self.to_one(receiver)
             is_rest = now - self._stirred_at > self._lifespan
             down.append(Publication(topic, [encode(message)], 0.0, options=self._options[not is_rest]))
+            if message.__class__ is Welcome and receiver is not None:
+                told = self.names.told(self.replica.configuration.voters)
+                down.append(Publication(topic, [told], 0.0, options=self._options[True]))
         if output.status is not None:
             self._follow(output.status)
             self._clock.role(now, output.status.role is Role.LEADER, self.state.time_ms)
@@ -240,7 +239,7 @@ class Group:
         for outcome in output.resolved:
             self._settle(now, outcome, up)
         if output.write is not None:
-            self._unwritten.append(output.write)
+            self._disk.unwritten.append(output.write)
         if output.wants_snapshot:
             commit_index = self.replica.status.commit_index
             self._obey(now, self.replica.take_snapshot(now, commit_index, self.state.snapshot()), up, down)
@@ -249,10 +248,7 @@ class Group:
         """Note a new status; whatever an earlier leader was asked is asked again of a new one."""
         if status.leader and (status.leader, status.term) != (self._status.leader, self._status.term):
             self._calls.repeat()
-            for reads in self._reading.values():
-                self._reads += reads
-            self._reading.clear()
-            self._read_at = -inf
+            self._reads.repeat()
         self._status = status
 
     def _restore(self, snapshot: Snapshot, up: list[Happening]) -> None:
@@ -268,13 +264,12 @@ class Group:
 
     def _settle(self, now: float, outcome: Outcome, up: list[Happening]) -> None:
         ticket, fate = outcome.ticket, outcome.fate
-        if ticket in self._reading:
-            reads = self._reading.pop(ticket)
+        reads = self._reads.take(ticket)
+        if reads is not None:
             if fate is Fate.READABLE:
                 up += [Answer(token, Found(self._match(pattern))) for _, token, pattern in reads]
             else:
-                self._reads += reads
-                self._read_at = now + self._lifespan / 20
+                self._reads.again(reads, now + self._lifespan / 20)
         elif ticket in self._changes:
             answer = Found([]) if fate in (Fate.COMMITTED, Fate.READABLE) else Refused(outcome.reason)
             up.append(Answer(self._changes.pop(ticket), answer))
@@ -294,8 +289,8 @@ class Group:
         up: list[Happening] = []
         self._stirred_at = now
         token, question, deadline = asked.token, asked.question, now + asked.timeout
-        if self.failure:
-            return [Answer(token, Refused(self.failure, unreachable=True))]
+        if self._disk.failure:
+            return [Answer(token, Refused(self._disk.failure, unreachable=True))]
         try:
             if self.mergeable is None or not self.mergeable.concerns(question):
                 return self._take(now, token, question, deadline)
@@ -304,18 +299,17 @@ class Group:
         except ModelError as error:
             return [Answer(token, Refused(str(error)))]
         except StorageError as error:
-            self._fail(f"the storage failed: {error}", up)
-            return [*up, Answer(token, Unknown(self.failure))]
+            self._fail(now, error, up)
+            return [*up, Answer(token, Unknown(self._disk.failure))]
 
     def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
         match question:
             case Write(operations, patient):
                 return self._answers(self._calls.add(Call(token, operations, deadline, patient)))
             case Read(pattern):
-                if len(self._reads) + sum(map(len, self._reading.values())) >= READS:
+                if len(self._reads) >= READS:
                     return [Answer(token, Refused(f"more than {READS} reads wait"))]
-                self._reads.append((deadline, token, Pattern(pattern)))
-                self._read_at = -inf
+                self._reads.add(deadline, token, Pattern(pattern))
             case Watch(watcher, text):
                 if len(self._watches) >= WATCHES:
                     return [Answer(token, Refused(f"more than {WATCHES} watches of one model"))]
@@ -343,9 +337,8 @@ class Group:
             self._calls.proposed(self.replica.propose(now, encode_entry(stamp, commands)), calls)
         if leads and self._clock.due(self.state) <= now:
             self.replica.propose(now, encode_entry(self._clock.stamp(now), []))
-        if self._reads and self._read_at <= now:
-            self._reading[self.replica.read(now)] = self._reads
-            self._reads = []
+        if self._reads.are_due(now):
+            self._reads.asked(self.replica.read(now))
 
     def _match(self, pattern: Pattern) -> list[Change]:
         """All keys that match, of both parts."""
@@ -358,26 +351,26 @@ class Group:
         if self.mergeable is not None:
             self.mergeable.store.is_watched = len(self._watches) > 0
 
-    def _all_reads(self) -> list[tuple[float, Pending, Pattern]]:
-        return self._reads + [read for reads in self._reading.values() for read in reads]
-
     def _expire(self, now: float, up: list[Happening]) -> None:
         if self._calls.deadline <= now:
-            up += self._answers(self._calls.expired(now, self._trouble()))
-        if any(deadline <= now for deadline, _, _ in self._all_reads()):
-            reason = self._trouble()
-            for deadline, token, _ in self._all_reads():
-                if deadline <= now:
-                    up.append(Answer(token, Refused(reason, unreachable=True)))
-            self._reads = [read for read in self._reads if read[0] > now]
-            self._reading = {t: [read for read in reads if read[0] > now] for t, reads in self._reading.items()}
+            up += self._answers(self._calls.expired(now, self._trouble(now)))
+        up += [Answer(token, Refused(self._trouble(now), unreachable=True)) for token in self._reads.expired(now)]
 
-    def _trouble(self) -> str:
+    def _trouble(self, now: float) -> str:
         """Why nothing is committed now, as far as this replica knows."""
         if self._status.role is Role.FOUNDING:
             reason = f"the model {self.name!r} is not founded yet, or not in reach: too few of its voters are found"
-            return f"{reason}; {DISAGREEMENT}" if self.replica.is_among_strangers else reason
+            trouble = self.failure(now) or missing(self._settings, self.replica.found, self.names)
+            return f"{reason}; {trouble}" if trouble else reason
         return f"{NO_MAJORITY} of model {self.name!r}; reads with stale=True still work"
+
+    def failure(self, now: float) -> str:
+        """Why this replica takes no part, or others do not; "" if all is as it should be."""
+        if self._disk.failure:
+            return self._disk.failure
+        if self.replica.is_among_strangers:
+            return DISAGREEMENT
+        return disagreement(self._settings, self.replica.differing(now), self.names)
 
     # --------------------------------------------------------------------------------------- stale reading
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from glue.contract import Delivery, Event, Missed, PeerAdded, PeerInterest, Publication, Request
 from glue.errors import ModelError
+from glue.model.names import Names
 from glue.model.questions import Refused
 from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
 
@@ -36,6 +37,7 @@ class Replicated:
         self._luck = random
         self._counts: Counter[str] = Counter()
         self.groups: dict[str, Group] = {}
+        self.names = Names()
         self._was_used = False
         self._up: list[Happening] = []  # answers that are known already, for the next `receive`
 
@@ -113,9 +115,9 @@ class Replicated:
         if item.name in self.groups or len(self.groups) >= MODELS:
             raise ModelError(f"model {item.name!r} is open here already, or {MODELS} others are")
         luck = Random(self._luck.getrandbits(64))
-        group = Group(
-            item, self.scope(item.name, item.options.mergeable), self._endpoint_id, self._incarnation, luck, now
-        )
+        self.names.learn_all(item.options.names)
+        scope = self.scope(item.name, item.options.mergeable)
+        group = Group(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
         self.groups[item.name] = group
         self._was_used = True
         return group.open()
@@ -147,6 +149,8 @@ class Replicated:
             else:
                 if isinstance(item, PeerAdded | PeerInterest):
                     self._meet(now)
+                if isinstance(item, PeerAdded):
+                    self.names.learn(item.peer, item.name)
                 up.append(item)
         for name, group in list(self.groups.items()):
             deliveries = for_groups.get(name, ())

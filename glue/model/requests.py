@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,7 +22,7 @@ PREFIX = "$glue/model"
 class ModelOptions:
     """How an endpoint takes part in a model. `stored` is what `storage` has loaded, `deltas` what `delta_file` has.
 
-    `delta_file` is None where mergeable keys are kept in memory.
+    `delta_file` is None where mergeable keys are kept in memory. `names` are those of endpoints, by id, that are known.
     """
 
     consensus: ConsensusSettings
@@ -31,6 +31,7 @@ class ModelOptions:
     mergeable: Prefixes
     delta_file: DeltaFile | None
     deltas: Sequence[Delta]
+    names: Mapping[str, str]
 
 
 class Pending(Protocol):

@@ -18,7 +18,7 @@ from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Actor, Change, Core
 from glue.model.consensus.follower import Follower
 from glue.model.consensus.founder import Founder
-from glue.model.consensus.items import Output, Snapshot, Status, Stored
+from glue.model.consensus.items import Output, Role, Snapshot, Status, Stored
 from glue.model.consensus.leader import Leader
 from glue.model.consensus.messages import (
     Accepted,
@@ -158,6 +158,14 @@ class Replica:
             core.log.compact(snapshot, core.settings.trailing)
             core.journal.compacted()
         return self._finish(now)
+
+    def step_down(self, now: float) -> Output:
+        """Lead no more, for what must be durable cannot be made so."""
+        core = self._core
+        if core.actor.role is Role.LEADER:
+            core.statistics["stepped down, unable to store"] += 1
+            core.follow(now, core.term)
+        return core.finish()
 
     def admit(self, now: float, peer: str) -> int:
         """Make an observer a member: a learner first, and a voter when it has caught up. Only the leader can."""

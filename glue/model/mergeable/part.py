@@ -182,6 +182,11 @@ class Mergeable:
             up += [Answer(token, Committed(0)) for token in self._unsynced]
             self._unsynced = []
 
+    def recover(self) -> None:
+        """Write what was not written for want of room. Raises StorageError."""
+        if self._file is not None and not self._file.is_whole:
+            self._file.replace([self._stored(self.store.whole())])
+
     def meet(self, now: float) -> None:
         """Somebody came, or something was lost on the way: compare soon."""
         self._exchange.hasten(now)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from glue.errors import StorageError
-from glue.model.storage.files import DAMAGED, NEW
+from glue.model.storage.files import DAMAGED, NO_ROOM, full, replace_file
 from glue.model.storage.interface import Directory
 from glue.model.storage.records import record, scan
 
@@ -22,13 +22,23 @@ OUTDATED = 1 << 20
 
 
 class DeltaFile:
-    """The deltas in a directory. All its methods raise StorageError, after which nothing more is to be done."""
+    """The deltas in a directory. All its methods raise StorageError, after which nothing more is to be done.
+
+    After a StorageFullError `replace` is to be called until there is room.
+    """
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._appended = 0
         self._state = 0
         self.is_dirty = False
+        self.is_whole = True  # not once something was not written for want of room
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is one already."""
+        with _failing():
+            return self._directory.read(DELTAS) is not None
 
     def load(self) -> list[bytes]:
         """All deltas. Raises CorruptStorageError if they are damaged; then only `begin_anew` helps."""
@@ -55,7 +65,9 @@ class DeltaFile:
         """Add a delta; it is durable after `sync`."""
         with _failing():
             data = record(delta)
+            self.is_whole = False
             self._directory.append(DELTAS, data)
+            self.is_whole = True
             self._appended += len(data)
             self.is_dirty = True
 
@@ -74,13 +86,10 @@ class DeltaFile:
     def replace(self, deltas: list[bytes]) -> None:
         """Let these deltas take the place of all there are; durable at once."""
         with _failing():
-            directory, new, data = self._directory, DELTAS + NEW, b"".join(map(record, deltas))
-            directory.create(new)
-            directory.append(new, data)
-            directory.sync(new)
-            directory.rename(new, DELTAS)
-            directory.sync_names()
-            self._state, self._appended, self.is_dirty = len(data), 0, False
+            data = b"".join(map(record, deltas))
+            self.is_whole = False
+            replace_file(self._directory, DELTAS, data)
+            self._state, self._appended, self.is_dirty, self.is_whole = len(data), 0, False, True
 
 
 @contextmanager
@@ -90,4 +99,6 @@ def _failing() -> Iterator[None]:
     except StorageError:
         raise
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise full(error) from error
         raise StorageError(f"the disk refused, so this replica stops: {error}") from error

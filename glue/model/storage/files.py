@@ -10,10 +10,11 @@ it has to begin anew, with another life, and fetch from the others what it had.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, ENOSPC
 from random import Random
 
-from glue.errors import CorruptStorageError, StorageError
+from glue.errors import CorruptStorageError, StorageError, StorageFullError
 from glue.model.consensus.items import Entry, Snapshot, Stored, Vital, Write
 from glue.model.storage.interface import Directory
 from glue.model.storage.memory import new_life
@@ -34,6 +35,32 @@ NEW, DAMAGED = ".new", ".damaged"
 """Endings of a file's name: while it is written, and when it was put aside."""
 
 
+NO_ROOM = (ENOSPC, EDQUOT)
+"""What a write to a full disk, or beyond a quota, is refused with."""
+
+
+def full(error: OSError) -> StorageFullError:
+    """There is no room."""
+    return StorageFullError(f"no room on the disk: {error.strerror}; this replica stands aside until there is")
+
+
+def replace_file(directory: Directory, name: str, data: bytes) -> None:
+    """Let a file with this content take the place of another, atomically. Raises OSError, StorageFullError."""
+    new = name + NEW
+    try:
+        directory.create(new)
+        directory.append(new, data)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        with suppress(OSError):
+            directory.create(new)  # what was written of it takes no room
+        raise full(error) from error
+    directory.sync(new)
+    directory.rename(new, name)
+    directory.sync_names()
+
+
 class FileStorage:
     """A `Storage` in a directory; `luck` draws the life of a new one."""
 
@@ -42,6 +69,7 @@ class FileStorage:
         self._luck = luck
         self._vital = Vital("")
         self._is_dirty = False
+        self._size = 0  # of the log
         self._failure: OSError | None = None
 
     def load(self) -> Stored:
@@ -60,7 +88,10 @@ class FileStorage:
             return self._load()
 
     def write(self, write: Write) -> None:
-        """Append; or with a snapshot, let both files be replaced, which is durable at once."""
+        """Append; or with a snapshot, let both files be replaced, which is durable at once.
+
+        Raises StorageFullError if there is no room: what was there is as it was, and the same write may come again.
+        """
         with self._failing():
             if write.vital is not None:
                 self._vital = write.vital
@@ -68,7 +99,7 @@ class FileStorage:
                 self._replace(SNAPSHOT, [snapshot_payload(write.snapshot)])
                 self._replace_log(write.base, write.entries)
                 return
-            self._directory.append(LOG, record(write_payload(write.vital, write.entries)))
+            self._append(record(write_payload(write.vital, write.entries)))
             self._is_dirty = True
 
     def sync(self) -> None:
@@ -89,6 +120,8 @@ class FileStorage:
             raise StorageError(f"the storage has failed before: {self._failure}") from self._failure
         try:
             yield
+        except StorageFullError:
+            raise
         except CorruptStorageError as error:
             self._failure = error
             raise
@@ -98,16 +131,25 @@ class FileStorage:
 
     # -------------------------------------------------------------------------------------------- replacing
 
-    def _replace(self, name: str, payloads: list[bytes]) -> None:
-        directory, new = self._directory, name + NEW
-        directory.create(new)
-        directory.append(new, b"".join(map(record, payloads)))
-        directory.sync(new)
-        directory.rename(new, name)
-        directory.sync_names()
+    def _append(self, data: bytes) -> None:
+        """Put a record at the end of the log, or nothing of it."""
+        try:
+            self._directory.append(LOG, data)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._directory.truncate(LOG, self._size)
+            raise full(error) from error
+        self._size += len(data)
+
+    def _replace(self, name: str, payloads: list[bytes]) -> int:
+        """Let a file take the place of another one; returns its size."""
+        data = b"".join(map(record, payloads))
+        replace_file(self._directory, name, data)
+        return len(data)
 
     def _replace_log(self, base: tuple[int, int], entries: Sequence[Entry]) -> None:
-        self._replace(LOG, [base_payload(base), write_payload(self._vital, entries)])
+        self._size = self._replace(LOG, [base_payload(base), write_payload(self._vital, entries)])
         self._is_dirty = False
 
     # ---------------------------------------------------------------------------------------------- loading
@@ -125,6 +167,7 @@ class FileStorage:
         if size < len(log):
             directory.truncate(LOG, size)
             directory.sync(LOG)
+        self._size = size
         vital, base, entries = _replay(payloads)
         self._vital = vital
         if snapshot is None:

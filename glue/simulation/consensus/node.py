@@ -6,7 +6,7 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
-from glue.errors import CorruptStorageError, StorageError
+from glue.errors import CorruptStorageError, StorageError, StorageFullError
 from glue.model.consensus import Configuration, ConsensusSettings, Entry, Output, Replica, Stored, Vital, Write
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
@@ -17,6 +17,10 @@ from glue.simulation.consensus.machine import ChainMachine
 
 if TYPE_CHECKING:
     from glue.simulation.consensus.cluster import Cluster
+
+
+ROOM_INTERVAL = 0.5
+"""Seconds between two tries to write to a full disk."""
 
 
 class Node:
@@ -41,6 +45,8 @@ class Node:
         self._luck = Random(f"{cluster.seed} node {peer}")
         self._wake = inf
         self._written = 0
+        self._unwritten: list[Write] = []
+        self.is_full = False  # the disk was, when it was last tried: the replica stands still
         self._configuration = Configuration({}, {})
         self._storage: Storage
         self.start()
@@ -79,6 +85,8 @@ class Node:
         self.machine = ChainMachine()
         self._inbox.clear()
         self._written = 0
+        self._unwritten.clear()
+        self.is_full = False
         luck = Random(f"{self.cluster.seed} {self.peer} {self.lives}")
         self.replica = Replica(self.peer, self.cluster.scope, self.settings, stored, luck, self.now)
         self.step([])
@@ -134,12 +142,16 @@ class Node:
         """A message arrives."""
         if self.is_paused:
             self._inbox.append((sender, message))
+        elif self.is_full:
+            self.cluster.note(f"{self.peer} has no room")
         elif self.replica is not None:
             self.step([(sender, message)])
 
     def step(self, messages: list[tuple[str, Message]]) -> None:
         """A call of the replica, whose output is obeyed."""
         assert self.replica is not None
+        if self.is_full:
+            return
         self.is_stepping_once = len(messages) < 2
         self.last_before = self.last()
         self.obey(self.replica.receive(self.now, messages))
@@ -149,7 +161,7 @@ class Node:
         if at != self._wake:
             return
         self._wake = inf
-        if self.replica is None or self.is_paused:
+        if self.replica is None or self.is_paused or self.is_full:
             return
         if self.replica.deadline <= self.now:
             self.step([])
@@ -171,8 +183,8 @@ class Node:
         """The disk has done its work."""
         if self.replica is not replica or not self.durable.written:
             return
-        if self.is_paused:
-            self.cluster.after(self.sync_delay, self._sync, replica)
+        if self.is_paused or self.is_full:
+            self.cluster.after(self.sync_delay + 0.01, self._sync, replica)
             return
         try:
             self._storage.sync()
@@ -216,14 +228,31 @@ class Node:
 
     def _write(self, write: Write, replica: Replica) -> bool:
         """Hand a write to the disk; whether that went well."""
+        self._unwritten.append(write)
+        return self.is_full or self._write_all(replica)
+
+    def _write_all(self, replica: Replica) -> bool:
+        """Hand over what waits; where there is no room, step down, and stand still until there is."""
         try:
-            self._storage.write(write)
+            while self._unwritten:
+                self._storage.write(self._unwritten[0])
+                self._written = self._unwritten.pop(0).number
+        except StorageFullError:
+            self.is_full = True
+            self.cluster.after(ROOM_INTERVAL, self._try_again, replica)
+            self.obey(replica.step_down(self.now))
+            return False
         except StorageError:
             self.crash()
             return False
-        self._written = write.number
+        self.is_full = False
         self.cluster.after(self.sync_delay * (0.5 + self._luck.random()), self._sync, replica)
         return True
+
+    def _try_again(self, replica: Replica) -> None:
+        """There may be room on the disk."""
+        if self.replica is replica and self.is_full and self._write_all(replica) and not self.is_paused:
+            self.step([])
 
     # ------------------------------------------------------------------------------------- for the watch's eyes
 

@@ -297,7 +297,7 @@ def test_a_disk_that_fails_stops_the_replica_and_no_write_is_called_done() -> No
     written = plant.write(victim, Update("count/0", 1))
     plant.world.run(0.1)
     assert not isinstance(written.ending, Committed)
-    assert "disk" in plant.models[victim].group.failure
+    assert "disk" in plant.models[victim].group.failure(plant.world.time)
     refused = plant.write(victim, Update("count/0", 1))
     plant.world.run(0.1)
     assert isinstance(refused.ending, Refused)

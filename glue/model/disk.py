@@ -1,0 +1,78 @@
+"""The storage of one group: what waits to be written, and what is wrong when it refuses.
+
+A full disk keeps nothing of a write, so the same write is tried again until there is room. After any other error
+what the disk holds is not known, and nothing is tried again (Rebello et al., "Can Applications Recover from fsync
+Failures?", ATC 2020).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import inf
+
+from glue.errors import StorageError, StorageFullError
+from glue.model.consensus import Write
+from glue.model.storage import Storage
+
+RETRY_INTERVAL = 1.0
+"""Seconds between two tries to write to a full disk: room comes from people, not in milliseconds."""
+
+logger = logging.getLogger("glue")
+
+
+class Disk:
+    """Writes that are not durable yet. `failure` says what is wrong, "" if nothing is; `is_over`: for good."""
+
+    def __init__(self, name: str, storage: Storage, statistics: Counter[str]) -> None:
+        """`name` is the model's."""
+        self.failure = ""
+        self.is_over = False
+        self.unwritten: list[Write] = []
+        self._name = name
+        self._storage = storage
+        self._statistics = statistics
+        self._retry_at = inf
+
+    @property
+    def deadline(self) -> float:
+        """When there is something to try, while something is wrong."""
+        return inf if self.is_over else self._retry_at
+
+    def flush(self) -> int:
+        """Make all writes durable; returns the number of the last one. Raises StorageError."""
+        number = 0
+        while self.unwritten:
+            self._storage.write(self.unwritten[0])
+            number = self.unwritten.pop(0).number
+        self._storage.sync()
+        return number
+
+    def fail(self, now: float, error: StorageError) -> None:
+        """It has refused: for good, or until there is room."""
+        self.is_over = not isinstance(error, StorageFullError)
+        self._retry_at = now + RETRY_INTERVAL
+        self._statistics["storage failures" if self.is_over else "times that the disk was full"] += 1
+        if not self.failure or self.is_over:
+            self.failure = f"the storage failed: {error}"
+            logger.error("model %r: %s", self._name, self.failure)
+
+    def retry(self, now: float, others: Iterable[Callable[[], None]]) -> int | None:
+        """Try again, if it is time; as `flush` once there is room, else None. `others` write what else there is."""
+        if now < self.deadline:
+            return None
+        try:
+            for recover in others:
+                recover()
+            number = self.flush()
+        except StorageError as error:
+            self.fail(now, error)
+            return None
+        self.failure = ""
+        logger.warning("model %r: there is room on the disk again, so this replica goes on", self._name)
+        return number
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._storage.close()
