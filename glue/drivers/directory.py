@@ -18,7 +18,7 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class FileDirectory:
-    """A `Directory` on disk, made if need be. Raises StorageError if it cannot be written, or another process uses it."""
+    """A `Directory` on disk, made if need be. Raises StorageError if it cannot be written or is in use."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)

@@ -81,7 +81,9 @@ def disagreement(settings: ConsensusSettings, differing: Mapping[str, str], name
     """Who was given something else, and what; "" if nobody was."""
     if not differing:
         return ""
-    others = "; ".join(f"at {names.of(peer)}: {what}" for peer, what in differing.items())
+    others = "; ".join(
+        f"at {names.of(peer)}: {what}" for peer, what in sorted(differing.items(), key=lambda item: names.of(item[0]))
+    )
     return f"who votes must be given alike at all endpoints, but here: {who_votes(settings, names)}; {others}"
 
 

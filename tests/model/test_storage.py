@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from glue.drivers.directory import FileDirectory
-from glue.errors import CorruptStorageError, StorageError
+from glue.errors import CorruptStorageError, StorageError, StorageFullError
 from glue.model.consensus import Entry, Snapshot, Stored, Vital, Write
 from glue.model.storage import FileStorage
 from glue.simulation.consensus import PowerCut, SimulatedDisk
@@ -105,22 +104,50 @@ def test_row_43_an_error_of_the_disk_is_the_end() -> None:
     def fail_sync(disk: SimulatedDisk) -> None:
         disk.fails_to_sync = True
 
-    def fill_up(disk: SimulatedDisk) -> None:
-        disk.is_full = True
+    disk = SimulatedDisk(Random(1))
+    storage = FileStorage(disk, Random(1))
+    life = storage.load().vital.life
+    fail_sync(disk)
+    with pytest.raises(StorageError):
+        write_all(storage, life)
+    with pytest.raises(StorageError, match="failed before"):
+        storage.sync()
+    with pytest.raises(StorageError, match="failed before"):
+        storage.write(Write(9, None, entries([1], first=9)))
 
-    faults: list[Callable[[SimulatedDisk], None]] = [fail_sync, fill_up]
-    for fault in faults:
-        disk = SimulatedDisk(Random(1))
-        storage = FileStorage(disk, Random(1))
-        life = storage.load().vital.life
-        fault(disk)
-        with pytest.raises(StorageError):
-            write_all(storage, life)
+
+@pytest.mark.parametrize("luck", range(10))
+def test_a_full_disk_keeps_nothing_of_a_write_which_may_come_again_when_there_is_room(luck: int) -> None:
+    disk = SimulatedDisk(Random(luck))
+    storage = FileStorage(disk, Random(1))
+    life = storage.load().vital.life
+    for write in script(life):
+        disk.is_full = True
+        for _ in range(2):
+            with pytest.raises(StorageFullError, match="no room on the disk"):
+                storage.write(write)
         disk.is_full = False
-        with pytest.raises(StorageError, match="failed before"):
-            storage.sync()
-        with pytest.raises(StorageError, match="failed before"):
-            storage.write(Write(9, None, entries([1], first=9)))
+        storage.write(write)
+        storage.sync()
+    disk.crash()
+    assert equal(FileStorage(disk, Random(2)).load(), after(script(life), life))
+
+
+@pytest.mark.parametrize("luck", range(10))
+def test_a_power_cut_while_the_disk_is_full_loses_nothing_that_was_durable(luck: int) -> None:
+    disk = SimulatedDisk(Random(luck))
+    storage = FileStorage(disk, Random(1))
+    life = storage.load().vital.life
+    for count, write in enumerate(script(life), 1):
+        if count == luck % 6 + 1:
+            disk.is_full = True
+            with pytest.raises(StorageFullError):
+                storage.write(write)
+            break
+        storage.write(write)
+        storage.sync()
+    disk.crash()
+    assert equal(FileStorage(disk, Random(2)).load(), after(script(life)[: luck % 6], life))
 
 
 def test_row_44_a_torn_end_is_cut_off_wherever_it_is_torn() -> None:

@@ -221,6 +221,9 @@ class Replica:
         if seats and seats != len(Configuration.decode(core.vital.value).voters):
             core.statistics["offers for another number of voters"] += 1
             core.agreement.note_offer(now, sender, seats)
+        elif seats and core.settings.members is not None and sender not in core.settings.members:
+            core.statistics["offers of others than the members"] += 1
+            core.agreement.note_stranger(now, sender)
 
     def _take_of_group(self, now: float, sender: str, message: GroupMessage) -> None:
         """Give a message to the role, unless its numbers cannot be."""
