@@ -195,11 +195,11 @@ class Mergeable:
         self._statistics["messages of mergeable keys"] += 1
         try:
             message = decode(self.store.prefixes, payload) if isinstance(payload, bytes) else None
-        except MalformedError:
-            message = None
         except TooFarError:
             self._statistics[TOO_FAR] += 1
             return
+        except MalformedError:
+            message = None
         except ForeignError:
             self._statistics[STRANGERS] += 1
             return
