@@ -175,6 +175,10 @@ def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, St
         return files, files.load()
     except CorruptStorageError as error:
         logger.error("%s; what is stored is put aside, and this replica begins anew", error)
+    except BaseException:
+        files.close()
+        raise
+    try:
         return files, files.begin_anew()
     except BaseException:
         files.close()

@@ -192,7 +192,7 @@ class Group:
 
     def _step_down(self, now: float, up: list[Happening], down: list[Request]) -> None:
         """Whoever cannot store does not lead: let another one take over."""
-        if self._status.role is Role.LEADER and not self._disk.is_over:
+        if self._status.role is Role.LEADER:
             self._obey(now, self.replica.step_down(now), up, down)
 
     def _is_back(self, now: float, up: list[Happening], down: list[Request]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +82,38 @@ def test_mergeable_keys_from_the_command_line_need_no_majority(start: Start) -> 
     assert refused.finish() == 1
     lonely = start("model", "get", "stats/parts", "--model", "other", "--timeout", "0.5", *mergeable)
     assert "no other endpoint" in lonely.expect("refused")["reason"]
+
+
+def test_a_data_dir_that_cannot_be_used_is_told_in_a_line(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    command = start("model", "--voters", "1", "--data-dir", str(tmp_path / "file"), *FAST)
+    assert command.finish() == 1
+    (line,) = command.errors().splitlines()
+    assert "data_dir=" in line
+    assert "give a directory that can be written" in line
+
+
+def test_terminals_that_were_given_other_voters_say_so_and_commit_nothing(start: Start) -> None:
+    keeper = start("model", "--endpoint-name", "A", "--voters", "1", *FAST)
+    wait_for_leader(keeper)
+    other = start("model", "--endpoint-name", "B", "--voters", "3", *FAST)
+    while not (failure := other.expect("status")["failure"]):
+        pass
+    assert "here: voters=3; at A: a group founded with 1 voter" in failure
+    while not (failure := keeper.expect("status")["failure"]):
+        pass
+    assert "here: voters=1; at B: 3 voters" in failure
+    setting = start("model", "set", "k", "1", "--voters", "3", "--timeout", "2", *FAST)
+    assert "a group founded with 1 voter" in setting.expect("refused")["reason"]
+    assert setting.finish() == 1
+    assert start("model", "set", "k", "1", *FAST).finish() == 0, "one that asks for no number takes what there is"
+
+
+def test_a_voter_that_has_gone_is_shown_by_its_name(start: Start) -> None:
+    terminals = [start("model", "--endpoint-name", name, *FAST) for name in "ABC"]
+    for terminal in terminals:
+        wait_for_leader(terminal)
+    terminals[2].process.kill()
+    terminals[2].process.wait()
+    status = start("model", "status", *FAST).expect("status")
+    assert status["voters"] == ["A", "B", "C"]

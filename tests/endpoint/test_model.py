@@ -314,6 +314,26 @@ def test_mistakes_with_mergeable_keys_are_told(lan: Lan) -> None:
         plain.endpoint.model("third", voters=1, mergeable={"stats": "counter"})
 
 
+def test_a_data_dir_that_cannot_be_used_is_a_storage_error_and_another_one_may_be_tried(
+    lan: Lan, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "odd" / "log").mkdir(parents=True)
+    endpoint = lan.start("alone")
+    for unusable in ("file", "file/below", "odd"):
+        with pytest.raises(glue.StorageError, match=r"data_dir|disk"):
+            endpoint.model("plant", voters=1, data_dir=tmp_path / unusable, **FAST)
+    model = endpoint.model("plant", voters=1, data_dir=tmp_path / "well", **FAST)
+    assert model.set("k", 1) > 0
+
+    async def open_one() -> None:
+        async with glue.aio.Endpoint("other", **private_network()) as other:
+            with pytest.raises(glue.StorageError, match="data_dir"):
+                other.model("garden", voters=1, data_dir=tmp_path / "file")
+
+    asyncio.run(open_one())
+
+
 def test_mergeable_keys_survive_a_restart_with_a_data_dir(lan: Lan, tmp_path: Path) -> None:
     for life in range(1, 4):
         endpoint = lan.start("alone")

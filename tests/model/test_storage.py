@@ -221,3 +221,22 @@ def test_what_was_written_to_real_files_is_found_again(tmp_path: Path) -> None:
     storage = FileStorage(FileDirectory(tmp_path / "state"), Random(2))
     assert [entry.index for entry in storage.load().entries] == [5, 6, 7, 8]
     storage.close()
+
+
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+def test_a_directory_that_cannot_be_made_says_so_by_a_storage_error(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match=r"data_dir=.*give a directory that can be written"):
+        FileDirectory(tmp_path / "file" / below)
+
+
+def test_a_directory_whose_parents_are_missing_is_made(tmp_path: Path) -> None:
+    FileDirectory(tmp_path / "not" / "yet").close()
+    assert (tmp_path / "not" / "yet").is_dir()
+
+
+def test_a_directory_without_room_for_the_first_file_says_so() -> None:
+    disk = SimulatedDisk(Random(1))
+    disk.is_full = True
+    with pytest.raises(StorageFullError, match="no room on the disk"):
+        FileStorage(disk, Random(1)).load()
