@@ -249,9 +249,10 @@ class Endpoint(BaseEndpoint):
         """Take part in the shared state of this name; see `docs/model.md` for what it promises.
 
         Who votes is given by all alike: how many `voters` there are to be, or the names of the `members`; the rest
-        is found. Whoever is not among them, or is an `observer`, follows. With `data_dir`, a directory of this
-        model at this endpoint alone, what was acknowledged survives a power cut; without, this endpoint votes only
-        once it has learned again what it knew. `election_timeout` (seconds) is how long voters do without a leader.
+        is found. Whoever is not among them, or is an `observer`, follows; an observer may leave both out. With
+        `data_dir`, a directory of this model at this endpoint alone, what was acknowledged survives a power cut;
+        without, this endpoint votes only once it has learned again what it knew. `election_timeout` (seconds) is how
+        long voters do without a leader.
 
         Keys under the prefixes of `mergeable`, each a "counter", "set", "register" or "multi", need no majority: they
         are written everywhere at once, and become alike when the endpoints hear of each other. All say the same here.
