@@ -53,8 +53,8 @@ class Disk:
         """It has refused: for good, or until there is room."""
         self.is_over = not isinstance(error, StorageFullError)
         self._retry_at = now + RETRY_INTERVAL
-        self._statistics["storage failures" if self.is_over else "times that the disk was full"] += 1
         if not self.failure or self.is_over:
+            self._statistics["storage failures" if self.is_over else "times that the disk was full"] += 1
             self.failure = f"the storage failed: {error}"
             logger.error("model %r: %s", self._name, self.failure)
 
