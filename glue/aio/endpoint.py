@@ -6,15 +6,15 @@ Everything runs in the event loop's thread. What is published in one pass of the
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from glue.admission import Admission
+from glue.aio.callbacks import Callbacks
 from glue.aio.subscription import Handler, Subscription
 from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
@@ -56,7 +56,7 @@ class Endpoint(BaseEndpoint, Life):
         self._changed: set[asyncio.Future[None]] = set()
         self._subscriptions: set[Subscription] = set()
         self.models: dict[str, Model] = {}
-        self._tasks: set[asyncio.Future[Any]] = set()  # coroutine handlers of news; the loop itself holds none
+        self._callbacks = Callbacks(self._callback_failed)
         self._admission = Admission(self.settings.queue_limit)
         self._closed = False
 
@@ -194,29 +194,12 @@ class Endpoint(BaseEndpoint, Life):
                 waiter.set_result(None)
 
     def _announce(self, event: Event) -> None:
-        self._run(self._tell, event)
+        self._callbacks.run(self._tell, event)
 
     def tell_gap(self, gap: Gap) -> None:
         """For subscriptions: messages are missing here."""
         if self.on_gap is not None:
-            self._run(self.on_gap, gap)
-
-    def _run(self, handler: Callable[[Any], Any], event: Any) -> None:
-        try:
-            result = handler(event)
-        except Exception:  # the handler's own affair
-            self._callback_failed(event)
-            return
-        if inspect.isawaitable(result):
-            task = asyncio.ensure_future(self._await(result, event))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _await(self, result: Awaitable[Any], event: object) -> None:
-        try:
-            await result
-        except Exception:
-            self._callback_failed(event)
+            self._callbacks.run(self.on_gap, gap)
 
     async def _until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         loop = self._running()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
+from math import ceil
 from typing import Any
 
 import orjson
@@ -361,3 +362,8 @@ def decoded(payloads: list[bytes], sequence: int) -> list[tuple[int, Sequence[An
         if len(values) == 1:
             runs.append((number, values))
     return runs
+
+
+def milliseconds(seconds: float) -> int:
+    """A lifespan for the index: rounded up, and no more than it can say (285,000 years)."""
+    return ceil(min(seconds * 1000, INTEGER_LIMIT))

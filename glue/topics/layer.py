@@ -12,7 +12,7 @@ remembered has been seen by all, and one of anything else by none.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import ceil, inf
+from math import inf
 
 from glue.contract import (
     Addressed,
@@ -39,7 +39,6 @@ from glue.counts import Counts
 from glue.errors import ConfigurationError
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
-    INTEGER_LIMIT,
     KEEP,
     KEPT,
     LIVE,
@@ -47,6 +46,7 @@ from glue.topics.bundle import (
     MalformedBundleError,
     common_length,
     decode,
+    milliseconds,
 )
 from glue.topics.deliveries import deliveries
 from glue.topics.express import Arrivals, Departures
@@ -398,8 +398,3 @@ class Topics:
             self._outbox.add(lane, True, group, value.expires, after)
             self.statistics["messages owed"] += 1
             self.statistics["retained values replayed"] += 1
-
-
-def milliseconds(seconds: float) -> int:
-    """A lifespan for the index: rounded up, and no more than it can say (285,000 years)."""
-    return ceil(min(seconds * 1000, INTEGER_LIMIT))
