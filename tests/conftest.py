@@ -1,9 +1,27 @@
-"""Options of the tests."""
+"""Options and surroundings of the tests."""
 
 from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="rewrite the expected output of the scenarios")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def heed_ctrl_c() -> Iterator[None]:
+    """Heed SIGINT in the tests, and in the programs they start, also where the shell has it ignored.
+
+    A job in the background of a script inherits an ignored SIGINT, and Python leaves it so.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
