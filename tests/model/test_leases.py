@@ -1,0 +1,89 @@
+"""A lease across a change of leader: never shorter than its owner thinks, and over at last."""
+
+from __future__ import annotations
+
+import pytest
+
+from glue.model.clock import STAMP_INTERVAL, LeaderClock
+from glue.model.state import Lock, State, encode_entry
+from tests.model.state.test_machine import Client
+
+LEASE_MS = 10_000
+
+
+class Reign:
+    """A leader that stamps entries of a state by a monotonic clock of its own."""
+
+    def __init__(self, state: State, started_at: float) -> None:
+        self.state = state
+        self.clock = LeaderClock()
+        self.now = started_at
+        self.clock.role(self.now, False, state.time_ms)
+        self.clock.role(self.now, True, state.time_ms)
+
+    def pass_time(self, seconds: float) -> list[str]:
+        """Let time pass; an entry is stamped twice a second, and whenever that is due."""
+        released, until = [], self.now + seconds
+        while self.now < until:
+            due = max(self.clock.due(self.state), self.now)
+            self.now = min(due, self.now + 0.5, until)
+            entry = encode_entry(self.clock.stamp(self.now), [])
+            released += self.state.apply(self.state.index + 1, entry).released
+        return released
+
+
+def taken(client: Client) -> None:
+    assert client.run(Lock("door", "ann", LEASE_MS)).results[0].code == "ok"
+
+
+@pytest.mark.parametrize("second", [5.0, 100.0, 1e6])
+def test_the_next_leader_counts_on_where_the_log_stands_whatever_its_own_clock_shows(second: float) -> None:
+    client = Client()
+    first = Reign(client.state, 100.0)
+    taken(client)
+    assert first.pass_time(6.0) == []
+    later = Reign(client.state, second)
+    assert later.pass_time(LEASE_MS / 1000 - 6.0 - 0.1) == []
+    assert later.pass_time(1.0 + 2 * STAMP_INTERVAL) == ["door"]
+
+
+def test_a_leader_that_lost_its_office_and_has_it_again_does_not_count_the_time_between() -> None:
+    client = Client()
+    first = Reign(client.state, 100.0)
+    taken(client)
+    first.pass_time(5.0)
+    first.clock.role(first.now, False, client.state.time_ms)
+    first.now += 1000.0
+    first.clock.role(first.now, True, client.state.time_ms)
+    assert first.pass_time(4.0) == []
+    assert first.pass_time(3.0 + STAMP_INTERVAL) == ["door"]
+
+
+def test_being_told_again_that_it_leads_changes_nothing() -> None:
+    client = Client()
+    first = Reign(client.state, 100.0)
+    taken(client)
+    for _ in range(9):
+        assert first.pass_time(1.0) == []
+        first.clock.role(first.now, True, client.state.time_ms)
+    assert first.pass_time(1.0 + STAMP_INTERVAL + 0.1) == ["door"]
+
+
+def test_a_lock_that_is_taken_under_one_leader_and_first_stamped_under_the_next_has_its_whole_lease() -> None:
+    client = Client()
+    Reign(client.state, 100.0)
+    taken(client)  # that leader falls before it stamps anything
+    later = Reign(client.state, 7.0)
+    assert later.pass_time(LEASE_MS / 1000 - 0.1) == []
+    assert later.pass_time(2 * STAMP_INTERVAL) == ["door"]
+
+
+def test_the_time_of_a_state_is_that_of_its_snapshot_too() -> None:
+    client = Client()
+    first = Reign(client.state, 100.0)
+    taken(client)
+    first.pass_time(6.0)
+    copy = State.restore(client.state.snapshot())
+    later = Reign(copy, 3.0)
+    assert later.pass_time(3.9) == []
+    assert later.pass_time(3.0) == ["door"]
