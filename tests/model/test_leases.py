@@ -87,3 +87,39 @@ def test_the_time_of_a_state_is_that_of_its_snapshot_too() -> None:
     later = Reign(copy, 3.0)
     assert later.pass_time(3.9) == []
     assert later.pass_time(3.0) == ["door"]
+
+
+def test_a_stamp_is_due_when_the_first_of_several_leases_ends_and_while_one_waits_to_begin() -> None:
+    """At rest nothing else brings a stamp, so without these nobody would ever get the lock."""
+    client = Client()
+    client.state.apply(client.state.index + 1, encode_entry(1_000_000, []))  # of the leader before
+    clock = LeaderClock()
+    clock.role(500.0, True, client.state.time_ms)
+    names = {"late": 30_000, "soon": 5_000, "between": 20_000}
+    for name, lease_ms in names.items():
+        client.run(Lock(name, "ann", lease_ms))
+    begun = clock.due(client.state)
+    assert begun <= 500.0 + STAMP_INTERVAL
+    now, ends = max(begun, 500.0), []
+    while len(ends) < 3 and now < 600.0:
+        for name in client.state.apply(client.state.index + 1, encode_entry(clock.stamp(now), [])).released:
+            ends.append((name, now - 500.0))
+        now = clock.due(client.state)
+    assert [name for name, _ in ends] == ["soon", "between", "late"]
+    for name, at in ends:
+        assert names[name] / 1000 <= at <= names[name] / 1000 + STAMP_INTERVAL
+
+
+def test_a_renewal_keeps_the_token_and_begins_the_lease_anew() -> None:
+    client = Client()
+    reign = Reign(client.state, 100.0)
+    taken(client)
+    token = client.state.locks.holder("door")
+    assert token is not None
+    reign.pass_time(8.0)
+    taken(client)
+    renewed = client.state.locks.holder("door")
+    assert renewed is not None
+    assert renewed.token == token.token
+    assert reign.pass_time(9.5) == []
+    assert reign.pass_time(2.0) == ["door"]
