@@ -1,4 +1,4 @@
-"""What interests occupy is given back when they are withdrawn, so that no peer wears out its share or that of others."""
+"""What interests occupy is given back when they are withdrawn: no peer wears out its share or that of others."""
 
 from __future__ import annotations
 
