@@ -99,16 +99,15 @@ def test_who_reads_lets_the_sender_go_on_though_nothing_of_the_sender_comes_any_
     (a, wire), (b, other) = pair.start("a"), pair.start("b")
     subscription = b.subscribe("t")
     assert a.wait_for_subscribers("t", 1, PATIENCE)
-    for _ in range(20):
-        a.publish("t", bytes(500))
-    for _ in range(11):
-        assert subscription.get(PATIENCE) is not None
-    assert a.flush(PATIENCE)
+    for _ in range(2):  # from the first four on nothing more is promised, so the others use up some of what was
+        for _ in range(4):
+            a.publish("t", bytes(500))
+        assert a.flush(PATIENCE)
+        for each in (wire, other):
+            each.until_asleep()
     wire.cut = True
-    for each in (wire, other):
-        each.until_asleep()
     before = wire.came
-    for _ in range(9):
+    for _ in range(8):
         subscription.get(PATIENCE)
     with wire.changed:
         assert wire.changed.wait_for(lambda: wire.came > before, PATIENCE)

@@ -22,6 +22,16 @@ SETTINGS = {
 }
 
 
+LONGEST = 900.0
+"""Seconds for a test with a session: the first one waits for a Java to start, on a machine that may be busy."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session on this machine, made for work that is soon over."""
