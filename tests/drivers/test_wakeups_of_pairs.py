@@ -6,6 +6,7 @@ As in `test_wakeups`, what is waited for comes at once or not within a minute.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ class Pair:
 
     def start(self, name: str) -> tuple[glue.Endpoint, Wire]:
         wire = Wire(len(self.wires) + 1, self.wires)
-        settings = {"announce_interval": 600.0, "receive_limit": 1000, "queue_limit": 1 << 20}
+        settings: dict[str, Any] = {"announce_interval": 600.0, "receive_limit": 1000, "queue_limit": 1 << 20}
         endpoint = glue.Endpoint(name, network=lambda _: wire, **settings).start()
         self.endpoints.append(endpoint)
         return endpoint, wire

@@ -100,7 +100,8 @@ def test_a_stamp_is_due_when_the_first_of_several_leases_ends_and_while_one_wait
         client.run(Lock(name, "ann", lease_ms))
     begun = clock.due(client.state)
     assert begun <= 500.0 + STAMP_INTERVAL
-    now, ends = max(begun, 500.0), []
+    now = max(begun, 500.0)
+    ends: list[tuple[str, float]] = []
     while len(ends) < 3 and now < 600.0:
         released = client.state.apply(client.state.index + 1, encode_entry(clock.stamp(now), [])).released
         ends += [(name, now - 500.0) for name in released]

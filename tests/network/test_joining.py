@@ -18,7 +18,8 @@ from tests.support.loopback import loopback_environment
 def test_a_join_that_fails_is_tried_again_at_each_maintenance(
     what: str, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, failed = getattr(sockets, what), []
+    original = getattr(sockets, what)
+    failed: list[str] = []
 
     def flaky(*arguments: Any) -> None:
         if len(failed) < times:

@@ -47,7 +47,11 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Foun
     names = {life.sender: life.name for life in analysis.lives}
     points = analysis.points
     rows = [row for row in analysis.tables["pairs"].toArrow().to_pylist() if row["receiver"] is not None]
-    told = {(names[row["sender"]], points[row["receiver"]]): row for row in rows}
+
+    def called(value: int | str) -> str:
+        return points[value] if isinstance(value, int) else names.get(value, value)
+
+    told = {(called(row["sender"]), called(row["receiver"])): row for row in rows}
     deliveries = analysis.tables["deliveries"].toArrow().to_pylist()
     delays = [row["under_way_ns"] / NS for row in deliveries if row["under_way_ns"] is not None]
     analysis.close()

@@ -26,6 +26,7 @@ def test_a_retained_value_that_was_heard_expires_for_late_subscriptions_too() ->
     layer.receive(100.0, [inbound("ann", encode([Group("a", 1, 0, [b"x"], 1, None, False, KEEP, 5000)]), age=2.0)])
     layer.send(102.9, [Subscribe(2, "a")])
     (heard,) = deliveries(layer.receive(102.9, [])[0])
-    assert (heard.payloads, heard.retained, heard.expires) == ([b"x"], True, pytest.approx(103.0))
+    assert (heard.payloads, heard.retained) == ([b"x"], True)
+    assert heard.expires == pytest.approx(103.0)
     layer.send(103.1, [Subscribe(3, "a")])
     assert deliveries(layer.receive(103.1, [])[0]) == []
