@@ -162,6 +162,10 @@ class Court(Protocol):
     def is_eager(self) -> bool:
         """Whether answers come so fast that it is worth a core to look for them again and again."""
 
+    @property
+    def source(self) -> Address:
+        """Where the latest came from that was glanced at."""
+
     def glance(self, until: float) -> bytes | None:
         """The lone datagram that comes from a peer before that (monotonic seconds), if nothing else is to be done.
 

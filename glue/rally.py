@@ -125,12 +125,15 @@ class Rally:
         since = min([now, *[exchange.waits_since for exchange in exchanges]])
         return min(since + PERIOD, self._partners.calm_until, self._frames.due(exchanges))
 
-    def hear(self, now: float, data: bytes) -> Delivery | None:
-        """The message of a datagram; None, and nothing was done, if it has to go the ordinary way."""
+    def hear(self, now: float, data: bytes, source: Address | None = None) -> Delivery | None:
+        """The message of a datagram; None, and nothing was done, if it has to go the ordinary way.
+
+        So it has if it came from another `source`, where that is known, than the address of its sender.
+        """
         question, self._question = self._question, None
         if self._leaving is not None:
             self._note()
-        elif question is not None and (delivery := self._hear_foreseen(now, data, question)) is not None:
+        elif question is not None and (delivery := self._hear_foreseen(now, data, question, source)) is not None:
             return delivery
         found = self._match(data) if self.is_open else None  # type: ignore[misc]
         if found is None:
@@ -138,7 +141,7 @@ class Rally:
         groups = found.groups()
         sender, topic = groups[0], groups[self._topic]
         side = self._senders.get(sender) or self._meet(sender)
-        if side is None:
+        if side is None or (source is not None and source != side.partner.address):
             return None
         hearing = side.hearings.get(topic) or self._listen(side, topic)
         if hearing is None:
@@ -151,13 +154,13 @@ class Rally:
         self._heard = Heard(side, hearing, sender, int(groups[1]))
         return delivery
 
-    def _hear_foreseen(self, now: float, data: bytes, question: Question) -> Delivery | None:
+    def _hear_foreseen(self, now: float, data: bytes, question: Question, source: Address | None) -> Delivery | None:
         """The same if the datagram is the one that was foreseen."""
         found = question.read(data)
-        if found is None:
-            return None
         heard = self._heard
         assert heard is not None
+        if found is None or (source is not None and source != heard.side.partner.address):
+            return None
         held, at, payload = found
         delivery = heard.hearing.take_foreseen(at, payload)
         if delivery is not None:

@@ -161,7 +161,7 @@ def test_whatever_passes_in_a_rally_becomes_the_same_as_without(seed: int) -> No
     density = luck.choice((0.6, 0.6, 1.0)) if count == 2 else 0.6
     pairs = Players(True, count), Players(False, count)
     rashness = luck.choice((0.0, 0.01, 0.05))
-    habit: tuple[str, Any] | None = None  # what is said most of the time, and by one of them
+    habit: tuple[str, Any] | None = ("ping/1", b"same")  # what is said most of the time, and by one of them
     for turn in range(1500):
         now += STEP
         if luck.random() < 0.02:
@@ -193,7 +193,7 @@ def test_whatever_passes_in_a_rally_becomes_the_same_as_without(seed: int) -> No
         if luck.random() < 0.05 or turn == 1499:
             assert pairs[0].state() == pairs[1].state()
     assert min(pairs[0].passed) > 100
-    assert min(pairs[0].foreseen) > 50
+    assert min(pairs[0].foreseen) > 30
     assert pairs[1].passed == [0, 0]
 
 
@@ -304,6 +304,7 @@ def test_what_is_out_of_the_ordinary_does_not_pass_and_leaves_no_trace(what: str
     spoiled = data.replace(old, new, 1)
     assert core.stack.rally.hear(now, spoiled) is None
     assert core.stack.rally.hear(now, spoiled[:-1]) is None
+    assert core.stack.rally.hear(now, data, ("10.9.9.9", 9)) is None
     assert players.state()[1:] == state[1:]
     assert players._open(now, 1)
     assert core.stack.rally.hear(now, data) is not None

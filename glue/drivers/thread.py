@@ -174,7 +174,7 @@ class ThreadDriver(Turns):
             with self._turn_lock:
                 now = time.monotonic()
                 try:
-                    delivery = rally.hear(now, data)
+                    delivery = rally.hear(now, data, court.source)
                 except BaseException:
                     court.keep(data)
                     raise

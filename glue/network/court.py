@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glue.contract import Address
 from glue.network.receiver import Receiver
 from glue.network.sender import Sender
 from glue.network.waiter import Waiter
@@ -27,6 +28,11 @@ class UnicastCourt:
     def is_eager(self) -> bool:
         """Whether answers come so fast that it is worth a core to look for them again and again."""
         return self._waiter.is_eager
+
+    @property
+    def source(self) -> Address:
+        """Where the latest came from that was glanced at."""
+        return self._receiver.source
 
     def glance(self, until: float) -> bytes | None:
         """The lone datagram that comes before that (monotonic seconds), if nothing else is to be done.

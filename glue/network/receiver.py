@@ -61,8 +61,8 @@ class Receiver:
 
     __slots__ = (
         "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_is_courteous", "_octets", "_poll",
-        "_queued", "_resting", "_rests", "_socket", "_source", "_taken", "_unseen", "_until", "coalesced", "kept",
-        "reads", "rested", "statistics", "streams",
+        "_queued", "_resting", "_rests", "_socket", "_taken", "_unseen", "_until", "coalesced", "kept", "reads",
+        "rested", "source", "statistics", "streams",
     )  # fmt: skip
 
     def __init__(
@@ -93,7 +93,7 @@ class Receiver:
         self._beginning = (self._buffer.memory,)
         self._drained = False  # whether nothing was left in the latest look
         self._echo = echo
-        self._source: Address = ()  # of what was glanced at last
+        self.source: Address = ()  # of what was glanced at last
         self.kept: Kept | None = None  # what was glanced at and is still to be received
         self._taken = self._octets = 0  # what was taken, and not counted
         self._until = 0.0  # when all waits of this call of `receive` for a rest end; 0: none has begun
@@ -135,7 +135,7 @@ class Receiver:
         except OSError as error:
             self._is_over(error)
             return None
-        self._source = source
+        self.source = source
         if control or flags or not data:
             self.kept = data, control, flags, source
             return None
@@ -143,7 +143,7 @@ class Receiver:
 
     def keep(self, data: bytes) -> None:
         """What was glanced at last is to be received later, after all."""
-        self.kept = data, [], 0, self._source
+        self.kept = data, [], 0, self.source
 
     def take(self, data: bytes) -> None:
         """It is done with."""
