@@ -382,7 +382,7 @@ class Discovery:
         for peer in [peer for peer in peers.values() if peer.wake_at <= now]:
             if now >= peer.move_at:
                 self._members.move(peer)
-            if now >= peer.heard + peer.lease:
+            if now >= peer.ends_at:
                 self._members.expire(now, peer, self._up)
             else:
                 self._letters.attend(now, peer, peer.id in self._members.remote)

@@ -142,6 +142,7 @@ class Membership:
         if peer.claimed is not None and peer.heard <= peer.claimed_at:
             peer.move(peer.claimed, self.question(peer.id, peer.incarnation, peer.claimed))
             peer.is_verified = True
+            peer.heard = peer.claimed_at
         peer.claimed, peer.move_at = None, math.inf
 
     def admit(self, now: float, item: Inbound, name: str, news: list[Upward]) -> Peer | None:

@@ -170,13 +170,19 @@ class Peer:
         return PeerInfo(self.name, self.incarnation, self.address, self.heard + paused, len(self.follower.patterns))
 
     @property
+    def ends_at(self) -> float:
+        """When its lease is over; not before it is followed to an address that it has proved."""
+        lease_ends = self.heard + self.lease
+        return lease_ends if self.move_at == math.inf else max(lease_ends, self.move_at)
+
+    @property
     def wake_at(self) -> float:
         """When this peer next needs attention."""
         return min(
             self.answer_at,
             self.want_at if self.follower.is_behind else math.inf,
             max(self.heard + self.patience, self.probe_at),
-            self.heard + self.lease,
+            self.ends_at,
             self.move_at,
         )
 

@@ -263,6 +263,18 @@ def test_a_peer_is_followed_to_another_address() -> None:
     assert len(one.events) == 1
 
 
+@pytest.mark.parametrize("silence", [3.5, 4.0, 4.5, 4.55, 4.6, 4.65, 4.7])
+def test_a_peer_that_is_back_at_another_address_just_before_its_lease_ends_is_not_lost(silence: float) -> None:
+    lan, one, other = pair()
+    lan.is_dropped = lambda source, host, frame: True
+    lan.run(silence)
+    other.address = ("10.0.9.9", 9)
+    lan.is_dropped = None
+    lan.run(3)
+    assert len(one.events) == 1
+    assert one.layer.peers[other.id].address == other.address
+
+
 def test_nobody_is_sent_more_datagrams_than_came_in_their_name() -> None:
     lan, one, _ = pair()
     victim = ("10.9.9.9", 9)

@@ -32,7 +32,8 @@ class Net:
 
 
 MOST_EVENTS = 400_000
-"""Events of one run, some four times what the busiest of 150 seeds had: replicas that answer each other for ever reach it."""
+"""Events of one run: four times what the busiest of 150 seeds had. Only replicas that answer each other for ever come
+there."""
 
 
 class Cluster:
