@@ -1,0 +1,231 @@
+"""Which tests reach which code, recorded once in an instrumented copy and kept in `.mutants/` until either changes.
+
+A test file is recorded by itself. Its record holds as long as the file, the helpers of the tests and every source that
+it reached are what they were; so a new test costs its own recording only.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.copies import Copy, digest
+from tests.mutants.operators import Mutant
+from tests.mutants.probes import MODULE, SOURCE, Prober, Stretches
+from tests.mutants.running import Outcome, run
+
+LEFT_OUT = ("tests/test_style.py", "tests/mutants/")  # these judge the sources' text, or the tool itself
+NEAR = 0.05  # a test of the mutant's own area runs as if it took this share of its time
+Place = tuple[str, int]  # a source and the number of a stretch within it
+
+
+@dataclass
+class Reach:
+    """What each test reached: for each source a number whose bits are the stretches."""
+
+    hits: dict[str, dict[str, int]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    failing: dict[str, str] = field(default_factory=dict)  # what did not pass without a bug, and why
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take the record of one test file."""
+        shared = {name: int(bits, 16) for name, bits in record["shared"].items()}
+        if record["problem"]:
+            self.failing[record["file"]] = record["problem"]
+        for test in record["tests"]:
+            if test["outcome"] == "passed":
+                own = {name: int(bits, 16) for name, bits in test["hits"].items()}
+                self.hits[test["test"]] = {n: own.get(n, 0) | shared.get(n, 0) for n in own.keys() | shared.keys()}
+                self.seconds[test["test"]] = test["seconds"]
+            elif test["outcome"] == "failed":
+                self.failing[test["test"]] = "failed"
+
+    def tests_at(self, places: set[Place], area: str) -> list[str]:
+        """Return the tests that reach any of these places: those of the area first, then the quick ones."""
+        masks: dict[str, int] = defaultdict(int)
+        for name, number in places:
+            masks[name] |= 1 << number
+        found = [t for t, hits in self.hits.items() if any(hits.get(n, 0) & mask for n, mask in masks.items())]
+        return sorted(found, key=lambda t: (self.seconds[t] + 0.01) * (NEAR if t.startswith(f"tests/{area}") else 1))
+
+
+class Recorder:
+    """Records what is not known yet, in as many copies as there are workers."""
+
+    def __init__(self, files: list[str], sources: dict[str, str], cache: Path) -> None:
+        self._prober = Prober()
+        self._files = files
+        self._cache = cache
+        self._lock = threading.Lock()
+        self.stretches: dict[str, Stretches] = {}
+        self.instrumented: dict[str, str] = {}
+        self._owners: list[Place] = []
+        for name, source in sources.items():
+            self.instrumented[name], self.stretches[name] = self._prober.instrument(source)
+            self._owners += [(name, i) for i in range(len(self.stretches[name].numbers))]
+        self._digests = {name: digest(source) for name, source in sources.items()}
+
+    def helpers(self, root: Path) -> str:
+        """Return a digest of what tests share."""
+        names = [n for n in self._files if n.startswith("tests/") and n.endswith(".py")]
+        names = [n for n in names if not Path(n).name.startswith("test_") and not n.startswith("tests/mutants/")]
+        return digest("".join(digest((root / n).read_bytes()) for n in names))
+
+    def record(
+        self, root: Path, copies: list[Copy], tests: list[str], work: Path, told: Callable[[str], None]
+    ) -> Reach:
+        """Return what these test files reach, recording what is new."""
+        reach = Reach()
+        helpers = self.helpers(root)
+        known = self._known(helpers)
+        todo: queue.Queue[str] = queue.Queue()
+        for name in tests:
+            record = known.get(name)
+            if record is not None and record["digest"] == digest((root / name).read_bytes()):
+                reach.add(record)
+            else:
+                todo.put(name)
+        total = todo.qsize()
+        if total:
+            told(f"recording what {total} test files reach")
+        threads = [
+            threading.Thread(target=self._work, args=(root, c, todo, work / f"reach{i}", helpers, reach, told))
+            for i, c in enumerate(copies if total else [])
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return reach
+
+    def _known(self, helpers: str) -> dict[str, dict[str, Any]]:
+        known: dict[str, dict[str, Any]] = {}
+        if self._cache.exists():
+            for line in self._cache.read_text().splitlines():
+                record = json.loads(line)
+                if record["helpers"] == helpers and all(self._digests.get(n) == d for n, d in record["of"].items()):
+                    known[record["file"]] = record
+        return known
+
+    def _work(
+        self,
+        root: Path,
+        copy: Copy,
+        todo: queue.Queue[str],
+        work: Path,
+        helpers: str,
+        reach: Reach,
+        told: Callable[[str], None],
+    ) -> None:
+        for name, text in self.instrumented.items():
+            copy.write(name, text)
+        copy.write(f"{MODULE}.py", SOURCE)
+        while True:
+            try:
+                name = todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                outcome = run(copy, work, [name], seconds=defaultdict(lambda: 30.0), stop=False, hits=work / "hits")
+            except KeyboardInterrupt:
+                return
+            record = self._record_of(name, outcome)
+            record.update(helpers=helpers, digest=digest((root / name).read_bytes()))
+            with self._lock:
+                reach.add(record)
+                with self._cache.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                seconds = sum(t["seconds"] for t in record["tests"])
+                told(f"  {name}: {len(record['tests'])} tests, {seconds:.1f} s{record['problem'] and ', ended early'}")
+
+    def _record_of(self, name: str, outcome: Outcome) -> dict[str, Any]:
+        shared = self._by_source(outcome.shared)
+        tests = [{**t, "hits": self._by_source(t["hits"])} for t in outcome.tests]
+        reached = {n for t in tests for n in t["hits"]} | set(shared)
+        early = outcome.ended != "finished" or not outcome.collected
+        problem = f"{outcome.ended}: {outcome.current}\n{outcome.output}" if early else ""
+        return {
+            "file": name,
+            "of": {n: self._digests[n] for n in sorted(reached)},
+            "shared": shared,
+            "tests": tests,
+            "problem": problem,
+        }
+
+    def _by_source(self, hits: list[int]) -> dict[str, str]:
+        bits: dict[str, int] = defaultdict(int)
+        for number in hits:
+            if number < len(self._owners):
+                name, within = self._owners[number]
+                bits[name] |= 1 << within
+        return {name: f"{value:x}" for name, value in bits.items()}
+
+
+class Places:
+    """Where the code of a mutant runs: its own stretch, or for what stands outside of functions those that use it."""
+
+    def __init__(self, sources: dict[str, str], stretches: dict[str, Stretches]) -> None:
+        self._stretches = stretches
+        self._trees = {name: ast.parse(source) for name, source in sources.items()}
+        self._users: dict[str, set[Place]] = defaultdict(set)
+        self._outside: dict[str, set[str]] = defaultdict(set)  # a name → names whose definition outside mentions it
+        for name, tree in self._trees.items():
+            for node in ast.walk(tree):
+                mentioned = _name_in(node)
+                if mentioned:
+                    number = self._number(name, node.lineno)  # type: ignore[attr-defined]
+                    if number is not None:
+                        self._users[mentioned].add((name, number))
+            for statement in _outside_of_functions(tree):
+                for defined in _defined(statement):
+                    for node in ast.walk(statement):
+                        if _name_in(node) not in ("", defined):
+                            self._outside[_name_in(node)].add(defined)
+
+    def _number(self, name: str, line: int) -> int | None:
+        number = self._stretches[name].of_line.get(line)
+        return None if number is None else number - self._stretches[name].numbers[0]
+
+    def of(self, mutant: Mutant) -> set[Place]:
+        """Return the stretches that a test must reach to notice this mutant."""
+        number = self._number(mutant.path, mutant.line)
+        if number is not None:
+            return {(mutant.path, number)}
+        defined: set[str] = set()
+        for statement in _outside_of_functions(self._trees[mutant.path]):
+            if statement.lineno <= mutant.line <= (statement.end_lineno or 0):
+                defined |= _defined(statement)
+        defined |= {further for name in defined for further in self._outside[name]}
+        users = {place for name in defined for place in self._users[name]}
+        return users or {(mutant.path, i) for i in range(len(self._stretches[mutant.path].numbers))}
+
+
+def _name_in(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.keyword(arg=str() as name):
+            return name
+    return ""
+
+
+def _outside_of_functions(node: ast.AST) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.If | ast.Try | ast.With):
+            found += _outside_of_functions(child)
+        elif isinstance(child, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr):
+            found.append(child)
+    return found
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    return {_name_in(n) for target in targets if target is not None for n in ast.walk(target)} - {""}

@@ -1,0 +1,119 @@
+"""Tries one mutant: plants it, runs the tests that reach it, and makes sure that who found it found the bug.
+
+A failure of a test with real time in it counts once it came again with the bug, and not without it: so a test that
+fails now and then is no proof. A test that reaches pure code alone says the same each time.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.copies import Copy
+from tests.mutants.operators import Mutant
+from tests.mutants.reach import Places, Reach
+from tests.mutants.running import run
+
+FIRST = 12.0  # seconds of tests, by their recorded times, that run before the many files of the rest are imported
+FIRST_FILES = 5
+TIMED = ("glue/network/", "glue/drivers/", "glue/aio/", "glue/cmd/", "spark/session")  # no test of these is sure
+DOUBTS = 3  # failures that did not come again, until a mutant is given up as one that nobody can judge
+
+
+@dataclass
+class Result:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    digest: str
+    found: bool
+    by: str
+    met: int
+    left: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Result:
+        return cls(**{**data, "mutant": Mutant(**data["mutant"])})
+
+
+class Bench:
+    """One worker's place: a copy of its own."""
+
+    def __init__(self, copy: Copy, work: Path, reach: Reach, places: Places, budget: float) -> None:
+        self._copy = copy
+        self._work = work
+        self._reach = reach
+        self._places = places
+        self._budget = budget
+
+    def try_out(self, mutant: Mutant, source: str, digest: str) -> Result:
+        """Return whether a test found this mutant; the copy is as before then."""
+        began = time.monotonic()
+        parts = mutant.path.split("/")
+        area = f"{parts[1]}/" if parts[0] == "glue" and len(parts) > 2 else "spark/" if parts[0] == "spark" else "test_"
+        reaching = self._reach.tests_at(self._places.of(mutant), area)
+        chosen = self._within_budget(reaching)
+        self._copy.write(mutant.path, mutant.apply(source))
+        try:
+            by = self._find(chosen, mutant, source)
+        finally:
+            self._copy.write(mutant.path, source)
+        left = len(reaching) - len(chosen)
+        return Result(mutant, digest, by != "", by, len(chosen), left, round(time.monotonic() - began, 1))
+
+    def _within_budget(self, tests: list[str]) -> list[str]:
+        spent = 0.0
+        for number, test in enumerate(tests):
+            spent += self._reach.seconds[test]
+            if spent > self._budget:
+                return tests[:number]
+        return tests
+
+    def _find(self, tests: list[str], mutant: Mutant, source: str) -> str:
+        first = self._first(tests)
+        doubts = 0
+        for part in (first, tests[len(first) :]):
+            while part and doubts < DOUBTS:
+                outcome = run(self._copy, self._work, _files(part), part, self._reach.seconds)
+                failed = outcome.failed
+                if failed is None:
+                    break
+                is_pure = outcome.ended == "finished" and not self._is_timed(failed)
+                if failed not in part or is_pure or self._is_sure(failed, mutant, source):
+                    return f"{failed} ({outcome.ended})" if outcome.ended != "finished" else failed
+                doubts += 1
+                ran = {t["test"] for t in outcome.tests}
+                part = [t for t in part if t not in ran and t != failed]
+        return ""
+
+    def _first(self, tests: list[str]) -> list[str]:
+        spent = 0.0
+        files: set[str] = set()
+        for number, test in enumerate(tests):
+            spent += self._reach.seconds[test]
+            files.add(test.partition("::")[0])
+            if number and (spent > FIRST or len(files) > FIRST_FILES):
+                return tests[:number]
+        return tests
+
+    def _is_timed(self, test: str) -> bool:
+        return any(name.startswith(TIMED) for name in self._reach.hits.get(test, ()))
+
+    def _is_sure(self, test: str, mutant: Mutant, source: str) -> bool:
+        again = run(self._copy, self._work, _files([test]), [test], self._reach.seconds)
+        if again.failed is None:
+            return False
+        self._copy.write(mutant.path, source)
+        clean = run(self._copy, self._work, _files([test]), [test], self._reach.seconds)
+        self._copy.write(mutant.path, mutant.apply(source))
+        return clean.failed is None
+
+
+def _files(tests: list[str]) -> list[str]:
+    return list(dict.fromkeys(test.partition("::")[0] for test in tests))
