@@ -1,0 +1,123 @@
+"""Writes down a run of the simulator: one line for each step, what the user saw, and the counters at the end.
+
+Each step ends with the world's trace so far, a hash of every datagram and its time. A change of behaviour therefore
+shows from the step in which it begins, and the lines around it say what became of the messages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+from glue import Gap, Message, Peer
+from glue.receipt import Receipt
+from glue.simulation import SimulatedEndpoint, SimulatedSubscription, World
+
+
+class Diary:
+    """What the user of one subscription saw."""
+
+    def __init__(self, story: Story, name: str) -> None:
+        self.name = name
+        self._story = story
+        self._count = 0
+        self._bytes = 0
+        self._hash = 0
+
+    def take(self, message: Message) -> None:
+        """Note one message, and when it came."""
+        payload = message.payload if isinstance(message.payload, bytes) else repr(message.payload).encode()
+        self._count += 1
+        self._bytes += len(payload)
+        facts = message.topic, message.sequence, message.type, message.retained, round(self._story.world.time, 6)
+        self._hash = crc32(payload, crc32(repr(facts).encode(), self._hash))
+
+    def __str__(self) -> str:
+        return f"{self.name} {self._count} ({self._bytes} B, {self._hash:08x})"
+
+
+class Story:
+    """A world whose happenings are written down in `lines`."""
+
+    def __init__(self, seed: int, **settings: Any) -> None:
+        self.world = World(seed)
+        self.random = self.world.random("story")
+        self.lines: list[str] = []
+        self.endpoints: dict[str, SimulatedEndpoint] = {}
+        self.receipts: dict[str, Receipt] = {}
+        self._settings = settings
+        self._diaries: list[Diary] = []
+
+    def endpoint(self, name: str, **settings: Any) -> SimulatedEndpoint:
+        """Start an endpoint and write down what it is told of others."""
+        endpoint = self.world.endpoint(name, **{**self._settings, **settings})
+        key = name if name not in self.endpoints else f"{name} again"
+        self.endpoints[key] = endpoint
+        endpoint.on_peer_added = partial(self._peer, key, "found")
+        endpoint.on_peer_removed = partial(self._peer, key, "lost")
+        endpoint.on_name_clash = partial(self._peer, key, "clashes with")
+        endpoint.on_gap = partial(self._gap, key)
+        endpoint.on_lost = lambda cause, count: self.say(f"{key} is told that {count} were lost: {cause}")
+        return endpoint
+
+    def say(self, text: str) -> None:
+        """Write down something with its time."""
+        self.lines.append(f"{self.world.time:10.6f} {text}")
+
+    def _peer(self, name: str, what: str, peer: Peer) -> None:
+        self.say(f"{name} {what} {peer.name}{f' ({peer.reason})' if peer.reason else ''}")
+
+    def _gap(self, name: str, gap: Gap) -> None:
+        self.say(f"{name} misses {gap.count} of {gap.topic} for {gap.pattern}: {gap.cause}")
+
+    def listen(self, endpoint: SimulatedEndpoint, pattern: str, **options: Any) -> SimulatedSubscription:
+        """Subscribe, and note what comes."""
+        diary = Diary(self, f"{endpoint.name} {pattern}")
+        self._diaries.append(diary)
+        return endpoint.subscribe(pattern, diary.take, **options)
+
+    def ask(self, name: str, endpoint: SimulatedEndpoint, topic: str, payload: Any, **options: Any) -> None:
+        """Publish with a receipt, which the next step tells."""
+        self.receipts[name] = endpoint.publish(topic, payload, receipt=True, **options)
+
+    def stream(
+        self, endpoint: SimulatedEndpoint, topic: str, count: int, size: int, every: float, **options: Any
+    ) -> None:
+        """Publish so many messages from now on, one at a time; what is refused is counted."""
+        refused: Counter[str] = Counter()
+
+        def publish(number: int) -> None:
+            if endpoint.is_running and not endpoint.host.is_paused:
+                try:
+                    endpoint.publish(topic, b"%06d" % number + bytes(max(0, size - 6)), **options)
+                except BlockingIOError:
+                    refused["refused"] += 1
+            if number + 1 < count:
+                self.world.after(every, lambda: publish(number + 1))
+            elif refused:
+                self.say(f"{endpoint.name} was refused {refused['refused']} of {count} on {topic}")
+
+        publish(0)
+
+    def step(self, seconds: float, times: int = 1) -> None:
+        """Let time pass, and write down how things are."""
+        for _ in range(times):
+            self.world.run(seconds)
+            backlogs = [f"{name} owes {e.backlog}" for name, e in self.endpoints.items() if e.is_running and e.backlog]
+            self.say("; ".join([*map(str, self._diaries), *backlogs]) + f" [{self.world.trace_hash[:8]}]")
+            for name, receipt in list(self.receipts.items()):
+                self.say(f"receipt {name}: had by {receipt.delivered}, not yet by {receipt.pending}, {receipt.lost}")
+                if receipt.complete:
+                    del self.receipts[name]
+
+    def end(self) -> str:
+        """Return all lines, with the counters of every endpoint and of the network."""
+        for name, endpoint in self.endpoints.items():
+            for layer, counts in endpoint.statistics.items():
+                told = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()) if count)
+                if told:
+                    self.lines.append(f"{name} {layer}: {told}")
+        self.lines.append("network: " + ", ".join(f"{w} {n}" for w, n in sorted(self.world.network.totals().items())))
+        return "\n".join(self.lines) + "\n"

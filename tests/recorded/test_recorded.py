@@ -1,0 +1,33 @@
+"""Recorded runs go as they are written down: what is sent and when, what arrives, what is told and counted.
+
+A change that is meant is taken over by `pytest tests/recorded --rewrite`, and read in the diff: deliveries and gaps
+must be what they should be, and the counters as plausible as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.recorded.consensus import consensus
+from tests.recorded.models import MODELS
+from tests.recorded.scenes import SCENES
+
+CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(5)}
+RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_goes_as_it_is_written_down(name: str, pytestconfig: pytest.Config) -> None:
+    path = Path(__file__).parent / f"{name}.txt"
+    told = RUNS[name]()
+    if pytestconfig.getoption("--rewrite"):
+        path.write_text(told)
+    assert told.splitlines() == path.read_text().splitlines()
+
+
+def test_there_is_a_run_for_each_record() -> None:
+    assert {path.stem for path in Path(__file__).parent.glob("*.txt")} == RUNS.keys()
