@@ -79,7 +79,7 @@ class Run:
         workers = self._arguments.workers
         recorder = Recorder(self.files, self.sources, KEPT / "reach.jsonl")
         copies = [Copy(home / f"reach-{i}", self.files) for i in range(workers)]
-        reach = recorder.record(ROOT, copies, self.tests(), home / "work", tell)
+        reach = recorder.record(ROOT, [] if self._arguments.known else copies, self.tests(), home / "work", tell)
         for name, problem in sorted(reach.failing.items()):
             tell(f"not used, as it fails without a bug: {name} {problem.strip()[-300:]}")
         tell(f"{len(reach.hits)} tests, {sum(reach.seconds.values()):.0f} s of them; {len(self.mutants)} mutants")
@@ -164,6 +164,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=2, help="bugs tried side by side; default 2")
     parser.add_argument("--budget", type=float, default=1200.0, help="seconds of tests at most for one bug")
+    parser.add_argument("--known", action="store_true", help="only tests whose reach was recorded before")
     parser.add_argument("--again", action="store_true", help="forget the results of the same sample")
     parser.add_argument("--retry", action="store_true", help="try the survivors of the same sample again")
     return parser.parse_args(words)
@@ -172,7 +173,8 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Run, and return 0 if every bug was tried."""
     arguments = parse()
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for number in (signal.SIGTERM, signal.SIGINT):  # the latter is ignored where a shell started this in the background
+        signal.signal(number, signal.default_int_handler)
     run = Run(arguments)
     tell(f"seed {arguments.seed}: {len(run.mutants)} mutants, {sum(m in run.results for m in run.mutants)} known")
     with tempfile.TemporaryDirectory(prefix="glue-mutants-") as home:

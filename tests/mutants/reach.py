@@ -22,6 +22,7 @@ from tests.mutants.probes import MODULE, SOURCE, Prober, Stretches
 from tests.mutants.running import Outcome, run
 
 LEFT_OUT = ("tests/test_style.py", "tests/mutants/")  # these judge the sources' text, or the tool itself
+LONGEST = 300.0  # seconds that one test may take while its reach is recorded
 NEAR = 0.05  # a test of the mutant's own area runs as if it took this share of its time
 Place = tuple[str, int]  # a source and the number of a stretch within it
 
@@ -93,7 +94,7 @@ class Recorder:
             else:
                 todo.put(name)
         total = todo.qsize()
-        if total:
+        if total and copies:
             told(f"recording what {total} test files reach")
         threads = [
             threading.Thread(target=self._work, args=(root, c, todo, work / f"reach{i}", helpers, reach, told))
@@ -133,15 +134,16 @@ class Recorder:
             except queue.Empty:
                 return
             try:
-                outcome = run(copy, work, [name], seconds=defaultdict(lambda: 30.0), stop=False, hits=work / "hits")
+                outcome = run(copy, work, [name], stop=False, hits=work / "hits", patience=LONGEST)
             except KeyboardInterrupt:
                 return
             record = self._record_of(name, outcome)
             record.update(helpers=helpers, digest=digest((root / name).read_bytes()))
             with self._lock:
                 reach.add(record)
-                with self._cache.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+                if not record["problem"]:  # tried again next time
+                    with self._cache.open("a") as file:
+                        file.write(json.dumps(record) + "\n")
                 seconds = sum(t["seconds"] for t in record["tests"])
                 told(f"  {name}: {len(record['tests'])} tests, {seconds:.1f} s{record['problem'] and ', ended early'}")
 

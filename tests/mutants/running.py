@@ -86,10 +86,12 @@ def run(
     seconds: dict[str, float] | None = None,
     stop: bool = True,
     hits: Path | None = None,
+    patience: float = PATIENCE,
 ) -> Outcome:
     """Run the tests of these files (of `chosen` only those, in that order) and return what they did.
 
-    `seconds` is what each test took before; `stop` ends the run at the first failure; `hits` is a file for probes.
+    `seconds` is what each test took before; `stop` ends the run at the first failure; `hits` is a file for probes;
+    `patience` is the time that a test has beside what it took before.
     """
     work.mkdir(parents=True, exist_ok=True)
     run_name = uuid.uuid4().hex
@@ -110,7 +112,7 @@ def run(
             start_new_session=True,
         )  # fmt: skip
         try:
-            outcome = _watch(process, events, seconds or {})
+            outcome = _watch(process, events, seconds or {}, patience)
         finally:
             _end(process, run_name)
         log.seek(0)
@@ -120,7 +122,7 @@ def run(
     return outcome
 
 
-def _watch(process: subprocess.Popen[bytes], events: Path, seconds: dict[str, float]) -> Outcome:
+def _watch(process: subprocess.Popen[bytes], events: Path, seconds: dict[str, float], patience: float) -> Outcome:
     outcome = Outcome()
     limit = time.monotonic() + STARTUP
     looks = 0
@@ -130,7 +132,7 @@ def _watch(process: subprocess.Popen[bytes], events: Path, seconds: dict[str, fl
             for event in _new_events(file):
                 _note(outcome, event)
                 expected = seconds.get(outcome.current or "", 0.0)
-                limit = time.monotonic() + PATIENCE + SLOWDOWN * expected + (0 if outcome.current else STARTUP)
+                limit = time.monotonic() + patience + SLOWDOWN * expected + (0 if outcome.current else STARTUP)
             if ended:
                 outcome.exit = process.returncode
                 return outcome
