@@ -1,4 +1,8 @@
-"""`python -m tests.mutants`: plants a sample of bugs, one at a time, and shows those that no test found.
+"""Mutation testing: `make mutants` plants a sample of bugs, one at a time, and shows those that no test found.
+
+`operators.py` finds places and plants bugs, `probes.py` marks which code ran, `reach.py` records which test reaches
+what, `copies.py` makes the copies all this runs in, `running.py` runs tests there within limits, `trial.py` tries one
+mutant.
 
 An interrupted run goes on where it was when the same command is given again: results and what the tests reach are
 kept in `.mutants/`. The working tree is only read.
@@ -25,7 +29,7 @@ from tests.mutants.reach import LEFT_OUT, Places, Reach, Recorder
 from tests.mutants.running import end_all
 from tests.mutants.trial import Bench, Result
 
-KEPT = ROOT / ".mutants"
+KEPT = ".mutants"
 
 
 def sample(sources: dict[str, str], paths: list[str], seed: str, count: int) -> list[Mutant]:
@@ -49,14 +53,18 @@ def sample(sources: dict[str, str], paths: list[str], seed: str, count: int) -> 
 class Run:
     """One run over a sample: what is known already, and the workers that find out the rest."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, root: Path = ROOT) -> None:
         self._arguments = arguments
-        self.files = files_of()
-        self.sources = sources_of(self.files)
+        self._root = root
+        self.files = files_of(root)
+        self.sources = sources_of(self.files, root)
         self.digests = {name: digest(source) for name, source in self.sources.items()}
         self.mutants = sample(self.sources, arguments.paths, arguments.seed, arguments.count)
-        KEPT.mkdir(exist_ok=True)
-        self._log = KEPT / f"results-{digest(' '.join([arguments.seed, *arguments.paths, *arguments.tests]))}.jsonl"
+        self._kept = root / KEPT
+        self._kept.mkdir(exist_ok=True)
+        self._log = (
+            self._kept / f"results-{digest(' '.join([arguments.seed, *arguments.paths, *arguments.tests]))}.jsonl"
+        )
         self.results: dict[Mutant, Result] = {}
         self._lock = threading.Lock()
         self._problem: BaseException | None = None
@@ -77,9 +85,9 @@ class Run:
     def go(self, home: Path) -> None:
         """Try all mutants that have no result, in copies under `home`."""
         workers = self._arguments.workers
-        recorder = Recorder(self.files, self.sources, KEPT / "reach.jsonl")
-        copies = [Copy(home / f"reach-{i}", self.files) for i in range(workers)]
-        reach = recorder.record(ROOT, [] if self._arguments.known else copies, self.tests(), home / "work", tell)
+        recorder = Recorder(self.files, self.sources, self._kept / "reach.jsonl")
+        copies = [Copy(home / f"reach-{i}", self.files, self._root) for i in range(workers)]
+        reach = recorder.record(self._root, [] if self._arguments.known else copies, self.tests(), home / "work", tell)
         for name, problem in sorted(reach.failing.items()):
             tell(f"not used, as it fails without a bug: {name} {problem.strip()[-300:]}")
         tell(f"{len(reach.hits)} tests, {sum(reach.seconds.values()):.0f} s of them; {len(self.mutants)} mutants")
@@ -101,7 +109,7 @@ class Run:
 
     def _work(self, home: Path, number: int, todo: queue.Queue[Mutant], reach: Reach, places: Places) -> None:
         try:
-            copy = Copy(home / f"mutants-{number}", self.files)
+            copy = Copy(home / f"mutants-{number}", self.files, self._root)
             bench = Bench(copy, home / "work" / str(number), reach, places, self._arguments.budget)
             while not todo.empty():
                 mutant = todo.get_nowait()

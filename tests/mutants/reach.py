@@ -142,8 +142,8 @@ class Recorder:
             with self._lock:
                 reach.add(record)
                 if not record["problem"]:  # tried again next time
-                    with self._cache.open("a") as file:
-                        file.write(json.dumps(record) + "\n")
+                    with self._cache.open("ab", buffering=0) as file:  # in one piece: another run may write, too
+                        file.write(json.dumps(record).encode() + b"\n")
                 seconds = sum(t["seconds"] for t in record["tests"])
                 told(f"  {name}: {len(record['tests'])} tests, {seconds:.1f} s{record['problem'] and ', ended early'}")
 

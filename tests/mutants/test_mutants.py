@@ -1,0 +1,139 @@
+"""The tool that plants bugs: where it plants them, that a seed gives a sample, and that a run leaves the tree alone."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from tests.mutants.__main__ import Run, parse, sample
+from tests.mutants.copies import ROOT
+from tests.mutants.operators import is_a_program, mutants_of
+from tests.mutants.probes import MODULE, Prober
+
+SOURCE = '''"""What it is."""
+
+from __future__ import annotations
+
+__all__ = ["within"]
+
+
+def within(value: int, most: int = 9) -> bool:
+    """Whether 0 < value <= most."""
+    log.debug("%d", value + 1)
+    assert value != 3
+    return 0 < value and value <= most
+
+
+def added(values, one):
+    total = 0
+    for value in values:
+        if value < 0:
+            continue
+        total += value
+    one.note(total)
+    return total
+'''
+
+
+def planted(source: str, seed: int) -> dict[int, str]:
+    """What one line became, by its number."""
+    mutants = mutants_of("x.py", source, Random(seed))
+    return {mutant.line: mutant.apply(source).splitlines()[mutant.line - 1].strip() for mutant in mutants}
+
+
+def test_bugs_are_planted_where_a_test_should_notice_and_nowhere_else() -> None:
+    lines = {line for seed in range(20) for line in planted(SOURCE, seed)}
+    assert lines == {8, 12, 16, 18, 19, 20, 21}
+
+
+def test_every_kind_of_bug_of_a_place_comes_with_some_seed() -> None:
+    became = {planted(SOURCE, seed).get(20) for seed in range(30)}
+    assert became == {"pass", "total -= value"}
+    source = "def f(a: int) -> int:\n    return g(a, 5)\n"
+    mutants = [m for seed in range(30) for m in mutants_of("x.py", source, Random(seed))]
+    assert {m.apply(source).splitlines()[1].strip() for m in mutants} == {
+        "return g(5, a)",
+        "return g(a, 4)",
+        "return g(a, 6)",
+    }
+
+
+def test_a_bug_is_one_replaced_span_and_shows_as_a_short_diff() -> None:
+    mutant = next(m for m in mutants_of("x.py", SOURCE, Random(1)) if m.line == 20)
+    assert is_a_program(mutant, SOURCE)
+    assert [line[0] for line in mutant.diff(SOURCE).splitlines()] == [" ", "-", "+", " "]
+
+
+def test_letters_of_several_bytes_do_not_move_a_bug() -> None:
+    source = 'def f(a: int) -> bool:\n    return "→ä" != a\n'
+    (mutant,) = (m for m in mutants_of("x.py", source, Random(3)) if m.operator == "comparison")
+    assert mutant.apply(source).splitlines()[1] == "    return ('→ä' == a)"
+
+
+def test_the_same_seed_gives_the_same_sample() -> None:
+    sources = {"glue/a.py": SOURCE, "spark/b.py": SOURCE.replace("total", "sum_")}
+    first = sample(sources, ["glue", "spark"], "7", 6)
+    assert first == sample(sources, ["glue", "spark"], "7", 6)
+    assert len(set(first)) == 6
+    assert first != sample(sources, ["glue", "spark"], "8", 6)
+    assert {mutant.path for mutant in sample(sources, ["spark"], "7", 6)} == {"spark/b.py"}
+
+
+def test_a_probe_notes_which_stretches_were_reached() -> None:
+    text, stretches = Prober().instrument(SOURCE)
+    hits = bytearray(64)
+    space: dict[str, object] = {"log": SimpleNamespace(debug=print)}
+    program = compile(text.replace(f"from {MODULE} import HITS as __mutants_hits__", ""), "x.py", "exec")
+    exec(program, {**space, "__mutants_hits__": hits}, space)
+    added = space["added"]
+    assert callable(added)
+    assert added([1, 2], SimpleNamespace(note=int)) == 3
+    reached = {line for line, number in stretches.of_line.items() if hits[number]}
+    assert {15, 16, 17, 18, 20, 21, 22} <= reached
+    assert not reached & {8, 12, 19}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small repository with one function and one test, which does not look at the bound."""
+    root = tmp_path / "tree"
+    (root / "glue").mkdir(parents=True)
+    (root / "glue" / "__init__.py").write_text('"""Nothing."""\n')
+    (root / "glue" / "x.py").write_text("def within(a: int) -> bool:\n    return a < 10\n")
+    shutil.copytree(ROOT / "tests" / "mutants", root / "tests" / "mutants", ignore=shutil.ignore_patterns("test_*"))
+    test = "from glue.x import within\n\n\ndef test_it() -> None:\n    assert within(3) and not within(30)\n"
+    (root / "tests" / "test_x.py").write_text(test)
+    (root / ".gitignore").write_text(".mutants/\n")
+    for command in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", "-C", str(root), *command], check=True)
+    return root
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    return parse(["--seed", "1", "--workers", "1", *words])
+
+
+def test_a_run_tells_survivors_goes_on_later_and_leaves_the_tree_alone(tree: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    first = Run(arguments("--count", "1"), tree)
+    first.go(tmp_path / "first")
+    assert len(first.results) == 1
+    second = Run(arguments("--count", "2"), tree)
+    assert set(second.results) == set(first.mutants)
+    second.go(tmp_path / "second")
+    assert {r.mutant.operator: r.found for r in second.results.values()} in (
+        {"comparison": True, "constant": False},
+        {"comparison": False, "constant": False},
+        {"negation": True, "constant": False},
+    )
+    report = second.report()
+    assert "glue/x.py:2: constant; 1 tests met it" in report
+    assert "+    return a < " in report
+    after = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file() and ".mutants" not in path.parts}
+    assert after == before
