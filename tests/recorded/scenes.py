@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from glue import Message
+from glue import GlueError, Message
 from glue.core import PRIORITIES
 from glue.simulation import Burst, Conditions, SimulatedEndpoint
 from tests.recorded.story import Story
@@ -245,6 +245,92 @@ def dialogue() -> str:
     return story.end()
 
 
+def overtaken() -> str:
+    """Datagrams overtake one another and come twice: best effort is delivered as it comes, the rest in order."""
+    story = Story(10)
+    a, b, c = (story.endpoint(name) for name in "abc")
+    story.listen(b, "o/#")
+    story.listen(c, "o/best")
+    story.step(0.3)
+    wild = Conditions(loss=0.05, duplicate=0.2, reorder=0.3, reorder_delay=0.01, delay=0.002, jitter=0.006)
+    story.world.network.set_conditions(wild)
+    story.stream(a, "o/best", 500, 120, 0.002, reliability="best-effort")
+    story.stream(a, "o/best/large", 60, 4000, 0.015, reliability="best-effort")
+    story.stream(a, "o/x", 400, 500, 0.002)
+    story.stream(b, "o/best", 300, 80, 0.003, reliability="best-effort", retain=True)
+    story.step(0.25, 4)
+    for _ in range(10):
+        a.publish_many("o/many", [bytes(random_size) for random_size in story.random.choices(range(900), k=25)])
+        story.step(0.05)
+    story.world.network.clear_conditions()
+    story.step(1.0, 4)
+    return story.end()
+
+
+def leaving() -> str:
+    """Receivers come, leave, crash and change what they want in the midst of what is sent to several of them."""
+    story = Story(11, announce_interval=0.3, lease_intervals=3.0)
+    a = story.endpoint("a")
+    others = [story.endpoint(f"r{number}") for number in range(6)]
+    held = {endpoint: story.listen(endpoint, "l/#") for endpoint in others}
+    story.step(0.4)
+    story.world.network.set_conditions(Conditions(loss=0.08, delay=0.004, jitter=0.001, rate=8e6, queue=0.05))
+    story.stream(a, "l/x", 500, 700, 0.01)
+    story.stream(a, "l/large", 60, 40_000, 0.08)
+    for number, what in enumerate(("close", "crash", "unsubscribe", "pause", "restart", "close")):
+        for letter in "pq":
+            story.ask(f"{letter}{number}", a, "l/asked", bytes(6000), lifespan=0.5 if letter == "q" else None)
+        endpoint = others[number]
+        if what == "unsubscribe":
+            held[endpoint].close()
+            story.listen(endpoint, "l/asked")
+        elif what == "restart":
+            endpoint.restart()
+            story.listen(endpoint, "l/+")
+        else:
+            getattr(endpoint, what)()
+        story.step(0.2, 3)
+    others[3].resume()
+    story.ask("last", a, "l/asked", b"last", priority="high")
+    story.step(0.5, 4)
+    story.world.network.clear_conditions()
+    story.step(1.0, 4)
+    return story.end()
+
+
+def limited() -> str:
+    """Limits are met: too many interests, too large messages, full queues, many retained values."""
+    story = Story(12, message_limit=60_000, queue_limit=80_000, receive_limit=40_000)
+    a, b = story.endpoint("a"), story.endpoint("b")
+    story.listen(b, "x/#", handling_time=0.004)
+    story.listen(b, "y/#", handling_time=0.01, policy="drop_oldest", limit=5)
+    wide = [b.subscribe(f"wide/{number:04}/{'w' * 200}") for number in range(400)]
+    story.step(0.5, 2)
+    for subscription in wide[:390]:
+        subscription.close()
+    story.step(0.5)
+    for number in range(300):
+        b.subscribe(f"again/{number:04}/{'w' * 230}/+")
+    story.step(0.5)
+    for size in (59_000, 60_000, 60_001, 100_000):
+        try:
+            a.publish("x/large", bytes(size))
+        except GlueError as error:
+            story.say(str(error))
+        story.step(0.05)
+    story.stream(a, "x/much", 300, 3000, 0.002)
+    story.stream(a, "y/much", 200, 500, 0.003, priority="high")
+    for number in range(400):
+        a.publish(f"kept/{number}", bytes(20), retain=True)
+        if number % 20 == 0:
+            story.world.run(0.02)
+    story.step(0.5, 4)
+    story.listen(story.endpoint("late"), "kept/#")
+    story.step(1.0, 4)
+    return story.end()
+
+
 SCENES: dict[str, Callable[[], str]] = {
-    scene.__name__: scene for scene in (calm, lossy, protected, narrow, slow, lives, many, damaged, dialogue)
+    scene.__name__: scene
+    for scene in (calm, lossy, protected, narrow, slow, lives, many, damaged, dialogue, overtaken, leaving, limited)
 }
