@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 METADATA := setup.cfg pyproject.toml
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test check mutants format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,12 +27,16 @@ check: $(VENV)/.installed-dev ## format, lint, types, import rules, the document
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/docs tests/test_style.py
 
+mutants: $(VENV)/.installed-dev ## plant bugs and show those that no test finds; SEED=7 COUNT=100 PATHS="glue/topics spark"
+	@$(BIN)/python -m tests.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+	  $(if $(PATHS),--paths $(PATHS)) $(ARGUMENTS)
+
 format: $(VENV)/.installed-dev ## rewrite the sources as `make check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
