@@ -101,6 +101,8 @@ def narrow() -> str:
     story.stream(a, "s/bulk", 300, 20_000, 0.004, priority="bulk")
     story.stream(a, "s/normal", 300, 4_000, 0.005)
     story.stream(a, "s/first", 100, 200, 0.02, priority="urgent")
+    story.stream(a, "s/brief", 250, 3_000, 0.01, lifespan=0.04)
+    story.stream(c, "s/loose", 300, 1_000, 0.003, reliability="best-effort", priority="high")
     story.step(0.25, 12)
     story.world.network.set_conditions(Conditions(rate=2e6, queue=0.1, delay=0.001, loss=0.01), source=a.host)
     story.stream(a, "s/more", 200, 15_000, 0.005)
