@@ -73,19 +73,25 @@ class Recorder:
             self._owners += [(name, i) for i in range(len(self.stretches[name].numbers))]
         self._digests = {name: digest(source) for name, source in sources.items()}
 
-    def helpers(self, root: Path) -> str:
-        """Return a digest of what tests share."""
-        names = [n for n in self._files if n.startswith("tests/") and n.endswith(".py")]
-        names = [n for n in names if not Path(n).name.startswith("test_") and not n.startswith("tests/mutants/")]
-        return digest("".join(digest((root / n).read_bytes()) for n in names))
+    def helpers(self, root: Path, name: str) -> str:
+        """Return a digest of what a test file takes from other files of the tests, directly or not."""
+        known = set(self._files)
+        taken = {f"{parent}/conftest.py" for parent in Path(name).parents} & known
+        todo = [name, *taken]
+        while todo:
+            for imported in ast.walk(ast.parse((root / todo.pop()).read_text())):
+                for module in _modules(imported):
+                    found = {f"{module.replace('.', '/')}.py"} & known - taken
+                    taken |= found
+                    todo += found
+        return digest("".join(digest((root / n).read_bytes()) for n in sorted(taken)))
 
     def record(
         self, root: Path, copies: list[Copy], tests: list[str], work: Path, told: Callable[[str], None]
     ) -> Reach:
         """Return what these test files reach, recording what is new."""
         reach = Reach()
-        helpers = self.helpers(root)
-        known = self._known(helpers)
+        known = self._known(root)
         todo: queue.Queue[str] = queue.Queue()
         for name in tests:
             record = known.get(name)
@@ -97,7 +103,7 @@ class Recorder:
         if total and copies:
             told(f"recording what {total} test files reach")
         threads = [
-            threading.Thread(target=self._work, args=(root, c, todo, work / f"reach{i}", helpers, reach, told))
+            threading.Thread(target=self._work, args=(root, c, todo, work / f"reach{i}", reach, told))
             for i, c in enumerate(copies if total else [])
         ]
         for thread in threads:
@@ -106,14 +112,16 @@ class Recorder:
             thread.join()
         return reach
 
-    def _known(self, helpers: str) -> dict[str, dict[str, Any]]:
+    def _known(self, root: Path) -> dict[str, dict[str, Any]]:
         known: dict[str, dict[str, Any]] = {}
         if self._cache.exists():
             for line in self._cache.read_text().splitlines():
                 record = json.loads(line)
-                if record["helpers"] == helpers and all(self._digests.get(n) == d for n, d in record["of"].items()):
+                if all(self._digests.get(n) == d for n, d in record["of"].items()):
                     known[record["file"]] = record
-        return known
+        for name in [name for name in known if not (root / name).exists()]:
+            del known[name]
+        return {name: r for name, r in known.items() if r["helpers"] == self.helpers(root, name)}
 
     def _work(
         self,
@@ -121,7 +129,6 @@ class Recorder:
         copy: Copy,
         todo: queue.Queue[str],
         work: Path,
-        helpers: str,
         reach: Reach,
         told: Callable[[str], None],
     ) -> None:
@@ -138,7 +145,7 @@ class Recorder:
             except KeyboardInterrupt:
                 return
             record = self._record_of(name, outcome)
-            record.update(helpers=helpers, digest=digest((root / name).read_bytes()))
+            record.update(helpers=self.helpers(root, name), digest=digest((root / name).read_bytes()))
             with self._lock:
                 reach.add(record)
                 if not record["problem"]:  # tried again next time
@@ -168,6 +175,15 @@ class Recorder:
                 name, within = self._owners[number]
                 bits[name] |= 1 << within
         return {name: f"{value:x}" for name, value in bits.items()}
+
+
+def _modules(node: ast.AST) -> list[str]:
+    """The modules of the tests that an import may name."""
+    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
+        return [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return (
+        [alias.name for alias in node.names if alias.name.startswith("tests.")] if isinstance(node, ast.Import) else []
+    )
 
 
 class Places:
