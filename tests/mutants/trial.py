@@ -19,6 +19,7 @@ from tests.mutants.running import run
 FIRST = 12.0  # seconds of tests, by their recorded times, that run before the many files of the rest are imported
 FIRST_FILES = 5
 TIMED = ("glue/network/", "glue/drivers/", "glue/aio/", "glue/cmd/", "spark/session")  # no test of these is sure
+AT_LEAST = 3  # tests that run whatever the budget
 DOUBTS = 3  # failures that did not come again, until a mutant is given up as one that nobody can judge
 
 
@@ -71,7 +72,7 @@ class Bench:
         spent = 0.0
         for number, test in enumerate(tests):
             spent += self._reach.seconds[test]
-            if spent > self._budget:
+            if spent > self._budget and number >= AT_LEAST:
                 return tests[:number]
         return tests
 
