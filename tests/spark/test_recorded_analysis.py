@@ -1,7 +1,6 @@
-"""An analysis comes out as it is written down: its tables, the page and the words made of them, and the replays.
+"""An analysis comes out as it is written down: its tables, and what other settings would have done.
 
-`recorded/analysis.json` is the analysis of a simulated trace; page and words are made of the file, without Spark. A
-change that is meant is taken over by `pytest tests/spark --rewrite`, and read in the diff.
+A change that is meant is taken over by `pytest tests/spark --rewrite`, and read in the diff.
 """
 
 from __future__ import annotations
@@ -13,20 +12,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from glue.settings import effective
-from spark.analyze.__main__ import summary
 from spark.analyze.job import analyze
-from spark.analyze.result import Result, collect
+from spark.analyze.result import collect
 from spark.convert import frames
-from spark.replay import inbound, replay
 from spark.replay.__main__ import lines_of
-from spark.replay.__main__ import summary as replay_summary
 from spark.replay.offered import offered
 from spark.replay.options import combinations
 from spark.replay.senders import simulate
-from spark.report import page
 from spark.report.trade_off import page as trade_off_page
-from tests.spark.scenario import CLOCKS, Scenario
+from tests.spark.page import tags
+from tests.spark.scenario import Scenario
 from tests.spark.test_recorded_reading import RECORDED, compare
 
 ANALYSIS = RECORDED / "analysis.json"
@@ -38,12 +33,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     directory = tmp_path_factory.mktemp("captures")
     Scenario().taps.write(directory)
     return [str(directory)]
-
-
-@pytest.fixture
-def recorded() -> Result:
-    result: Result = json.loads(ANALYSIS.read_text())
-    return result
 
 
 def rounded(value: Any) -> Any:
@@ -74,27 +63,6 @@ def test_the_tables_of_an_analysis(spark: SparkSession, traces: list[str], pytes
 
 def _rows(rows: list[Any]) -> str:
     return ",\n".join(json.dumps(row) for row in rows)
-
-
-def test_the_page_of_an_analysis(recorded: Result, pytestconfig: pytest.Config) -> None:
-    compare(tags(page(recorded)), "page", pytestconfig)
-
-
-def tags(html: str) -> list[str]:
-    """The body of a page, with a line for each tag."""
-    body = html.partition("<body>")[2].partition("<script>")[0]
-    return body.replace("<", "\n<").strip().splitlines()
-
-
-def test_the_words_on_the_terminal(recorded: Result, pytestconfig: pytest.Config) -> None:
-    compare(summary(recorded), "words", pytestconfig)
-
-
-def test_each_endpoint_replayed(traces: list[str], pytestconfig: pytest.Config) -> None:
-    lines = []
-    for name in CLOCKS:
-        lines += [name, *replay_summary(replay(inbound(traces, name), effective({"name": name}, {})))]
-    compare(lines, "replay", pytestconfig)
 
 
 def test_other_settings_for_all(spark: SparkSession, traces: list[str], pytestconfig: pytest.Config) -> None:
