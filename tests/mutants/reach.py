@@ -23,7 +23,7 @@ from tests.mutants.running import Outcome, run
 
 LEFT_OUT = ("tests/test_style.py", "tests/mutants/")  # these judge the sources' text, or the tool itself
 LONGEST = 300.0  # seconds that one test may take while its reach is recorded
-NEAR = 0.05  # a test of the mutant's own area runs as if it took this share of its time
+NEAR = 0.05  # a test of the mutant's own area, or a recorded run, comes as if it took this share of its time
 Place = tuple[str, int]  # a source and the number of a stretch within it
 
 
@@ -54,7 +54,8 @@ class Reach:
         for name, number in places:
             masks[name] |= 1 << number
         found = [t for t, hits in self.hits.items() if any(hits.get(n, 0) & mask for n, mask in masks.items())]
-        return sorted(found, key=lambda t: (self.seconds[t] + 0.01) * (NEAR if t.startswith(f"tests/{area}") else 1))
+        near = f"tests/{area}", "tests/recorded/"
+        return sorted(found, key=lambda t: (self.seconds[t] + 0.01) * (NEAR if t.startswith(near) else 1))
 
 
 class Recorder:
