@@ -5,8 +5,11 @@ A change that is meant is taken over by `pytest tests/capture --rewrite`, and re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 from zlib import crc32
 
 import pytest
@@ -17,6 +20,8 @@ from glue.capture.ordering import ordered
 from glue.capture.packets import payload_of, segment_of
 from glue.capture.pcapng import INWARD, OUTWARD, RAW_IP, Recording
 from glue.capture.reading import Capture, DamagedError
+from glue.capture.tap import TappedNetwork
+from glue.contract import Address, Network, Train
 from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6, udp
 from tests.spark.scenario import Scenario
 from tests.spark.test_recorded_reading import CAPTURES
@@ -139,3 +144,41 @@ def test_a_train_is_cut_where_its_beginning_comes_back() -> None:
     assert segment_of(bytes(1472)) == 1472
     assert segment_of(bytes(1473)) == 1473
     assert segment_of(one.ljust(1472, b".") + one) == 1472
+
+
+class Wire:
+    """A network below a tap, on which this has arrived."""
+
+    datagram_size = 1472
+
+    def __init__(self, own: Address, arrived: list[Train]) -> None:
+        self.statistics: Counter[str] = Counter()
+        self.unicast_address = own
+        self.sent: list[Train] = []
+        self._arrived = arrived
+        self.filenos = self.wait = self.wake = self.maintain = self.close = lambda *_: None
+
+    def receive(self) -> list[Train]:
+        return self._arrived
+
+    def send(self, trains: Sequence[Train]) -> None:
+        self.sent += trains
+
+
+def test_what_a_tap_writes(tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_456_789)
+    lines = []
+    for own, peer, group in (
+        (("10.0.0.1", 5000), ("10.0.0.2", 5001), ("239.192.137.1", 37320)),
+        (("fe80::1", 5000, 0, 2), ("fe80::2", 5001, 0, 2), ("ff15::1", 37320)),
+    ):
+        wire = Wire(own, [Train(peer, b"a" * 100 + b"b" * 70, 100), Train(None, b"noise", 5)])
+        recording = Recording(tmp_path / "tap.pcapng", "point", RAW_IP)
+        tapped = TappedNetwork(cast(Network, wire), recording, group)
+        assert len(list(tapped.receive())) == 2
+        trains = [Train(peer, b"answer", 6), Train(None, b"to all", 6)]
+        tapped.send(trains)
+        assert wire.sent == trains
+        tapped.close()
+        lines += dump((tmp_path / "tap.pcapng").read_bytes())
+    compare(lines, "tapped", pytestconfig)
