@@ -2,7 +2,7 @@
 
 Each place yields one mutant at most, so that no line counts many times. A mutant is one replaced span of the text, so
 a survivor prints as a short diff. Left out is what no test can or should notice: annotations, docstrings, log texts,
-`__all__`, `__slots__`, `__repr__`, assertions, imports and code for type checkers alone.
+`__all__`, `__slots__`, `__repr__`, assertions, imports, code for type checkers alone, and the constants of `exempt.py`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import copy
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from random import Random
+
+from tests.mutants.exempt import EXEMPT
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -87,7 +89,10 @@ class _Finder:
         self._lines = source.splitlines()
 
     def mutants(self) -> Iterator[Mutant]:
-        for node, replacement, operator in _proposals(ast.parse(self._source), self._random):
+        tree = ast.parse(self._source)
+        names = EXEMPT.get(self._path, ())
+        tree.body = [statement for statement in tree.body if not _assigns(statement, names)]
+        for node, replacement, operator in _proposals(tree, self._random):
             start = self._offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
             end = self._offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
             mutant = Mutant(self._path, node.lineno, start, end, replacement, operator)  # type: ignore[attr-defined]
@@ -128,6 +133,12 @@ def _walk(node: ast.AST, random: Random, function: ast.AST | None) -> Iterator[P
                 continue
             if isinstance(child, ast.AST):
                 yield from _walk(child, random, function)
+
+
+def _assigns(statement: ast.stmt, names: Collection[str]) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id in names for t in statement.targets
+    )
 
 
 def _is_unseen(node: ast.AST) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.mutants.__main__ import Run, parse, sample
 from tests.mutants.copies import ROOT
+from tests.mutants.exempt import EXEMPT
 from tests.mutants.operators import is_a_program, mutants_of
 from tests.mutants.probes import MODULE, Prober
 
@@ -68,6 +70,23 @@ def test_a_bug_is_one_replaced_span_and_shows_as_a_short_diff() -> None:
     mutant = next(m for m in mutants_of("x.py", SOURCE, Random(1)) if m.line == 20)
     assert is_a_program(mutant, SOURCE)
     assert [line[0] for line in mutant.diff(SOURCE).splitlines()] == [" ", "-", "+", " "]
+
+
+def test_constants_that_are_left_alone_exist() -> None:
+    for name, constants in EXEMPT.items():
+        source = (ROOT / name).read_text()
+        assigned = {
+            t.id
+            for s in ast.parse(source).body
+            if isinstance(s, ast.Assign)
+            for t in s.targets
+            if isinstance(t, ast.Name)
+        }
+        assert set(constants) <= assigned, name
+        lines = {
+            source.splitlines()[mutant.line - 1].partition(" = ")[0] for mutant in mutants_of(name, source, Random(1))
+        }
+        assert not lines & set(constants)
 
 
 def test_letters_of_several_bytes_do_not_move_a_bug() -> None:

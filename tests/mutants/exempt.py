@@ -1,0 +1,24 @@
+"""Constants that are left alone: their exact value changes nothing that a test should notice, only what it costs.
+
+Sizes of caches and buffers, and how much is done at once. A limit that protects memory or a peer is not among them.
+"""
+
+from __future__ import annotations
+
+EXEMPT: dict[str, tuple[str, ...]] = {
+    "glue/capture/pcapng.py": ("BUFFER",),
+    "glue/capture/sniffer.py": ("BUFFER",),
+    "glue/capture/tap.py": ("HEADERS_KNOWN",),
+    "glue/core.py": ("CHUNK", "KNOWN_LENGTH", "KNOWN_TOPICS"),
+    "glue/drivers/memory.py": ("RECYCLED",),
+    "glue/fragmentation/assembly.py": ("FEW",),
+    "glue/network/buffer.py": ("JOINED", "LAYOUTS", "LENT", "STREAM"),
+    "glue/network/interfaces.py": ("ADDRESSES",),
+    "glue/network/receiver.py": ("LONGEST", "MOST_RESTS"),
+    "glue/network/sender.py": ("REMEMBERED",),
+    "glue/network/sockets.py": ("LARGEST_BUFFER", "SEND_BUFFER", "SMALLEST_BUFFER"),
+    "glue/serialization/runs.py": ("FIRST_BLOCK", "PLACES"),
+    "glue/topics/express.py": ("PORTION",),
+    "glue/topics/index.py": ("CACHED_LENGTH", "CACHED_TOPICS"),
+    "spark/read/records.py": ("PADDING",),
+}
