@@ -80,7 +80,7 @@ def protected() -> str:
     story.listen(far, "s/#")
     story.step(0.5)
     network = story.world.network
-    for loss in (0.0, 0.01, 0.05, 0.15, 0.0):
+    for loss in (0.0, 0.004, 0.01, 0.05, 0.15, 0.4, 0.0):
         network.set_conditions(Conditions(loss=loss, delay=0.02, jitter=0.001))
         story.stream(a, "s/large", 12, 50_000, 0.08)
         story.stream(a, "s/small", 50, 200, 0.02)

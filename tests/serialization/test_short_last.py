@@ -1,0 +1,16 @@
+"""A train whose last datagram ends within its header is no run, whatever is awaited."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.serialization.test_awaited import BODIES, arriving, lifted
+
+
+@pytest.mark.parametrize("is_awaited", [True, False])
+def test_a_last_datagram_that_is_shorter_than_its_header_goes_the_long_way(is_awaited: bool) -> None:
+    datagrams = arriving()
+    header = datagrams[-1].index(b"\n") + 1
+    for size in (1, header // 2, header - 1):
+        assert lifted([*datagrams[:-1], datagrams[-1][:size]], is_awaited) is None
+    assert lifted([*datagrams[:-1], datagrams[-1][:header]], is_awaited) == [*BODIES[:-1], b""]
