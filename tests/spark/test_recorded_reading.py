@@ -12,11 +12,16 @@ from zlib import crc32
 
 import pytest
 
+from glue.model.questions import Write
+from glue.model.state import Set
+from glue.simulation import World
+from glue.simulation.clock import Clock
 from spark.read import Tally
 from tests.spark import captures
 from tests.spark.captures import GOLDEN, block, ethernet, frame, interface, ipv4, ipv6, packet, section, udp
 from tests.spark.rows import Row, read
 from tests.spark.scenario import Scenario
+from tests.spark.truth import Taps
 
 RECORDED = Path(__file__).parent / "recorded"
 DATAGRAMS = [GOLDEN[name] for name in sorted(GOLDEN)]
@@ -113,3 +118,23 @@ def test_a_real_trace_is_read_as_it_is_written_down(tmp_path: Path, pytestconfig
         columns = {name: crc32(repr([row[name] for row in rows]).encode()) for name in rows[0] if name != "file"}
         lines += [path.stem, *few, *(f"{name} {value:08x}" for name, value in columns.items())]
     compare(lines, "scenario", pytestconfig)
+
+
+def test_the_consensus_of_a_model_is_read_as_it_is_written_down(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    world = World(41)
+    endpoints = [world.endpoint(name) for name in "abc"]
+    taps = Taps(world, {e.name: e.host for e in endpoints}, {e.name: Clock() for e in endpoints})
+    models = [endpoint.model("plant", voters=3) for endpoint in endpoints]
+    world.run(3.0)
+    for number in range(12):
+        models[number % 3].ask(Write([Set(f"k/{number}", number)]))
+        endpoints[0].publish("other", b"x")
+        world.run(0.05)
+    endpoints[0].crash()
+    world.run(6.0)
+    lines = []
+    for path in taps.write(tmp_path, ["a", "b"]):
+        rows, _ = read(path, ["time_ns", "sender", "consensus"])
+        said = [row for row in rows if row["consensus"] is not None]
+        lines += [path.stem, *(f"{row['time_ns']} {row['sender']} {row['consensus']}" for row in said)]
+    compare([*lines[:40], f"{len(lines)} lines, {crc32(repr(lines).encode()):08x}"], "consensus", pytestconfig)
