@@ -24,6 +24,7 @@ from tests.spark.captures import (
     interface,
     ipv4,
     ipv6,
+    numbered,
     packet,
     pcap,
     pcapng,
@@ -90,13 +91,13 @@ def test_datagrams_are_found_behind_all_links() -> None:
 
 
 def test_a_train_is_cut_where_datagrams_begin() -> None:
-    first = GOLDEN["data"].ljust(900, b".")
-    train = first + first.replace(b",5]", b",6]") + first.replace(b",5]", b",7]")[:500]
+    first = numbered(GOLDEN["data"], 5).ljust(900, b".")
+    train = first + numbered(first, 6) + numbered(first, 7)[:500]
     assert segment_of(train) == 900
     assert segment_of(first) == 900
     assert segment_of(bytes(3000)) == 3000
-    short = GOLDEN["data"]
-    assert segment_of(short + short.replace(b",5]", b",6]")) == len(short)
+    short = numbered(GOLDEN["data"], 5)
+    assert segment_of(short + numbered(short, 6)) == len(short)
     assert segment_of(short + short) == 2 * len(short)  # the payload is a datagram, too
 
 

@@ -22,7 +22,7 @@ from glue.capture.pcapng import INWARD, OUTWARD, RAW_IP, Recording
 from glue.capture.reading import Capture, DamagedError
 from glue.capture.tap import TappedNetwork
 from glue.contract import Address, Network, Train
-from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6, udp
+from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6, numbered, udp
 from tests.spark.scenario import Scenario
 from tests.spark.test_recorded_reading import CAPTURES
 
@@ -137,13 +137,14 @@ def test_the_filter_takes_the_port_and_the_beginning_of_datagrams(wrap: Callable
 
 
 def test_a_train_is_cut_where_its_beginning_comes_back() -> None:
-    one = GOLDEN["data"]
-    train = one.ljust(1400, b".") * 3 + one
+    one = numbered(GOLDEN["data"], 7)
+    several = [numbered(one, counter) for counter in (7, 8, 9, 10)]
+    train = b"".join(datagram.ljust(1400, b".") for datagram in several[:3]) + several[3]
     assert segment_of(train) == 1400
     assert segment_of(one) == len(one)
     assert segment_of(bytes(1472)) == 1472
     assert segment_of(bytes(1473)) == 1473
-    assert segment_of(one.ljust(1472, b".") + one) == 1472
+    assert segment_of(one.ljust(1472, b".") + several[1]) == 1472
 
 
 class Wire:

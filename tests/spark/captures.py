@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +14,11 @@ GROUP, GROUP_PORT = "239.192.137.1", 37320
 START_NS = 1_700_000_000_000_000_000
 STEP_NS = 1_001_000
 MICROSECONDS, NANOSECONDS = 0xA1B2C3D4, 0xA1B23C4D
+
+
+def numbered(datagram: bytes, counter: int) -> bytes:
+    """The datagram with another number of its sender."""
+    return re.sub(rb"\d+\]", b"%d]" % counter, datagram, count=1)
 
 
 def udp(payload: bytes, source_port: int = SOURCE_PORT) -> bytes:

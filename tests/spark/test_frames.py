@@ -10,11 +10,11 @@ import pytest
 
 from glue.contract import Header, Outbound
 from glue.serialization import Serialization
-from tests.spark.captures import GOLDEN, GROUP, SOURCE, SOURCE_PORT, ethernet, frame, ipv4, ipv6, pcap, udp
+from tests.spark.captures import GOLDEN, GROUP, SOURCE, SOURCE_PORT, ethernet, frame, ipv4, ipv6, numbered, pcap, udp
 from tests.spark.rows import Row, read_bytes
 
 VECTORS = {v["name"]: v for v in json.loads((Path(__file__).parents[1] / "golden" / "vectors.json").read_text())}
-DATAGRAM = GOLDEN["data"]
+DATAGRAM = numbered(GOLDEN["data"], 5)
 
 
 def one(directory: Path, data: bytes, link: int = 1) -> Row:
@@ -229,7 +229,7 @@ def test_a_train_shorter_than_a_frame_is_cut_whatever_its_kind(
 
 
 def test_a_datagram_whose_payload_is_another_datagram_is_not_cut(tmp_path: Path) -> None:
-    outer = DATAGRAM + b"\n" + GOLDEN["data-with-acknowledgement"] + DATAGRAM.replace(b",5],", b",4],")
+    outer = DATAGRAM + b"\n" + GOLDEN["data-with-acknowledgement"] + numbered(DATAGRAM, 4)
     even = DATAGRAM + DATAGRAM  # as long as each other, but with one counter
     rows, _ = read_bytes(tmp_path, pcap([frame(outer), frame(even)]))
     assert [(row["counter"], row["size"]) for row in rows] == [(5, len(outer)), (5, len(even))]

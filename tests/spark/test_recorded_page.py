@@ -14,8 +14,9 @@ import pytest
 from glue.settings import effective
 from spark.analyze.__main__ import summary
 from spark.analyze.result import Result
-from spark.replay import inbound, replay
 from spark.replay.__main__ import summary as replay_summary
+from spark.replay.engine import replay
+from spark.replay.trace import inbound
 from spark.report import page
 from tests.spark.page import tags
 from tests.spark.scenario import CLOCKS, Scenario
