@@ -16,6 +16,6 @@ def consensus(part: int) -> str:
         faults = ", ".join(f"{count} {kind}" for kind, count in sorted(run.faults.items()))
         lines.append(
             f"{seed}: {run.violation or 'well'}, {run.elections} elections, {run.commit_index} entries; "
-            f"{fates}; {faults} [{run.trace_hash[:8]}]"
+            f"{fates}; {faults}"
         )
     return "\n".join(lines) + "\n"

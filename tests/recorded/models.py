@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -15,9 +16,8 @@ from glue.simulation.consensus import SimulatedDisk
 from glue.simulation.model import SimulatedModel
 from tests.recorded.story import Story
 
-
-def _words(question: Question) -> str:
-    return str(question).replace(repr(ABSENT), "nothing")
+KEYWORD = re.compile(r"\b(operations|key|value|owner|lease_ms|revision|patch|index|reason|pattern|peer|unreachable)=")
+LONG = re.compile(r"\d+\.\d{4,}")
 
 
 class Plant:
@@ -27,6 +27,7 @@ class Plant:
         self.story = Story(seed, announce_interval=0.5)
         self.options = {"voters": voters, **options}
         self.models: dict[str, SimulatedModel] = {}
+        self._told: dict[str, str] = {}
         self.disks: dict[str, SimulatedDisk] = {}
         for number in range(voters + observers):
             name = "abcdefgh"[number]
@@ -51,14 +52,27 @@ class Plant:
         told: object = ending
         if isinstance(ending, Found):
             told = [(entry.key, entry.value, entry.index) for entry in ending.entries]
-        self.story.say(f"{name} {_words(question)[:90]}: {str(told)[:300]}")
+        self.story.say(f"{name} {self._words(question)[:90]}: {self._words(told)[:300]}")
+
+    def _words(self, what: object) -> str:
+        text = KEYWORD.sub("", str(what).replace(repr(ABSENT), "nothing").replace(", patient=False", ""))
+        for name, endpoint in self.story.endpoints.items():
+            text = text.replace(endpoint.id, name)
+        return LONG.sub(lambda number: f"{float(number[0]):.4f}", text)
 
     def step(self, seconds: float, times: int = 1) -> None:
         """Let time pass, and write down who leads and what all know."""
         for _ in range(times):
             self.story.step(seconds)
-            told = [f"{name} {model.group.status}" for name, model in self.models.items() if model.endpoint.is_running]
-            self.story.lines += [f"           {line}" for line in told]
+            now = {n: self._status(model) for n, model in self.models.items() if model.endpoint.is_running}
+            changed = [f"{name} {status}" for name, status in now.items() if status != self._told.get(name)]
+            self._told = now
+            if changed:
+                self.story.say("; ".join(changed))
+
+    def _status(self, model: SimulatedModel) -> str:
+        status = model.group.status
+        return self._words(f"{status.role.value} of {status.leader or 'none'} in {status.term}, {status.commit_index}")
 
     def end(self) -> str:
         """Return all lines, with what every watch was told."""

@@ -180,9 +180,9 @@ def lives() -> str:
 
 
 def many() -> str:
-    """Twelve endpoints, whose interests change while all of them publish."""
+    """Eight endpoints, whose interests change while all of them publish."""
     story = Story(7)
-    all_ = [story.endpoint(f"e{number:02}") for number in range(12)]
+    all_ = [story.endpoint(f"e{number:02}") for number in range(8)]
     random = story.random
     patterns = ["#", "m/+", "m/#", "+/1", "m/2", "+/+", "n/#"]
     held = [story.listen(endpoint, random.choice(patterns)) for endpoint in all_ for _ in range(2)]

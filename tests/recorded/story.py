@@ -1,7 +1,7 @@
 """Writes down a run of the simulator: one line for each step, what the user saw, and the counters at the end.
 
-Each step ends with the world's trace so far, a hash of every datagram and its time. A change of behaviour therefore
-shows from the step in which it begins, and the lines around it say what became of the messages.
+A step tells only what changed since the one before: how many messages each subscription has had, and what is owed. The
+end tells for each subscription when messages came on average, and a hash of them in their order.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ class Diary:
 
     def __init__(self, story: Story, name: str) -> None:
         self.name = name
+        self.count = 0
         self._story = story
-        self._count = 0
         self._bytes = 0
+        self._times = 0.0
         self._hash = 0
 
     def take(self, message: Message) -> None:
         """Note one message, and when it came."""
         payload = message.payload if isinstance(message.payload, bytes) else repr(message.payload).encode()
-        self._count += 1
+        self.count += 1
         self._bytes += len(payload)
-        facts = message.topic, message.sequence, message.type, message.retained, round(self._story.world.time, 6)
+        self._times += self._story.world.time
+        facts = message.topic, message.sequence, message.type, message.retained
         self._hash = crc32(payload, crc32(repr(facts).encode(), self._hash))
 
     def __str__(self) -> str:
-        return f"{self.name} {self._count} ({self._bytes} B, {self._hash:08x})"
+        mean = self._times / max(1, self.count)
+        return f"{self.name}: {self.count} messages, {self._bytes} B, on average at {mean:.4f}, {self._hash:08x}"
 
 
 class Story:
@@ -49,6 +52,8 @@ class Story:
         self.receipts: dict[str, Receipt] = {}
         self._settings = settings
         self._diaries: list[Diary] = []
+        self._told: dict[str, int] = {}
+        self._gaps: dict[str, list[int]] = {}
 
     def endpoint(self, name: str, **settings: Any) -> SimulatedEndpoint:
         """Start an endpoint and write down what it is told of others."""
@@ -64,13 +69,21 @@ class Story:
 
     def say(self, text: str) -> None:
         """Write down something with its time."""
-        self.lines.append(f"{self.world.time:10.6f} {text}")
+        self.lines.append(f"{self.world.time:8.4f} {text}")
 
     def _peer(self, name: str, what: str, peer: Peer) -> None:
-        self.say(f"{name} {what} {peer.name}{f' ({peer.reason})' if peer.reason else ''}")
+        begin, found = (
+            f"{self.world.time:8.4f} {name} {what} ",
+            f"{peer.name}{f' ({peer.reason})' if peer.reason else ''}",
+        )
+        if self.lines and self.lines[-1].startswith(begin):
+            self.lines[-1] += f", {found}"
+        else:
+            self.lines.append(begin + found)
 
     def _gap(self, name: str, gap: Gap) -> None:
-        self.say(f"{name} misses {gap.count} of {gap.topic} for {gap.pattern}: {gap.cause}")
+        what = f"{name} misses of {gap.topic} for {gap.pattern}: {gap.cause}"
+        self._gaps.setdefault(what, []).append(gap.count)
 
     def listen(self, endpoint: SimulatedEndpoint, pattern: str, **options: Any) -> SimulatedSubscription:
         """Subscribe, and note what comes."""
@@ -105,15 +118,24 @@ class Story:
         """Let time pass, and write down how things are."""
         for _ in range(times):
             self.world.run(seconds)
-            backlogs = [f"{name} owes {e.backlog}" for name, e in self.endpoints.items() if e.is_running and e.backlog]
-            self.say("; ".join([*map(str, self._diaries), *backlogs]) + f" [{self.world.trace_hash[:8]}]")
+            for what, counts in self._gaps.items():
+                self.say(f"{what}, {sum(counts)} in {len(counts)}")
+            self._gaps.clear()
+            now = {f"{number} {d.name}": d.count for number, d in enumerate(self._diaries)}
+            now |= {f"owed by {name}": e.backlog for name, e in self.endpoints.items() if e.is_running}
+            changed = [f"{name} {count}" for name, count in now.items() if count != self._told.get(name, 0)]
+            self._told = now
+            if changed:
+                self.say("; ".join(changed))
             for name, receipt in list(self.receipts.items()):
-                self.say(f"receipt {name}: had by {receipt.delivered}, not yet by {receipt.pending}, {receipt.lost}")
+                had, awaited = sorted(receipt.delivered), sorted(receipt.pending)
+                self.say(f"receipt {name}: had by {had}, not yet by {awaited}, {receipt.lost}")
                 if receipt.complete:
                     del self.receipts[name]
 
     def end(self) -> str:
         """Return all lines, with the counters of every endpoint and of the network."""
+        self.lines += [str(diary) for diary in self._diaries if diary.count]
         for name, endpoint in self.endpoints.items():
             for layer, counts in endpoint.statistics.items():
                 told = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()) if count)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from spark.analyze.result import Result
 from spark.read import Tally, partitions
 from spark.schema import frames_columns
 
@@ -36,3 +38,23 @@ def read_bytes(directory: Path, data: bytes, names: Sequence[str] | None = None)
     path = directory / "trace.pcap"
     path.write_bytes(data)
     return read(path, names)
+
+
+def stored(result: Result) -> str:
+    """An analysis as text: the columns of a table once, and a line for each row."""
+    tables = []
+    for name, rows in result.items():
+        if name == "trace":
+            lines = [json.dumps(rows)]
+        else:
+            lines = [json.dumps(list(rows[0]) if rows else []), *(json.dumps(list(row.values())) for row in rows)]
+        tables.append(f'"{name}": [\n' + ",\n".join(lines) + "]")
+    return "{" + ",\n".join(tables) + "}\n"
+
+
+def restored(text: str) -> Result:
+    """The analysis that `stored` wrote down."""
+    result: Result = {}
+    for name, (first, *rows) in json.loads(text).items():
+        result[name] = first if name == "trace" else [dict(zip(first, row, strict=True)) for row in rows]
+    return result

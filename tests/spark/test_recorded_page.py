@@ -6,7 +6,6 @@ by `pytest tests/spark --rewrite`, and read in the diff.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,14 @@ from spark.replay.engine import replay
 from spark.replay.trace import inbound
 from spark.report import page
 from tests.spark.page import tags
+from tests.spark.rows import restored
 from tests.spark.scenario import CLOCKS, Scenario
 from tests.spark.test_recorded_reading import RECORDED, compare
 
 
 @pytest.fixture
 def recorded() -> Result:
-    result: Result = json.loads((RECORDED / "analysis.json").read_text())
-    return result
+    return restored((RECORDED / "analysis.json").read_text())
 
 
 def test_the_page_of_an_analysis(recorded: Result, pytestconfig: pytest.Config) -> None:
