@@ -1,0 +1,68 @@
+"""Which services of DNS-SD become addresses to ask, without a network."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from glue.discovery import ZeroconfRegistry
+from glue.discovery.registry import SERVICE
+
+zeroconf = pytest.importorskip("zeroconf")
+
+
+class Services:
+    """What `Zeroconf` knows of each service."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+
+    def get_service_info(self, kind: str, name: str, timeout: float) -> Any:
+        return self.known.get(name)
+
+
+class Scene:
+    """A registry of network 7, and services that come, change and go."""
+
+    def __init__(self) -> None:
+        self.services = Services()
+        self.registry = ZeroconfRegistry(
+            endpoint_id="me", incarnation=1, network_id=7, name="me", address=("10.0.0.1", 5000)
+        )
+
+    def seen(self, name: str, change: str = "Added", network: str = "7", port: int | None = 5000) -> Any:
+        """Tell of a service; returns the addresses found and lost."""
+        name = f"{name}.{SERVICE}"
+        self.services.known[name] = zeroconf.ServiceInfo(
+            SERVICE, name, port=port, parsed_addresses=["10.0.0.2"], properties={"network": network}
+        )
+        state = zeroconf.ServiceStateChange[change]
+        self.registry._changed(cast(Any, self.services), SERVICE, name, state)
+        return self.registry.poll()
+
+
+ADDRESS = ("10.0.0.2", 5000)
+
+
+def test_a_service_of_this_network_is_found_and_lost() -> None:
+    scene = Scene()
+    assert scene.seen("other-1") == ([ADDRESS], [])
+    assert scene.seen("other-1", "Removed") == ([], [ADDRESS])
+
+
+def test_a_service_of_another_network_or_without_a_port_is_not_asked() -> None:
+    scene = Scene()
+    assert scene.seen("other-1", network="8") == ([], [])
+    assert scene.seen("other-2", port=0) == ([], [])
+    assert scene.seen("other-3", port=None) == ([], [])
+
+
+def test_a_service_that_moves_to_another_network_is_lost() -> None:
+    scene = Scene()
+    scene.seen("other-1")
+    assert scene.seen("other-1", "Updated", network="8") == ([], [ADDRESS])
+
+
+def test_an_endpoint_does_not_find_itself() -> None:
+    assert Scene().seen("me-1") == ([], [])

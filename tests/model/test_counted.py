@@ -1,0 +1,31 @@
+"""What a replica and its files do exactly once, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from glue.model.storage import DeltaFile
+from glue.simulation.consensus import SimulatedDisk
+from tests.model.member import SETTINGS, Member
+
+
+def test_each_question_beyond_the_limit_is_refused_and_counted() -> None:
+    member = Member(settings=replace(SETTINGS, ticket_limit=2))
+    for _ in range(5):
+        member.replica.propose(member.now, b"x")
+    assert member.replica.statistics["questions refused, too many"] == 3
+
+
+def test_a_file_of_deltas_is_synced_only_after_something_was_appended() -> None:
+    disk = SimulatedDisk(Random(1))
+    file = DeltaFile(disk)
+    assert not file.is_dirty
+    file.load()
+    calls = disk.calls
+    file.sync()
+    assert disk.calls == calls
+    file.append(b"delta")
+    file.sync()
+    file.sync()
+    assert disk.calls == calls + 2
