@@ -86,7 +86,8 @@ def find_lives(frames: DataFrame, seen: DataFrame) -> tuple[list[Life], dict[tup
     told = frames.where("name is not null").groupBy("sender", "incarnation").agg(sql.max("name").alias("name"))
     found = gather({"places": places, "names": told}, MOST_LIVES)
     names = {(row["sender"], row["incarnation"]): row["name"] for row in found["names"].to_pylist()}
-    rows = sorted(found["places"].to_pylist(), key=lambda row: (row["first"], row["point"]))
+    order = "first", "point", "sender", "incarnation", "file", "source", "source_port"  # some are seen at one moment
+    rows = sorted(found["places"].to_pylist(), key=lambda row: [row[column] for column in order])
     lives: dict[tuple[str, int], Life] = {}
     for row in rows:
         key = row["sender"], row["incarnation"]
