@@ -16,7 +16,7 @@ from tests.recorded.consensus import consensus
 from tests.recorded.models import MODELS
 from tests.recorded.scenes import SCENES
 
-CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(5)}
+CONSENSUS = {f"consensus-{part}": partial(consensus, part) for part in range(4)}
 RUNS: dict[str, Callable[[], str]] = {**SCENES, **MODELS, **CONSENSUS}
 
 
