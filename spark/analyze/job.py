@@ -179,8 +179,7 @@ def _interval_ns(length: int, interval: float | None) -> int:
 def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answers: DataFrame) -> None:
     """Find out where the lives are at home."""
     coverage = seen.groupBy("sender", "incarnation").agg(
-        (sql.max("counter") - sql.min("counter") + 1).alias("span"),
-        *[sql.count(f"time_{number}").alias(f"seen_{number}") for number in range(len(points))],
+        *[sql.count(f"time_{number}").alias(f"seen_{number}") for number in range(len(points))]
     )
     least = (
         answers.where("round_trip_ns >= 0")

@@ -2,9 +2,10 @@
 
 A capture point at an endpoint's own host sees all that the endpoint sends, at the moment it is sent: that is the
 endpoint's *home*. Losses and delays are measured from the sender's home to the receiver's. Where the recorder
-noted directions, they tell it. Otherwise home is where most of an endpoint's datagrams were seen; of points that saw
-(almost) the same, the one where answers to its data take the longest, as that is the full round trip, and where its
-own answers take the shortest, as they leave there. A single point is the home of those whose counters have no gaps.
+noted directions, they tell it. Otherwise home is where the endpoint's counters have the fewest gaps between the first
+and the last one seen, however long the capture ran; of points with (almost) as few, the one where answers to its data
+take the longest, as that is the full round trip, and where its own answers take the shortest, as they leave there. A
+single point is the home of those whose counters have no gaps.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from spark.analyze.gather import gather, local_table
 from spark.analyze.namesakes import Presence, find_namesakes
 
 NEARLY_ALL = 0.98
-"""Share of the most datagrams that any point saw of an endpoint, from which a point may be its home: a capture may
-drop some, and a network that loses less does not tell the points apart."""
+"""A point may be an endpoint's home if it saw at least so much of what the best point saw, each of what was sent while
+it captured: a capture may drop some, and a network that loses less does not tell the points apart."""
 
 WITHOUT_GAPS = 0.999
 """Share of a life's counters that the only point must have seen to be its home; elsewhere it misses what others got."""
@@ -45,12 +46,21 @@ class Life:
     address: tuple[str, int]
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     leaving: dict[str, int] = field(default_factory=dict)  # datagrams captured as going out, by point
+    counters: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # first and last of each file, by point
     home: str | None = None
 
     @property
     def key(self) -> tuple[str, int]:
         """Its identity on the network."""
         return self.sender, self.incarnation
+
+    def span(self, point: str) -> int:
+        """How many datagrams it sent while the point captured, by its counters in each of the point's files."""
+        count, upto = 0, -1
+        for least, most in sorted(self.counters.get(point, ())):
+            count += max(0, most - max(least, upto + 1) + 1)
+            upto = max(upto, most)
+        return count
 
 
 def sightings(frames: DataFrame) -> DataFrame:
@@ -96,6 +106,7 @@ def find_lives(frames: DataFrame, seen: DataFrame) -> tuple[list[Life], dict[tup
         first, last = life.seen.get(row["point"], (row["first"], row["last"]))
         life.seen[row["point"]] = min(first, row["first"]), max(last, row["last"])
         life.leaving[row["point"]] = life.leaving.get(row["point"], 0) + row["leaving"]
+        life.counters.setdefault(row["point"], []).append((row["least"], row["most"]))
     return list(lives.values()), find_namesakes(
         Presence(
             row["point"], row["file"], (row["sender"], row["incarnation"]), (row["least"], row["most"]),
@@ -113,8 +124,7 @@ def find_homes(
 ) -> None:
     """Set the home of each life.
 
-    `coverage` has for each life the datagrams that point number i saw as `seen_i`, and as `span` how many there are
-    from its first counter to the last; `answers` the least time from data
+    `coverage` has for each life the datagrams that point number i saw as `seen_i`; `answers` the least time from data
     to its acknowledgement by (sender, who acknowledged, point), without the time the receiver held it.
     """
     seen = {(row["sender"], row["incarnation"]): row for row in coverage}
@@ -124,10 +134,16 @@ def find_homes(
         if leaving:
             life.home = max(leaving, key=lambda point: (leaving[point], point))
             continue
-        if len(points) == 1 and counts[points[0]] < WITHOUT_GAPS * seen[life.key]["span"]:
+        if len(points) == 1 and counts[points[0]] < WITHOUT_GAPS * life.span(points[0]):
             continue
-        likely = [point for point in points if counts[point] >= NEARLY_ALL * max(counts.values())]
+        shares = {point: _share(count, life.span(point)) for point, count in counts.items()}
+        likely = [point for point in points if shares[point] >= NEARLY_ALL * max(shares.values())]
         life.home = max(likely, key=lambda point: (_nearness(life.sender, point, answers), counts[point]))
+
+
+def _share(seen: int, sent: int) -> float:
+    """The share of a life's datagrams that a point sees, by Laplace's rule of succession: few tell little."""
+    return (seen + 1) / (sent + 2) if seen else 0.0
 
 
 def _nearness(sender: str, point: str, answers: dict[tuple[str, str, str], float]) -> float:

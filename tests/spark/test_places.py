@@ -10,13 +10,20 @@ NO_ANSWERS: dict[tuple[str, str, str], float] = {}
 
 
 def homes(
-    coverage: dict[str, list[int]], points: str, answers: dict[tuple[str, str, str], float], **leaving: Any
+    coverage: dict[str, list[int]],
+    points: str,
+    answers: dict[tuple[str, str, str], float],
+    counters: dict[str, list[tuple[int, int]]] | None = None,
+    **leaving: Any,
 ) -> Any:
-    """The home of each life, of which so many datagrams were seen at each of the points, of 1,000 sent."""
-    lives = [Life(name, 1, name, (name, 1), {}, leaving.get(name, {})) for name in coverage]
+    """The home of each life, of which so many datagrams were seen at each of the points, of 1,000 sent.
+
+    `counters` are the first and last that a point saw in each of its files; by default all in one file.
+    """
+    ranges = {point: [(0, 999)] for point in points.split()} | (counters or {})
+    lives = [Life(name, 1, name, (name, 1), {}, leaving.get(name, {}), ranges) for name in coverage]
     rows = [
-        {"sender": name, "incarnation": 1, "span": 1000}
-        | {f"seen_{number}": count for number, count in enumerate(counts)}
+        {"sender": name, "incarnation": 1} | {f"seen_{number}": count for number, count in enumerate(counts)}
         for name, counts in coverage.items()
     ]
     find_homes(lives, points.split(), rows, answers)
@@ -38,3 +45,19 @@ def test_where_nothing_was_lost_home_is_where_answers_to_it_take_longest() -> No
 
 def test_a_single_point_is_home_to_those_whose_counters_have_no_gaps() -> None:
     assert homes({"a": [1000], "b": [930]}, "p", NO_ANSWERS) == {"a": "p", "b": None}
+
+
+def test_a_point_that_captured_for_a_shorter_time_is_home_if_it_missed_nothing_meanwhile() -> None:
+    assert homes({"a": [950, 300]}, "p q", NO_ANSWERS, {"q": [(200, 499)]}) == {"a": "q"}
+
+
+def test_a_point_that_captured_twice_with_a_pause_is_home_if_it_missed_nothing_meanwhile() -> None:
+    assert homes({"a": [950, 300]}, "p q", NO_ANSWERS, {"q": [(800, 999), (0, 99)]}) == {"a": "q"}
+
+
+def test_files_of_a_point_that_overlap_do_not_count_twice() -> None:
+    assert Life("a", 1, "a", ("a", 1), counters={"p": [(5, 9), (0, 6), (2, 3), (20, 20)]}).span("p") == 11
+
+
+def test_a_point_that_saw_one_datagram_is_not_home() -> None:
+    assert homes({"a": [960, 1]}, "p q", NO_ANSWERS, {"q": [(500, 500)]}) == {"a": "p"}
