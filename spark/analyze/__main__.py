@@ -12,11 +12,13 @@ import spark.needed  # noqa: F401  (before all that may be missing)
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark import command
+from spark.analyze.ahead import Ahead, is_worth_it
 from spark.analyze.job import NothingFoundError, analyze
 from spark.analyze.result import Result, collect, replaced, write_tables
 from spark.analyze.verdict import pair_totals, percent, percentile, verdict
@@ -87,15 +89,21 @@ def summary(result: Result) -> list[str]:
     return lines
 
 
-def run(spark: SparkSession, arguments: argparse.Namespace, said: Callable[[str], object] = lambda _: None) -> Result:
-    """Analyse and write everything; returns the analysis. `said` is told what is done next.
+def run(
+    spark: SparkSession,
+    arguments: argparse.Namespace,
+    said: Callable[[str], object] = lambda _: None,
+    stored: bool = False,
+) -> Result:
+    """Analyse and write everything; returns the analysis. `said` and `stored` are those of `job.analyze`.
 
     Raises NothingFoundError, with what there was instead.
     """
     output = Path(arguments.output)
     files = read_files(spark, arguments.captures, arguments.capture_point)
     try:
-        analysis = analyze(read(spark, arguments.captures, arguments.capture_point), arguments.interval, said=said)
+        trace = read(spark, arguments.captures, arguments.capture_point)
+        analysis = analyze(trace, arguments.interval, said=said, stored=stored)
     except NothingFoundError:
         raise NothingFoundError([] if files is None else what_was_read(files)) from None
     try:
@@ -118,7 +126,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work(connect: command.Connect) -> list[str]:
         size = None if converted(arguments.captures) else total_size(arguments.captures)  # mistakes before Java starts
         said = command.progress("analyze")
-        told = summary(run(connect(size), arguments, said))
+        with ExitStack() as resources:
+            is_ahead = size is not None and is_worth_it(size, arguments.master)
+            if is_ahead:
+                ahead = resources.enter_context(closing(Ahead(arguments.captures, arguments.capture_point)))
+                spark = connect(size)
+                arguments.captures = [ahead.frames()]
+            else:
+                spark = connect(size)
+            told = summary(run(spark, arguments, said, stored=is_ahead))
         return [*told, "", f"the report: {Path(arguments.output) / 'report.html'}"]
 
     return command.run("analyze", arguments.master, work, f"no report was written to {arguments.output}")

@@ -1,9 +1,9 @@
 """From frames to all tables of an analysis.
 
-The frames are read once and kept (in memory, else on disk). From them come the lives and the datagrams; from where
-the datagrams were seen, the homes; from the delays between homes, the clocks; and then the deliveries, over which
-everything else is a sum or one sorted scan. What comes to the driver is small: some rows for each pair of endpoints
-and interval.
+The frames are read once and kept (in memory, else on disk), unless they are `stored`. From them come the lives and the
+datagrams; from where the datagrams were seen, the homes; from the delays between homes, the clocks; and then the
+deliveries, over which everything else is a sum or one sorted scan. What comes to the driver is small: some rows for
+each pair of endpoints and interval.
 """
 
 from __future__ import annotations
@@ -94,12 +94,14 @@ def analyze(
     interval: float | None = None,
     until_ns: int | None = None,
     said: Callable[[str], object] = lambda _: None,
+    stored: bool = False,
 ) -> Analysis:
     """Analyse a trace; `interval` is the length (seconds) of the intervals that measures are told for.
 
     Default: the shortest of `INTERVALS` with which there are at most `MOST_INTERVALS`. With `until_ns`, what was sent
     in later intervals than those that end by then is only used to learn what became of the rest. `said` is told what
-    is done next. Raises NothingFoundError.
+    is done next. `stored` frames lie in columns on this machine, and are read as often as needed. Raises
+    NothingFoundError.
     """
     kept: list[DataFrame] = []
 
@@ -109,7 +111,7 @@ def analyze(
 
     spark = frames.sparkSession
     said("reading the captures")
-    frames, seen, lives, names = _find_lives(frames.select(*USED), keep)
+    frames, seen, lives, names = _find_lives(frames.select(*USED), keep, stored)
     if not lives:
         raise NothingFoundError
     points = sorted({point for life in lives for point in life.seen})
@@ -152,10 +154,10 @@ def analyze(
 
 
 def _find_lives(
-    frames: DataFrame, keep: Callable[[DataFrame], DataFrame]
+    frames: DataFrame, keep: Callable[[DataFrame], DataFrame], stored: bool
 ) -> tuple[DataFrame, DataFrame, list[Life], dict[tuple[str, str], str]]:
     """The frames, their sightings, the lives in them, and what points are called whose name is not theirs alone."""
-    frames = keep(frames)
+    frames = frames if stored else keep(frames)
     seen = keep(sightings(frames))
     lives, names = find_lives(frames, seen)
     if names:
