@@ -225,7 +225,7 @@ class Plot:
         assert self.companies[0].state() == self.companies[1].state()
 
 
-@pytest.mark.parametrize("seed", [2, 7, 8, 20, 29, 34])
+@pytest.mark.parametrize("seed", [2, 7, 8, 29, 34, 42, 43])
 def test_whatever_is_published_leaves_the_same_with_the_express_way_as_without(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
