@@ -1,0 +1,28 @@
+"""Who said goodbye, and proved it, does not come back by what it sent before; who proved nothing may return."""
+
+from __future__ import annotations
+
+from tests.discovery.lan import pair
+from tests.discovery.test_doubts import STRANGER, forged, strike
+
+
+def test_an_old_announcement_does_not_bring_back_one_that_left() -> None:
+    lan, one, other = pair()
+    lan.run(1.5)
+    late = forged(other, "announce", other.address)
+    lan.leave(other)
+    lan.run(0.5)
+    assert one.events == [("added", other.id), ("removed", other.id, "goodbye")] or one.known == set()
+    before = len(one.events)
+    for _ in range(5):
+        strike(lan, one, late)
+        lan.run(1.0)
+    assert one.known == set()
+    assert len(one.events) == before
+
+
+def test_one_whose_goodbye_was_forged_before_it_proved_anything_is_found_again() -> None:
+    lan, one, other = pair()
+    strike(lan, one, forged(other, "announce", STRANGER), forged(other, "goodbye", STRANGER))
+    lan.run(5.0)
+    assert one.known == {other.id}
