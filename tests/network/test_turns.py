@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from glue.contract import Train
-from glue.network.multicast import READS, UNICAST_READS, MulticastNetwork
+from glue.network.multicast import READS, REFUSALS_REMEMBERED, UNICAST_READS, MulticastNetwork
 
 
 class Receiver:
@@ -30,3 +30,18 @@ def test_what_unicast_leaves_of_a_turn_is_for_multicast(waiting: int, left: int)
     trains = list(MulticastNetwork._receive_both(cast(Any, network), False, False))
     assert network._multicast_receiver.reads == left
     assert len(trains) <= READS
+
+
+def test_addresses_that_refused_are_tried_again_some_seconds_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glue.network.multicast.find_interface", lambda name, before: before)
+    forgotten: list[float] = []
+    now: float
+    network = cast(Any, SimpleNamespace())
+    network._choice = SimpleNamespace(interface=SimpleNamespace(name="lo"))
+    network._interface = network._joined = object()
+    network._automatic, network._forget_refusals_at = False, REFUSALS_REMEMBERED
+    network._count_drops = lambda: None
+    network._sender = SimpleNamespace(forget_refusals=lambda: forgotten.append(now))
+    for now in (0.0, REFUSALS_REMEMBERED - 1, REFUSALS_REMEMBERED, REFUSALS_REMEMBERED + 1, 2 * REFUSALS_REMEMBERED):
+        MulticastNetwork.maintain(network, now)
+    assert forgotten == [REFUSALS_REMEMBERED, 2 * REFUSALS_REMEMBERED]
