@@ -246,7 +246,9 @@ def test_what_a_handler_says_in_a_turn_is_heard(lan: Lan) -> None:
 def test_a_handler_that_publishes_too_much_is_slowed_down_though_it_has_interrupted_a_wait(lan: Lan) -> None:
     limit, stuck = 1 << 20, threading.Event()
     endpoint, deaf = lan.start("a", queue_limit=limit), lan.start("b", receive_limit=limit)
-    deaf.subscribe("t", lambda message: stuck.wait(3) or stuck.set())  # a signal that comes last may wait for it
+    deaf.subscribe(
+        "t", lambda message: None if stuck.wait(3) else stuck.set()
+    )  # a signal that comes last may wait for it
     endpoint.wait_for_subscribers("t", timeout=PATIENCE)
     published = begun = 0
 
