@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import Any
 
 import glue.transport
-from glue.settings import Settings, effective, variable
+from glue.errors import ConfigurationError
+from glue.settings import PREFIX, Settings, effective, variable
 from glue.stack import Identity
 from glue.transport import Transport
 
@@ -63,7 +64,11 @@ def _is_transport(name: str) -> bool:
 def checked(changed: Mapping[str, str]) -> dict[str, Any]:
     """The settings among them, as values. Raises ConfigurationError and ValueError for values that cannot be."""
     own = {variable(name): value for name, value in changed.items() if name in SETTINGS}
-    settings = effective({}, own)
+    try:
+        settings = effective({}, own)
+    except ConfigurationError as error:  # it names the variable, which nobody has set here
+        name, _, rest = str(error).removeprefix(PREFIX).partition("=")
+        raise ConfigurationError(f"{name.lower()}={rest}") from None
     for name, value in changed.items():
         if name not in SETTINGS:
             _number(name, value)
