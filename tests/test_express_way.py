@@ -19,6 +19,7 @@ from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
 from glue.topics import Topics
 from glue.topics import express as topics_express
+from tests.support.first_round import met
 
 FRAME = 1472
 BUFFER = Buffer()  # where trains arrive that come behind each other
@@ -125,20 +126,6 @@ class Endpoints:
     def order(self, now: float, index: int, request: Any) -> None:
         self.cores[index].outbox.order(request)
         self.turn(now, index)
-
-    def meet(self, now: float) -> float:
-        """Let the first round of discovery pass, in which messages are held; returns the time behind it."""
-        for _ in range(60):
-            now += 1e-3
-            for index, core in enumerate(self.cores):
-                if core.deadline <= now:
-                    self.turn(now, index)
-            while self.wire:
-                to, source, data, segment = self.wire.popleft()
-                if self.cores[to].deadline <= now:
-                    self.turn(now, to)
-                self.turn(now, to, (Train(address(source), memoryview(data), segment),))
-        return now
 
     def _take(self, index: int, events: list[Event], trains: list[Train]) -> None:
         for event in events:
@@ -393,7 +380,7 @@ def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_express_way_as_wi
     for pair in pairs:
         for index in indexes:
             pair.order(now, index, Subscribe("first", "#" if index else "room/+"))
-    now = max([pair.meet(now) for pair in pairs])
+    now = max([met(pair, now) for pair in pairs])
     for _ in range(400):
         now += luck.choice((*[1e-4] * 20, 1e-3, 0.05))
         for pair in pairs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ class Link:
     """Messages from one endpoint to another, ten a second, over a lossy link."""
 
     def __init__(
-        self, loss: float, parity: float | None, size: int = 64 << 10, hz: float = 10, delay: float = FAR
+        self, loss: float, parity: float | None, size: int = 64 << 10, hz: float = 10, delay: float = FAR, seed: int = 1
     ) -> None:
-        world = World(seed=1)
+        world = World(seed)
         settings: Any = {} if parity is None else {"parity": parity}
         self.publisher, self.subscriber = world.endpoint("publisher", **settings), world.endpoint("subscriber")
         heard: list[int] = []
@@ -78,9 +79,13 @@ def test_a_link_without_loss_carries_not_a_byte_more() -> None:
     assert parity.delays == without.delays
 
 
-def test_lone_small_messages_come_twice_as_soon_too() -> None:
-    without, parity = (Link(loss=0.1, parity=share, size=1024, hz=30) for share in (0, None))
-    assert without.p99 >= 2 * parity.p99
+def p99(share: float | None, seed: int) -> float:
+    return Link(loss=0.1, parity=share, size=1024, hz=30, seed=seed).p99
+
+
+def test_lone_small_messages_come_a_third_sooner_too() -> None:
+    without, parity = (median(p99(share, seed) for seed in range(1, 6)) for share in (0, None))
+    assert parity <= without * 2 / 3
 
 
 @pytest.mark.parametrize(("size", "hz"), [(1024, 30), (64 << 10, 20)])

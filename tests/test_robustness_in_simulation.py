@@ -272,7 +272,7 @@ def test_one_who_joins_while_a_receiver_is_stopped_hears_at_once_and_the_others_
     assert hall.publisher.backlog <= hall.publisher.settings.queue_limit + 2 * hall.SIZE
 
 
-@pytest.mark.parametrize("buffer", [20_000, 40_000])
+@pytest.mark.parametrize("buffer", [30_000, 40_000])
 def test_a_receiver_with_a_tiny_socket_buffer_costs_the_others_nothing_and_loses_nothing(buffer: int) -> None:
     world = World(seed=7)
     publisher = world.endpoint("publisher")
