@@ -116,9 +116,9 @@ class Receipted:
 
 
 class FirstRoundOver:
-    """Discovery: those who answer at once are known, with their interests, or the time for that is over.
+    """Discovery: the first round is over: peers that answer at once are known, with their interests.
 
-    Who was late may still be heard until then (`until`, monotonic seconds).
+    Late answers may come until `until` (monotonic seconds).
     """
 
     __slots__ = ("until",)

@@ -1,11 +1,12 @@
-"""What is sent to single peers: calls, answers, probes, wants and what they want, introductions; and who pays for it.
+"""Discovery's datagrams: announcements and goodbyes to all; calls, answers, probes, wants, operations, introductions.
 
 An address proves itself by returning a token that was sent to it. Until then it gets as many datagrams as came
 from it and no more, so that nobody can direct a flood at someone else by announcing in their name. A silent
 peer whose address may get nothing is probed by multicast.
 
-A peer proves that it hears this endpoint by returning that token, or the `beacon`, the one in what goes to all. So who
-answers an announcement is proven with its answer; who announces itself is answered, and returns the token of that.
+A peer proves that it receives from this endpoint by returning that token, or the `beacon`, the token in every multicast.
+So a peer that answers an announcement is proven by its answer. A peer that announces itself is answered, and proves
+itself by returning the token of that answer.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ FRAMES_PER_CALL = 256  # of operations, in all; whoever gets none asks again
 
 
 class Correspondence:
-    """The unicast side of discovery. What is to be sent gathers in `outbox`."""
+    """Everything that discovery sends. Frames gather in `outbox` until `take`."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class Correspondence:
         self.outbox.append(frame((), None, Envelope(kind, self._beacon, called=called, known=known), body))
 
     def leave(self, multicast: bool) -> None:
-        """Say goodbye: to each with its token, which proves it, and to all, who will ask whether it is true."""
+        """Say goodbye to each peer with its token, which proves it, and by multicast, which makes receivers ask."""
         known = list(self._members.table.values())
         for _ in range(2):  # in datagrams of their own, for any may be lost
             self.outbox += [frame((peer.id,), peer.address, Envelope(GOODBYE, peer.token, peer.echo)) for peer in known]
@@ -115,24 +116,24 @@ class Correspondence:
         self.send(now, peer, kind, body, is_free, known)
 
     def call_stranger(self, address: Address, body: bytes, known: int | None = None) -> None:
-        """The same to whoever is at this address."""
+        """Announce to an address at which no peer is known."""
         self.outbox.append(frame((), address, Envelope(CALL, self._beacon, known=known), body))
 
     def announce(self, now: float, body: bytes, is_multicast: bool) -> None:
-        """To all: by multicast, and by unicast to those whom it does not reach."""
+        """Announce by multicast, and by unicast to the peers that multicast does not reach."""
         if is_multicast:
             self.send_all(ANNOUNCE, body)
         self.call_remote(now, body)
 
     def ask_again(self, now: float, is_multicast: bool) -> None:
-        """Ask all to answer who know somebody whom this endpoint does not know."""
+        """Ask those endpoints to answer again that know other peers than this endpoint knows."""
         body = self._announcer.calm_body
         if is_multicast:
             self.send_all(ANNOUNCE, body, known=self._members.digest)
         self.call_remote(now, body, is_between=True)
 
     def call_remote(self, now: float, body: bytes, is_between: bool = False) -> None:
-        """Call all whom multicast does not reach; `is_between` announcements only those who have yet to be met."""
+        """Call the peers that multicast does not reach; `is_between` announcements, only those still to be met."""
         members, rendezvous = self._members, self._rendezvous
         strangers = rendezvous.due(now)
         if not strangers and not members.remote:
@@ -168,7 +169,7 @@ class Correspondence:
             peer.ask_at = now + ASK_SPACING
 
     def return_token(self, now: float, peer: Peer) -> None:
-        """Return the token that came with an answer, if nothing else did, so that the peer knows that this is heard."""
+        """Return the token of an answer, unless another datagram has, so that the peer knows this endpoint receives."""
         if peer.echo != peer.returned:
             self.send(now, peer, WANT)
 
@@ -215,7 +216,7 @@ class Correspondence:
                 self.send(now, peer, ANSWER if is_announcement else OPERATIONS, body, is_free=True)
 
     def tell_all(self) -> None:
-        """Likewise before data for all who hear multicast."""
+        """Before multicast data: announce the changes of interests that have not been announced yet."""
         announcer = self._announcer
         if announcer.told != announcer.log.position:
             for is_announcement, body in announcer.news(announcer.told, announcer.size, FRAMES_OF_NEWS):

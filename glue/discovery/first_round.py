@@ -1,12 +1,11 @@
-"""The first round: an endpoint that starts learns who is there, and what they want to hear, before it goes on.
+"""The first round: a starting endpoint learns its peers and their interests before the program publishes.
 
-Whoever hears its first announcement answers at once. The round is over when all who are known to be there have
-answered, and none of their interests are missing. An answer tells a digest of whom its sender knows: once that of
-somebody is this endpoint's own, nobody is missing. An endpoint that is still in its own first round tells no digest,
-as it cannot know. So where somebody has been there for some time a round takes a round trip; where nobody is there, or
-whoever is has just started, too, it takes `LONGEST`.
+Peers answer the first announcement at once. An answer carries a digest of the peers that its sender knows. The round
+ends when such a digest equals this endpoint's own and no interests are missing: then no peer is missing. An endpoint in
+its own first round sends no digest. So a round takes one round trip where a peer has been running for some time, and
+`LONGEST` where there is none, or where all peers have just started.
 
-An announcement or an answer may get lost, so a round that goes on asks again twice.
+Announcements and answers may get lost. A round that goes on asks again twice.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ LONGEST = 0.04
 """Seconds that a round takes at most. Answers of up to 200 peers, each spread over 0.2 ms a peer, come within it."""
 
 LATE = 0.05
-"""Seconds from its beginning in which answers that come late are still waited for by what would go to nobody. That is
-longer than a round: of two programs that start at once, one subscribes when the other publishes."""
+"""Seconds from the start of a round in which a message without subscribers waits for late answers. This is longer than a
+round: of two programs that start together, one may subscribe only when the other already publishes."""
 
 ASK_AGAIN = 0.015
 """Seconds from one announcement of a round to the next: some three times the round trip of a good radio link. At 5 %
 loss an announcement and its answer get through with 90 %; all three fail for one in a thousand."""
 
-
 ASKED_AGAIN = 8  # peers known at most; where there are more, all would answer again for one answer that was lost
 
 
 class FirstRound:
-    """When to ask again, and when it is over; `due` is its timer."""
+    """The timer of the first round: `due` is when to ask again or to end it."""
 
     __slots__ = ("_begun_at", "due", "is_over", "members")
 
@@ -44,7 +42,7 @@ class FirstRound:
 
     @property
     def known(self) -> int | None:
-        """The digest that answers tell of whom this endpoint knows; None during the round."""
+        """The digest of known peers that answers carry; None during the round."""
         return self.members.digest if self.is_over else None
 
     def begin(self, now: float) -> None:
@@ -53,28 +51,28 @@ class FirstRound:
         self.due = now + ASK_AGAIN
 
     def end(self) -> None:
-        """It is over."""
+        """End the round."""
         self.is_over, self.due = True, math.inf
 
     def is_complete(self, now: float) -> bool:
-        """Whether it ends now; then it is over."""
+        """End the round if it is complete or too old; returns whether it is over."""
         if now >= self._begun_at + LONGEST or self._are_all_known():
             self.end()
         return self.is_over
 
     def is_asking(self, now: float) -> bool:
-        """Whether to ask again; taken as done."""
+        """Whether to ask again now. The next time to ask is set."""
         if now < self.due:
             return False
         self.due = min(self.due + ASK_AGAIN, self._begun_at + LONGEST)
         return len(self.members.table) <= ASKED_AGAIN
 
     def news(self, paused: float) -> FirstRoundOver:
-        """What those above are told at the end; their clock is `paused` seconds ahead of the layer's."""
+        """The news for the layers above; their clock is `paused` seconds ahead of this layer's."""
         return FirstRoundOver(self._begun_at + LATE + paused)
 
     def _are_all_known(self) -> bool:
-        """Whether somebody knows the same peers as this endpoint, which knows all their interests."""
+        """Whether a peer knows the same peers as this endpoint, and the interests of all of them are known here."""
         own, peers = self.members.digest, self.members.table.values()
         if not any(peer.known == own for peer in peers):
             return False

@@ -1,9 +1,9 @@
-"""What a peer says of itself: taken, or asked about first, and told to the layers above.
+"""Announcements of peers: accepted, or verified with the peer first, and then told to the layers above.
 
-News that is the sequel of what is known is taken as it comes, mostly by multicast, which proves nothing. News that
-does not fit may be forged or late, or what was taken before was: then the peer is asked, under a new token. Its answer
-returns that token, so it was made after the question, and by who receives at the peer's address: it counts whatever it
-says. So a forged announcement holds until the peer's next one at most, and one that leaps ahead is never taken.
+An announcement that continues what is known is accepted, although multicast proves nothing. One that does not fit may
+be forged or late, or an earlier one was forged. Then the peer is asked under a new token. The answer returns this token,
+so it was made after the question and at the peer's address: it is accepted whatever it says. So a forged announcement
+lasts until the peer's next one at most, and one that leaps ahead is never accepted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is published before it is known who wants it.
+"""Messages published before the subscribers are known.
 
-An endpoint that has just started does not know its peers yet. What it publishes then waits until discovery's first
-round is over. After that, until the time for late answers is over, what would go to nobody waits for somebody who wants
-it. What an endpoint says to itself does not wait. Nor does what may be overtaken: the layers above repeat that anyway.
+An endpoint that has just started does not know its peers yet. Its messages wait until discovery's first round is over.
+After that, messages without a subscriber wait until the time for late answers is over. Deliveries to the endpoint's own
+subscriptions do not wait. Neither do unordered messages: the layers above repeat those anyway.
 """
 
 from __future__ import annotations
