@@ -4,9 +4,9 @@ An address proves itself by returning a token that was sent to it. Until then it
 from it and no more, so that nobody can direct a flood at someone else by announcing in their name. A silent
 peer whose address may get nothing is probed by multicast.
 
-A peer proves that it receives from this endpoint by returning that token, or the `beacon`, the token in every multicast.
-So a peer that answers an announcement is proven by its answer. A peer that announces itself is answered, and proves
-itself by returning the token of that answer.
+A peer proves that it receives from this endpoint by returning that token, or the `beacon`, which is the token in every
+multicast. So a peer that answers an announcement is proven by its answer. A peer that announces itself is answered, and
+is proven when it returns the token of that answer.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ LONGEST = 0.04
 """Seconds that a round takes at most. Answers of up to 200 peers, each spread over 0.2 ms a peer, come within it."""
 
 LATE = 0.05
-"""Seconds from the start of a round in which a message without subscribers waits for late answers. This is longer than a
-round: of two programs that start together, one may subscribe only when the other already publishes."""
+"""Seconds from the start of a round in which a message without subscribers waits for late answers. This is longer than
+a round: of two programs that start together, one may subscribe only when the other already publishes."""
 
 ASK_AGAIN = 0.015
 """Seconds from one announcement of a round to the next: some three times the round trip of a good radio link. At 5 %

@@ -1,9 +1,9 @@
 """Announcements of peers: accepted, or verified with the peer first, and then told to the layers above.
 
 An announcement that continues what is known is accepted, although multicast proves nothing. One that does not fit may
-be forged or late, or an earlier one was forged. Then the peer is asked under a new token. The answer returns this token,
-so it was made after the question and at the peer's address: it is accepted whatever it says. So a forged announcement
-lasts until the peer's next one at most, and one that leaps ahead is never accepted.
+be forged or late, or an earlier one was forged. Then the peer is asked under a new token. The answer returns this
+token, so it was made after the question and at the peer's address: it is accepted whatever it says. So a forged
+announcement lasts until the peer's next one at most, and one that leaps ahead is never accepted.
 """
 
 from __future__ import annotations
