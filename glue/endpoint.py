@@ -20,7 +20,7 @@ from glue.messages import Gap
 from glue.model import OpenModel
 from glue.receipt import WaitingReceipt
 from glue.settings import Keywords
-from glue.subscription import Handler, Subscription, check_handler, check_payload_only
+from glue.subscription import Handler, Subscription, check_payload_only, is_awaited
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Endpoint(BaseEndpoint):
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
         check_not_reserved(pattern)
-        if check_handler(handler):
+        if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
         waiting = self._waiting_room(policy, limit)

@@ -34,7 +34,7 @@ def check_payload_only(payload_only: bool, handler: Handler | None) -> None:
         raise ConfigurationError("payload_only=True: that is for a handler; an iterator gives whole messages")
 
 
-def check_handler(handler: Handler | None) -> bool:
+def is_awaited(handler: Handler | None) -> bool:
     """Whether calling the handler, a function or an object, gives something to await.
 
     Raises ConfigurationError for what cannot be called.

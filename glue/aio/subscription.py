@@ -12,7 +12,7 @@ from glue.callbacks import Failures
 from glue.contract import Delivery, Missed
 from glue.errors import ClosedError, SlowReaderError
 from glue.messages import Gap, Message, messages, rest
-from glue.subscription import check_handler
+from glue.subscription import is_awaited
 from glue.waiting import Buffer, Kept
 
 Handler = Callable[[Message], Any] | Callable[[Any], Any]
@@ -63,7 +63,7 @@ class Subscription:
         self.closed = False
         self._payload_only = payload_only
         self._handler = handler
-        self._awaits = check_handler(handler)  # or turned out to return something to await
+        self._awaits = is_awaited(handler)  # or turned out to return something to await
         self._owner = owner
         self._waiting = waiting
         self._overrun = False
