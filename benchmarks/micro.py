@@ -19,7 +19,7 @@ import pyperf
 from benchmarks.micro_cases import CASES, Case
 from benchmarks.results import PAGE, Column, Row, provenance, refresh, table
 from benchmarks.timers import Timer
-from glue.drivers.memory import keep_freed_memory
+from glue.drivers.malloc import keep_freed_memory
 
 MODULE = "benchmarks.micro"
 PROCESSES, VALUES, MIN_TIME = 5, 3, 0.05

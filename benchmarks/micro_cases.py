@@ -27,7 +27,7 @@ from glue.contract import (
     Train,
     Upward,
 )
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.discovery import Discovery
 from glue.fragmentation import Fragmentation
 from glue.network import MulticastNetwork

@@ -6,7 +6,8 @@ with glue.Endpoint("thermometer") as endpoint:
 
 from typing import TYPE_CHECKING
 
-from glue.endpoint import Endpoint
+from glue._lazy import later
+from glue.endpoint.message import Gap, Message, Peer
 from glue.errors import (
     ClosedError,
     ConfigurationError,
@@ -26,14 +27,13 @@ from glue.errors import (
     UnknownOutcomeError,
     WouldBlockError,
 )
-from glue.later import later
-from glue.messages import Gap, Message, Peer
-from glue.subscription import Subscription
+from glue.sync.endpoint import Endpoint
+from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
+    from glue.endpoint.models import Entry, ModelStatus
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
-    from glue.models import Entry, ModelStatus
-    from glue.shared import Lock, Model, Watch
+    from glue.sync.model import Lock, Model, Watch
 
 __version__ = "0.1.0"
 
@@ -79,8 +79,8 @@ if not TYPE_CHECKING:  # else every name would be taken to be there
     __getattr__, __dir__ = later(
         __name__,
         {
-            "glue.shared": ("Lock", "Model", "Watch"),
-            "glue.models": ("Entry", "ModelStatus"),
+            "glue.sync.model": ("Lock", "Model", "Watch"),
+            "glue.endpoint.models": ("Entry", "ModelStatus"),
             "glue.model.state": (
                 "ABSENT", "Change", "Conflict", "Delete", "Expect", "ExpectRevision", "Set", "Update",
             ),

@@ -4,8 +4,8 @@ A *turn* is one sweep up and one down: datagrams enter at the bottom, events lea
 at the top, datagrams leave at the bottom. Whoever drives a stack (a thread, asyncio, the simulator) does
 nothing but feed turns and obey `deadline`. What is published may also go down by itself, at once, between two turns.
 
-Whatever is not out of the ordinary takes the express way (`glue.express`) where the layers let it: up while nothing is
-due, down where there is one item only.
+Whatever is not out of the ordinary takes the express way (`glue.contract.express`) where the layers let it: up while
+nothing is due, down where there is one item only.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from random import Random
 from typing import Any
 
 from glue.contract import Event, Inbound, Layer, Train
+from glue.contract.express import offered
 from glue.discovery import Discovery, ServiceDiscovery
-from glue.express import offered
+from glue.fastpath.session import Rally
 from glue.fragmentation import Fragmentation
 from glue.model import Replicated
-from glue.rally import Rally
 from glue.serialization import Serialization
 from glue.settings import Settings
 from glue.topics import BUNDLE_SIZE, Topics
@@ -103,7 +103,7 @@ LAYERS: dict[str, Factory] = {
 """The default layers, bottom up (network, below them all, is not pure and belongs to the driver)."""
 
 PLAYERS = "discovery", "transport"
-"""Those whose timers stand still in a rally, though what passes would set them anew (see `glue.rally.Rally.due`)."""
+"""Those whose timers stand still in a rally, though what passes would set them anew (see `Rally.due`)."""
 
 
 class Stack:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from glue.admission import OPEN, SHARES, Admission
 from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT
+from glue.endpoint.admission import OPEN, SHARES, Admission
 
 
 def test_a_filling_queue_stops_the_least_urgent_first() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glue.rally import PERIOD
+from glue.fastpath.session import PERIOD
 from glue.serialization import Serialization
 from glue.transport.exchange import MOST
 from glue.transport.round_trip import ACK_DELAY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from glue.counts import Counts
+from glue.contract.counters import Counts
 
 
 def test_what_never_happened_counts_nothing_and_what_did_adds_up() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.cutting import NEAR, Joins, Lent, Pieces, Views, cut, fresh_memory, joined, total
+from glue.contract.pieces import NEAR, Joins, Lent, Pieces, Views, cut, fresh_memory, joined, total
 
 DATA = bytes(range(250))
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from glue.contract import Address, Delivery, Event, Inbound, Subscribe, Train, Unsubscribe
-from glue.core import Core
-from glue.cutting import Lent
+from glue.contract.pieces import Lent
+from glue.endpoint.core import Core
 from glue.network import buffer as buffers
 from glue.network.buffer import Arrived, Buffer
 from glue.serialization import Serialization

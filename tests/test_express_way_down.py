@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from glue.contract import Delivery, Downward, Leave, Outbound, Subscribe, Train, Unsubscribe
-from glue.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, Core
-from glue.drivers.pace import BUNDLE
+from glue.drivers.send_policy import BUNDLE
+from glue.endpoint.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, Core
 from glue.fragmentation import Fragmentation
 from glue.network.buffer import JOINED
 from glue.network.receiver import LONGEST

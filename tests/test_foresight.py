@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Delivery, Subscribe
-from glue.foresight import Question
+from glue.fastpath.prediction import Question
 from tests.test_rally import STEP, met
 
 NOW = 100.91

@@ -46,11 +46,16 @@ def test_asyncio_comes_with_its_own_endpoint() -> None:
 
 def test_consensus_is_loaded_with_the_first_model() -> None:
     of_the_model = {"consensus", "state", "storage", "mergeable", "group"}
-    shared = ("glue.models", "glue.shared", "glue.aio.model", *(f"glue.model.{part}" for part in of_the_model))
+    shared = (
+        "glue.endpoint.models",
+        "glue.sync.model",
+        "glue.aio.model",
+        *(f"glue.model.{part}" for part in of_the_model),
+    )
     for statement in ("import glue", "import glue.aio", "import glue; glue.Endpoint('a'); 'Model' in dir(glue)"):
         assert not {name for name in imported(statement) if name.startswith(shared)}
     assert "glue.model.state" in imported("import glue; glue.Set('a', 1)")
-    assert "glue.shared" in imported("from glue import *; Model")
+    assert "glue.sync.model" in imported("from glue import *; Model")
 
 
 def test_a_name_that_glue_does_not_have_is_an_error() -> None:

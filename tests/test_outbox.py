@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 from glue.contract import Publication, Unsubscribe
-from glue.core import Core, Outbox
+from glue.endpoint.core import Core, Outbox
 from glue.settings import Settings
 
 STEPS = 20  # more than there are calls in what is interrupted

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import glue
-from glue.admission import SHARES
-from glue.core import PRIORITIES
+from glue.endpoint.admission import SHARES
+from glue.endpoint.core import PRIORITIES
 from glue.simulation import Conditions, SimulatedEndpoint, World
 
 RATE = 50e6 / 8  # bytes a second

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from glue.contract import Accept, Delivery, Event, Subscribe, Train, Unsubscribe
-from glue.core import Core
-from glue.ledger import ledger
-from glue.payloads import encoded
-from glue.rally import PERIOD
+from glue.endpoint.accounting import ledger
+from glue.endpoint.core import Core
+from glue.endpoint.encoding import encoded
+from glue.fastpath.session import PERIOD
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
 from glue.topics import Topics

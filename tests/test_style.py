@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = ("network", "serialization", "discovery", "transport", "fragmentation", "topics", "model")
 PURE_LAYERS = LAYERS[1:]
-SHARED_WITH_LAYERS = ("glue.contract", "glue.counts", "glue.cutting", "glue.errors")
+SHARED_WITH_LAYERS = ("glue.contract", "glue.errors")
 FILE_LINES = 400
 FUNCTION_LINES = 50
 

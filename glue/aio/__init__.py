@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from glue._lazy import later
 from glue.aio.endpoint import Endpoint
 from glue.aio.subscription import Subscription
-from glue.later import later
 
 if TYPE_CHECKING:
     from glue.aio.model import Lock, Model, Watch

@@ -13,19 +13,19 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
-from glue.admission import Admission
 from glue.aio.callbacks import Callbacks
 from glue.aio.subscription import Handler, Subscription
-from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
-from glue.core import EARLY, FIRST_ROUND, STREAM_SHARE, check_not_reserved
-from glue.drivers.life import Life
+from glue.drivers.lifetime import Life
+from glue.endpoint.admission import Admission
+from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
+from glue.endpoint.core import EARLY, FIRST_ROUND, STREAM_SHARE, check_not_reserved
+from glue.endpoint.message import Gap
+from glue.endpoint.receipt import AwaitableReceipt
 from glue.errors import ClosedError
-from glue.messages import Gap
 from glue.model import OpenModel, Wish
-from glue.receipt import AwaitableReceipt
 from glue.settings import Keywords
-from glue.subscription import check_payload_only
+from glue.sync.subscription import check_payload_only
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ class Endpoint(BaseEndpoint, Life):
     ) -> Model:
         """As `glue.Endpoint.model`."""
         from glue.aio.model import Model  # consensus is loaded by those who use it
-        from glue.models import file_directory, model_options
+        from glue.endpoint.models import file_directory, model_options
 
         self._running()
         options = model_options(

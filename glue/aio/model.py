@@ -8,15 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from glue.aio.subscription import Subscription
-from glue.core import Core, id_of
-from glue.errors import RefusedError
-from glue.model import Ask, CloseModel
-from glue.model.mergeable import Prefixes
-from glue.model.questions import Ending, Question, Read, Remove, Synchronize, Transfer, Unwatch, Write
-from glue.model.questions import Watch as WatchQuestion
-from glue.model.state import Change, Conflict, Delete, Operation, Set, Unlock, Update, check_key
-from glue.model.state import Lock as LockOperation
-from glue.models import (
+from glue.endpoint.core import Core, id_of
+from glue.endpoint.models import (
     GRACE,
     TIMEOUT,
     BaseModel,
@@ -30,7 +23,14 @@ from glue.models import (
     lease_ms,
     locked,
 )
-from glue.waiting import Kept
+from glue.endpoint.queues import Kept
+from glue.errors import RefusedError
+from glue.model import Ask, CloseModel
+from glue.model.mergeable import Prefixes
+from glue.model.questions import Ending, Question, Read, Remove, Synchronize, Transfer, Unwatch, Write
+from glue.model.questions import Watch as WatchQuestion
+from glue.model.state import Change, Conflict, Delete, Operation, Set, Unlock, Update, check_key
+from glue.model.state import Lock as LockOperation
 
 if TYPE_CHECKING:
     from glue.aio.endpoint import Endpoint

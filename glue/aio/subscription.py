@@ -8,12 +8,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from glue.callbacks import Failures
 from glue.contract import Delivery, Missed
+from glue.endpoint.callbacks import Failures
+from glue.endpoint.message import Gap, Message, messages, rest
+from glue.endpoint.queues import Buffer, Kept
 from glue.errors import ClosedError, SlowReaderError
-from glue.messages import Gap, Message, messages, rest
-from glue.subscription import is_awaited
-from glue.waiting import Buffer, Kept
+from glue.sync.subscription import is_awaited
 
 Handler = Callable[[Message], Any] | Callable[[Any], Any]
 """Called with each message, or its payload alone; what it returns is awaited if it can be."""
@@ -31,7 +31,7 @@ class Owner(Protocol):
         """The delivery was read, or will never be."""
 
     def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end; see `glue.ledger.FATES`."""
+        """So many messages came to this end; see `glue.endpoint.accounting.FATES`."""
 
     def failed(self) -> None:
         """The handler raised."""

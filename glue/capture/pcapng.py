@@ -13,8 +13,8 @@ from pathlib import Path
 from struct import Struct
 from typing import BinaryIO
 
+from glue.endpoint.fork import heirs
 from glue.errors import ConfigurationError
-from glue.forking import heirs
 
 ETHERNET, RAW_IP = 1, 101
 """Link types."""

@@ -19,9 +19,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from glue.base import multicast_network
 from glue.capture.pcapng import INWARD, OUTWARD, RAW_IP, Recording
 from glue.contract import Address, Network, Train
+from glue.endpoint.base import multicast_network
 from glue.errors import ConfigurationError
 from glue.network import parse_group
 from glue.settings import Settings

@@ -25,9 +25,9 @@ import glue
 from glue.cmd import common
 from glue.cmd.output import Output, payload_text, printable
 from glue.cmd.session import open_endpoint, publish, report_message
-from glue.core import PRIORITIES
+from glue.endpoint.core import PRIORITIES
+from glue.endpoint.receipt import WaitingReceipt
 from glue.errors import ConfigurationError
-from glue.receipt import WaitingReceipt
 from glue.topics import check_topic
 
 SHOWN_LENGTH = 1 << 30

@@ -25,7 +25,7 @@ from glue.capture.reading import Capture
 from glue.cmd import common
 from glue.cmd.output import Output
 from glue.cmd.session import open_endpoint, publish
-from glue.core import check_not_reserved, id_of
+from glue.endpoint.core import check_not_reserved, id_of
 from glue.settings import effective
 from glue.topics import check_pattern
 from glue.topics.index import Index

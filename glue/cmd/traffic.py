@@ -21,7 +21,7 @@ from glue.cmd import common
 from glue.cmd.output import Output, printable
 from glue.cmd.session import open_endpoint, publish
 from glue.cmd.tally import Tally
-from glue.core import PRIORITIES
+from glue.endpoint.core import PRIORITIES
 from glue.errors import ConfigurationError
 from glue.topics import check_topic
 

@@ -19,7 +19,7 @@ from random import Random
 import orjson
 
 from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, Upward
-from glue.counts import Counts
+from glue.contract.counters import Counts
 from glue.discovery.announcer import Announcer
 from glue.discovery.correspondence import Correspondence
 from glue.discovery.first_round import FirstRound
@@ -183,7 +183,7 @@ class Discovery:
         return item if self._multicast and not (item.peers or self._members.remote) else None
 
     def rally(self) -> Partners:
-        """What it does with lone messages that go back and forth; see `glue.players`."""
+        """What it does with lone messages that go back and forth; see `glue.fastpath.parts`."""
         return Partners(self, self._members.table)
 
     def contact(self, address: Address) -> list[Outbound]:

@@ -1,4 +1,4 @@
-"""Peers in a rally (`glue.rally`): where they are, and that they were heard."""
+"""Peers in a rally (`glue.fastpath.session`): where they are, and that they were heard."""
 
 from __future__ import annotations
 

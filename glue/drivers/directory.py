@@ -10,8 +10,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from glue.endpoint.fork import heirs
 from glue.errors import StorageError
-from glue.forking import heirs
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
 """Of the metadata it makes durable what is needed to read the data, its size above all (fdatasync(2))."""

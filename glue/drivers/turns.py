@@ -1,9 +1,9 @@
 """What any thread of a program does with the stack and the network of an endpoint: publish, ask, wait; under one lock.
 
 A publisher's thread sends by itself when the network was idle a moment ago, or a bundle is full. Where more is under
-way than fits into a bundle or two, its turns receive too, and the leader (`glue.drivers.thread`) stands aside
-(`glue.drivers.lookout`). What the handler of a lone message publishes leaves the way it came, in a rally
-(`glue.rally`).
+way than fits into a bundle or two, its turns receive too, and the leader (`glue.drivers.leader`) stands aside
+(`glue.drivers.network_seat`). What the handler of a lone message publishes leaves the way it came, in a rally
+(`glue.fastpath.session`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from glue.admission import OPEN, Admission
 from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
-from glue.core import Core
+from glue.contract.express import offered
+from glue.drivers.backpressure import Room
+from glue.drivers.dispatch import Receiver, addressed
 from glue.drivers.interruption import Uninterrupted
-from glue.drivers.life import Life
-from glue.drivers.lookout import ASIDE, RELIEF, Lookout
-from glue.drivers.pace import BUSY, OUTBOX, Pace
-from glue.drivers.receiver import Receiver, addressed
-from glue.drivers.room import Room
+from glue.drivers.lifetime import Life
+from glue.drivers.network_seat import ASIDE, RELIEF, Lookout
+from glue.drivers.send_policy import BUSY, OUTBOX, Pace
+from glue.endpoint.admission import OPEN, Admission
+from glue.endpoint.core import Core
+from glue.endpoint.encoding import encoded
 from glue.errors import ClosedError
-from glue.express import offered
+from glue.fastpath.parts import Court
 from glue.model import Wish
-from glue.payloads import encoded
-from glue.players import Court
 
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 

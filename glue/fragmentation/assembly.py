@@ -10,7 +10,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 
 FRAGMENT_COST = 150  # bytes of bookkeeping a fragment: a bytes object and its place in a dict
 MESSAGE_COST = 1000  # bytes of bookkeeping a message; so a million tiny first fragments meet the budget too

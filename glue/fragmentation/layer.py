@@ -17,8 +17,8 @@ import math
 from typing import Any
 
 from glue.contract import TAKEN, Downward, Inbound, Outbound, PeerRemoved, Upward
-from glue.counts import Counts
-from glue.cutting import Lent, Pieces, total
+from glue.contract.counters import Counts
+from glue.contract.pieces import Lent, Pieces, total
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
 
@@ -93,7 +93,7 @@ class Fragmentation:
         self.statistics["fragments sent"] += len(item.bodies)
 
     def rally(self) -> int:
-        """The largest body (bytes) that is not cut; see `glue.players`."""
+        """The largest body (bytes) that is not cut; see `glue.fastpath.parts`."""
         return self._frame
 
     # ---------------------------------------------------------------------------------------------- up

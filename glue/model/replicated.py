@@ -165,7 +165,7 @@ class Replicated:
         return None if self._was_used else item
 
     def rally(self) -> int:
-        """Where there never was a model, a body of any size passes; see `glue.players`."""
+        """Where there never was a model, a body of any size passes; see `glue.fastpath.parts`."""
         return 0 if self._was_used else sys.maxsize
 
     def _meet(self, now: float) -> None:

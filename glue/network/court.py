@@ -1,4 +1,4 @@
-"""Lone datagrams from and to peers, one at a time, as rallies are played with them (`glue.rally`)."""
+"""Lone datagrams from and to peers, one at a time, as rallies are played with them (`glue.fastpath.session`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glue.network.waiter import Waiter
 
 
 class UnicastCourt:
-    """`glue.players.Court` over one unicast socket: what `receiver` hears and `sender` sends.
+    """`glue.fastpath.parts.Court` over one unicast socket: what `receiver` hears and `sender` sends.
 
     A glance is for who may wait, though another thread may be receiving; all else is as of that.
     """

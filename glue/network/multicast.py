@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from glue.contract import Address, Train
-from glue.counts import Counts
+from glue.contract.counters import Counts
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import courtesy, sockets
 from glue.network.choice import choose_interface, obstacle
@@ -158,7 +158,7 @@ class MulticastNetwork:
         return self._receive_both(fresh, waited)
 
     def rally(self) -> UnicastCourt:
-        """What it does with lone datagrams that go back and forth; see `glue.players`."""
+        """What it does with lone datagrams that go back and forth; see `glue.fastpath.parts`."""
         return UnicastCourt(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
 
     def _receive_both(self, fresh: bool, waited: bool) -> Iterator[Train]:

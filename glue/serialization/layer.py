@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 import orjson
 
 from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
-from glue.counts import Counts
-from glue.cutting import Pieces
+from glue.contract.counters import Counts
+from glue.contract.pieces import Pieces
 from glue.serialization.forms import Forms, form_of
 from glue.serialization.runs import Rows, Span, are_run, counts_on, run_length, spans_of, train_of, widened
 from glue.serialization.staging import Stage, Staged
@@ -136,7 +136,7 @@ class Serialization:
     # ------------------------------------------------------------------------------------------- in a rally
 
     def rally(self) -> Serialization:
-        """What it does with lone datagrams that go back and forth; see `glue.players`."""
+        """What it does with lone datagrams that go back and forth; see `glue.fastpath.parts`."""
         return self
 
     def pattern(self, entry: bytes) -> bytes:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from operator import eq
 
 from glue.contract import Address, Train
-from glue.cutting import Pieces, cut
+from glue.contract.pieces import Pieces, cut
 
 PLACES = 4  # decimal places whose columns are ready-made; what stands before them changes rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which those columns start again

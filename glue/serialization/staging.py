@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from mmap import mmap
 
 from glue.contract import Address, Train
-from glue.cutting import Pieces, Views, fresh_memory
+from glue.contract.pieces import Pieces, Views, fresh_memory
 from glue.serialization.runs import Span, after, train_of
 
 CALL = 65_507  # bytes of datagrams that leave in one system call at most: a few less over IPv6

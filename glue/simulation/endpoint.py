@@ -12,21 +12,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
-from glue.admission import SHARES
-from glue.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
-from glue.core import Core, check_not_reserved
+from glue.endpoint.admission import SHARES
+from glue.endpoint.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
+from glue.endpoint.core import Core, check_not_reserved
+from glue.endpoint.message import Gap, Message
+from glue.endpoint.models import model_options
+from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.receipt import Receipt
 from glue.errors import ClosedError, ConfigurationError
-from glue.messages import Gap, Message
 from glue.model import OpenModel, Replicated, Wish
 from glue.model.storage import Directory
-from glue.models import model_options
-from glue.receipt import Receipt
 from glue.simulation.host import EPOCH
 from glue.simulation.model import SimulatedModel
-from glue.subscription import Handler
+from glue.sync.subscription import Handler
 from glue.topics import check_pattern
-from glue.waiting import Buffer, Kept
 
 if TYPE_CHECKING:
     from glue.simulation.world import World

@@ -24,7 +24,7 @@ from typing import Any
 
 import orjson
 
-from glue.cutting import Pieces, cut
+from glue.contract.pieces import Pieces, cut
 from glue.errors import TopicError
 from glue.topics.names import TYPE_LIMIT, check_topic
 

@@ -17,7 +17,7 @@ from math import inf
 import orjson
 
 from glue.contract import NORMAL, PLAIN, Delivery, Inbound, Outbound, Publication, Request
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.topics.bundle import (
     APART,
     BUNDLE_MESSAGES,

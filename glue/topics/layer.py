@@ -35,7 +35,7 @@ from glue.contract import (
     Unsubscribe,
     Upward,
 )
-from glue.counts import Counts
+from glue.contract.counters import Counts
 from glue.errors import ConfigurationError
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
@@ -152,7 +152,7 @@ class Topics:
         return self._departures.take(item)
 
     def rally(self) -> Talk:
-        """What it does with lone plain messages that go back and forth; see `glue.players`."""
+        """What it does with lone plain messages that go back and forth; see `glue.fastpath.parts`."""
         return Talk(self._arrivals, self._departures, self.statistics)
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:

@@ -1,4 +1,4 @@
-"""Plain messages in a rally (`glue.rally`): the next that is heard of a peer, the next of what only one peer hears."""
+"""Plain messages in a rally: the next one of a peer, and the next one that only one peer hears."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Hearing:
         return delivery
 
     def foresee(self) -> tuple[tuple[bytes, bytes], int, int] | None:
-        """The index of a next message like the latest; see `glue.players`."""
+        """The index of a next message like the latest; see `glue.fastpath.parts`."""
         if self._next >= INTEGER_LIMIT:
             return None
         self._delivery = self._empty()
@@ -122,7 +122,7 @@ class Saying:
         topic.sequence = topic.counts[True] = topic.sequence + 1
 
     def foresee(self, json: bool) -> bytes:
-        """The next message, as a format; see `glue.players`."""
+        """The next message, as a format; see `glue.fastpath.parts`."""
         return lone_format(self._text, self._topic.sequence + 1, json)
 
     def book(self) -> None:

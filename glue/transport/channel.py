@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from glue.contract import Lane, Outbound, advanced
-from glue.cutting import total
+from glue.contract.pieces import total
 from glue.transport import apart, recovery
 from glue.transport.fates import Awaited, Fates
 from glue.transport.flight import Barrier, Flight, Flights, Pending, rest

@@ -1,4 +1,4 @@
-"""Frames that go back and forth in a rally (`glue.rally`), each a whole message: numbered at once, booked together.
+"""Frames that go back and forth in a rally, each a whole message: numbered at once, booked together.
 
 Only the simple case: one unicast channel each way, on which nothing is missing and nothing waits. What is booked is
 what would have been done for each: a flight for each frame that is on its way, and one for all that have been
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import inf
 
 from glue.contract import NORMAL, Lane, Outbound, Partner
-from glue.cutting import total
+from glue.contract.pieces import total
 from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.incoming import Incoming, Source
@@ -78,7 +78,7 @@ class Exchange:
 
     @property
     def waits_since(self) -> float:
-        """Since when a frame waits for its acknowledgement; -inf: longer, or there is no room; see `glue.players`."""
+        """Since when a frame waits for its acknowledgement; -inf: longer, or there is no room."""
         since = self._owed_since if self._owed else inf
         waiting = self._upto - self.channel.next
         if waiting < 0 or len(self._bodies) > MOST - ROOM:
@@ -86,7 +86,7 @@ class Exchange:
         return min(since, self._times[waiting]) if self._upto < self._said else since
 
     def take(self, now: float, numbers: tuple[bytes, ...]) -> bool:
-        """Take the frame with these numbers, if it is the next; see `glue.players`."""
+        """Take the frame with these numbers, if it is the next; see `glue.fastpath.parts`."""
         ack_channel, ack_next, held, channel, sequence = numbers
         if channel != self._from and (self._from or not self.hear(self._source.channels.get(int(channel)))):
             return False
@@ -147,7 +147,7 @@ class Exchange:
             self._carried = self._next
 
     def foresee(self) -> tuple[bytes, bytes, bytes] | None:
-        """The entry of a frame that answers all that has left, and that of what answers it; see `glue.players`."""
+        """The entry of a frame that answers all that has left, and that of what answers it."""
         self.is_asked, self._foreseen = False, 0
         if not self._from or self._owed or self._upto >= self._said or self._next >= self._promised:
             return None
@@ -228,7 +228,7 @@ class Exchanges:
         self.statistics = statistics
 
     def due(self, exchanges: Sequence[Exchange]) -> float:
-        """When anything is due but for the want of acknowledgements that these take; see `glue.players`."""
+        """When anything is due but for the want of acknowledgements that these take; see `glue.fastpath.parts`."""
         played = [exchange.channel for exchange in exchanges]
         others = [channel.deadline for channel in self.busy.values() if channel not in played]
         return min([self.acknowledger.deadline, *others])

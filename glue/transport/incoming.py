@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from glue.contract import Inbound, advanced
-from glue.cutting import total
+from glue.contract.pieces import total
 from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
 

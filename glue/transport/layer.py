@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from glue.contract import TAKEN, Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
-from glue.counts import Counts
+from glue.contract.counters import Counts
 from glue.transport import apart, recovery
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
@@ -162,7 +162,7 @@ class Transport:
         return (kind == "data" or kind == "group") and self._reception.awaits(run.header[KEY], source)
 
     def rally(self) -> Exchanges:
-        """What it does with lone frames that go back and forth; see `glue.players`."""
+        """What it does with lone frames that go back and forth; see `glue.fastpath.parts`."""
         carried = self._reception.carried
         return Exchanges(self._channels, self._busy, self._sources, self._acknowledger, carried, self.statistics)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from glue.contract import Header, Inbound, advanced
-from glue.cutting import total
+from glue.contract.pieces import total
 from glue.transport.incoming import Incoming
 from glue.transport.parity import BELOW, FRAMES, LENGTH, ROWS, frame_of, mend, symbol_of
 from glue.transport.wire import KEY

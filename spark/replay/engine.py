@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from glue.contract import Address, Delivery, PeerAdded, PeerRemoved, Request, Subscribe, Train, Unsubscribe
-from glue.core import Core
+from glue.endpoint.core import Core
 from glue.settings import Settings
 
 DATAGRAM_SIZE = 1472  # Ethernet's 1,500 bytes less 20 of IPv4 and 8 of UDP

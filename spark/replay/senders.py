@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
+from glue.endpoint.message import Message
 from glue.errors import WouldBlockError
-from glue.messages import Message
 from glue.simulation import Conditions, Crossing, RecordedFates, SimulatedEndpoint, World
 from glue.topics.index import Index
 from spark.replay.offered import Offer, Offered

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glue.endpoint import Endpoint
+from glue.sync.endpoint import Endpoint
 from tests.cmd.conftest import Start
 from tests.spark.rows import read
 

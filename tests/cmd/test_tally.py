@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glue.cmd.tally import Tally
 from glue.contract import Delivery
-from glue.messages import Message
+from glue.endpoint.message import Message
 
 
 def message(sequence: int, incarnation: int = 1, retained: bool = False) -> Message:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import glue
-from glue.drivers import pace
+from glue.drivers import send_policy as pace
 from glue.network import MulticastNetwork
 from glue.network.court import UnicastCourt
 from tests.endpoint.lan import PATIENCE, Lan

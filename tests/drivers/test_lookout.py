@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from glue.contract import Network
-from glue.drivers.lookout import ASIDE, LONGEST, Lookout
+from glue.drivers.network_seat import ASIDE, LONGEST, Lookout
 from glue.network.waiter import Waiter
 
 SOON = 5.0  # seconds until a test fails that waits for what comes at once
@@ -162,7 +162,9 @@ def test_a_publisher_does_not_wait_behind_a_leader_who_is_back(lookout: Lookout,
 def test_a_leader_who_is_called_takes_the_place_back(
     lookout: Lookout, line: Line, leader: Aside, publisher: threading.Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glue.drivers.lookout.LONGER", SOON)  # on a busy machine the publisher takes that long to go
+    monkeypatch.setattr(
+        "glue.drivers.network_seat.LONGER", SOON
+    )  # on a busy machine the publisher takes that long to go
     lookout.call()
     publisher.join(SOON)
     assert not publisher.is_alive()

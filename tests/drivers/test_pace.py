@@ -7,9 +7,9 @@ from collections import deque
 import pytest
 
 from glue.contract import Delivery, Event, Missed, PeerRemoved
-from glue.drivers import pace
-from glue.drivers.pace import BUSY, COALESCE, LATELY, Pace
-from glue.drivers.receiver import addressed
+from glue.drivers import send_policy as pace
+from glue.drivers.dispatch import addressed
+from glue.drivers.send_policy import BUSY, COALESCE, LATELY, Pace
 
 
 class Clock:

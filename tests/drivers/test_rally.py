@@ -14,12 +14,13 @@ import pytest
 
 import glue
 from glue.contract import Train
-from glue.drivers import pace, thread
+from glue.drivers import leader as thread
+from glue.drivers import send_policy as pace
 from glue.errors import MessageTooLargeError
+from glue.fastpath.session import Rally
 from glue.network import MulticastNetwork, waiter
 from glue.network.court import UnicastCourt
 from glue.network.waiter import Waiter
-from glue.rally import Rally
 from tests.endpoint.lan import PATIENCE, Lan
 
 ROUNDS = 300
@@ -274,7 +275,7 @@ class Watching(MulticastNetwork):
 
 
 def test_nothing_passes_by_a_network_that_alters_one(lan: Lan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glue.base.MulticastNetwork", Watching)
+    monkeypatch.setattr("glue.endpoint.base.MulticastNetwork", Watching)
     game = Game(lan)
     game.play()
     for endpoint in (game.asker, game.answerer):

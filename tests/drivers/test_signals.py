@@ -14,7 +14,7 @@ import pytest
 
 from glue.contract import Publication
 from glue.drivers.interruption import Uninterrupted, is_interruption
-from glue.drivers.thread import ThreadDriver
+from glue.drivers.leader import ThreadDriver
 from glue.stack import Identity
 from glue.topics import Topics
 from tests.endpoint.lan import PATIENCE, Lan
@@ -71,7 +71,7 @@ hearer.close(timeout=0)
 STUCK = """
 import signal, threading
 import glue
-from glue.drivers.pace import OUTBOX
+from glue.drivers.send_policy import OUTBOX
 
 COUNT = 100
 a, b = glue.Endpoint("a").start(), glue.Endpoint("b").start()

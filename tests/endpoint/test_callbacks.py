@@ -10,7 +10,7 @@ import pytest
 
 import glue
 import glue.aio
-from glue.callbacks import Failures
+from glue.endpoint.callbacks import Failures
 from glue.errors import DISTRIBUTION
 from glue.simulation import World
 from tests.endpoint.lan import Ear, Lan

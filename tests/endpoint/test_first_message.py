@@ -9,7 +9,7 @@ import pytest
 
 import glue
 import glue.aio
-from glue.receipt import WaitingReceipt
+from glue.endpoint.receipt import WaitingReceipt
 from tests.endpoint.event_loop import run
 from tests.endpoint.lan import PATIENCE, Ear, Lan, private_network
 

@@ -16,7 +16,7 @@ import pytest
 
 import glue
 import glue.aio
-from glue.forking import heirs
+from glue.endpoint.fork import heirs
 from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
 from tests.network.listening import free_port
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from glue.callbacks import Failures
 from glue.contract import Delivery
-from glue.cutting import Portions
-from glue.messages import Gap, Message
-from glue.subscription import Subscription
-from glue.waiting import Kept
+from glue.contract.pieces import Portions
+from glue.endpoint.callbacks import Failures
+from glue.endpoint.message import Gap, Message
+from glue.endpoint.queues import Kept
+from glue.sync.subscription import Subscription
 
 
 class Owner:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glue
-from glue.payloads import encoded
+from glue.endpoint.encoding import encoded
 from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
 
 

@@ -12,9 +12,9 @@ import pytest
 import glue
 import glue.aio
 from glue.contract import Delivery, Missed
-from glue.messages import Message
+from glue.endpoint.message import Message
+from glue.endpoint.queues import Buffer, waiting_room
 from glue.simulation import SimulatedEndpoint, World
-from glue.waiting import Buffer, waiting_room
 from tests.endpoint.event_loop import pair as aio_pair
 from tests.endpoint.event_loop import run
 from tests.endpoint.lan import PATIENCE, Ear, Lan, listen

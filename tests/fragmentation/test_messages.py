@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue.contract import Inbound, Leave, Outbound, PeerAdded, PeerRemoved
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.errors import MessageTooLargeError
 from tests.fragmentation.frames import FRAME, LIMIT, OTHER, PEER, inbound, layer, received, run, singly
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glue.core import id_of
+from glue.endpoint.core import id_of
 from glue.errors import ConfigurationError
 from glue.model.consensus import ConsensusSettings
 from glue.model.questions import Committed, Refused, Write

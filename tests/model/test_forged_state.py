@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from glue.contract import Delivery
-from glue.core import id_of
+from glue.endpoint.core import id_of
 from glue.model.consensus import Role
 from glue.model.consensus.messages import Append, Forward, InstallSnapshot, Message
 from glue.model.consensus.wire import encode

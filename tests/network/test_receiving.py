@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from glue.contract import Train
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.network.buffer import JOINED, LENT, Arrived, Buffer
 from glue.network.echo import Echo
 from glue.network.offload import enable_coalescing, segmentation_control

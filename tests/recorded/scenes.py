@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from glue import GlueError, Message
-from glue.core import PRIORITIES
+from glue.endpoint.core import PRIORITIES
 from glue.simulation import Burst, Conditions, SimulatedEndpoint
 from tests.recorded.story import Story
 

@@ -12,7 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from glue import Gap, Message, Peer
-from glue.receipt import Receipt
+from glue.endpoint.receipt import Receipt
 from glue.simulation import SimulatedEndpoint, SimulatedSubscription, World
 
 

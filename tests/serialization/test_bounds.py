@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glue.contract import Inbound, Outbound, Train
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.serialization import Serialization
 from glue.serialization.forms import Forms
 from tests.support.weight import weight

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue.contract import Header, Outbound, Train
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.serialization.staging import CALL, CALLS
 from tests.serialization.frames import (
     ADDRESS,

@@ -23,7 +23,7 @@ import orjson
 
 from glue import Message, Peer, WouldBlockError
 from glue.contract import Event, Request, Train
-from glue.core import id_of
+from glue.endpoint.core import id_of
 from glue.simulation import Conditions, Crossing, SimulatedEndpoint, World
 
 HUGE = (1 << 53) - 1

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from glue import Gap, Peer, WouldBlockError
-from glue.core import PRIORITIES
+from glue.endpoint.core import PRIORITIES
 from glue.simulation import Burst, Conditions, SimulatedEndpoint, SimulatedSubscription, World
 from glue.stack import Identity
 from glue.transport import Transport

@@ -23,7 +23,7 @@ from glue.contract import (
     Unsubscribe,
     Upward,
 )
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import Topics
 from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, decode

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.contract import NameClash, Subscribe, Undelivered, Unsubscribe
-from glue.cutting import Pieces
+from glue.contract.pieces import Pieces
 from glue.topics import Topics
 from glue.topics.bundle import KEEP, Group, common_length, encode
 from tests.topics.parties import (

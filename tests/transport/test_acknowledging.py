@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from glue.contract import Accept
-from glue.counts import Counts
+from glue.contract.counters import Counts
 from glue.transport.acknowledger import MOST, MOST_OF_GROUP, Acknowledger
 from glue.transport.incoming import Budget, Incoming
 from glue.transport.round_trip import ACK_DELAY, MAX_PROBE

@@ -25,8 +25,8 @@ from math import inf
 from typing import Any
 
 from glue.contract import Address, Delivery, Partner
-from glue.foresight import Question
-from glue.players import Datagrams, Exchange, Frames, Hearing, Partners, Passage, Saying, Streams
+from glue.fastpath.parts import Datagrams, Exchange, Frames, Hearing, Partners, Passage, Saying, Streams
+from glue.fastpath.prediction import Question
 
 PERIOD = 0.002
 """Seconds after which what is not answered is booked: for so long an acknowledgement may be held back, and nobody asks

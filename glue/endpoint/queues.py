@@ -6,7 +6,7 @@ has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it an
 
 What is missing is told in its place, before the message that follows it. Where no message is between two gaps, they
 are merged by cause, so that they are bounded, too. Each message that was put here comes to one end, which the owner
-is told (`glue.ledger.FATES`). Guarded by its owner: used by one thread at a time.
+is told (`glue.endpoint.accounting.FATES`). Guarded by its owner: used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from math import inf
 from typing import Protocol
 
 from glue.contract import Delivery, Missed
+from glue.endpoint.message import Message, messages, weight
 from glue.errors import ConfigurationError
-from glue.messages import Message, messages, weight
 
 LIMIT = 1024
 """Messages that wait, unless the subscription says otherwise: a second of a fast sensor."""

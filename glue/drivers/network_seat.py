@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from glue.contract import Network
 from glue.drivers.interruption import Uninterrupted
-from glue.drivers.life import FAREWELL
-from glue.players import Court
+from glue.drivers.lifetime import FAREWELL
+from glue.fastpath.parts import Court
 
 logger = logging.getLogger("glue")
 

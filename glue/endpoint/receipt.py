@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any
 
 from glue.contract import Addressed, Receipted
-from glue.messages import Peer
+from glue.endpoint.message import Peer
 
 Condition = Callable[[], bool]
 

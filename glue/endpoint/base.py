@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypedDict, Unpack
 
-from glue.callbacks import PREFIX, Callback, Failures, check_name
 from glue.contract import Delivery, Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
-from glue.core import Core
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
+from glue.endpoint.accounting import Ledger, ledger
+from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
+from glue.endpoint.core import Core
+from glue.endpoint.fork import heirs
+from glue.endpoint.message import Gap, Peer
+from glue.endpoint.queues import Buffer, Clock, Kept, waiting_room
 from glue.errors import ConfigurationError
-from glue.forking import heirs
-from glue.ledger import Ledger, ledger
-from glue.messages import Gap, Peer
 from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
-from glue.waiting import Buffer, Clock, Kept, waiting_room
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
 

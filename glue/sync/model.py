@@ -7,16 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from glue.core import Core, id_of
-from glue.drivers.thread import ThreadDriver
-from glue.errors import ClosedError, RefusedError
-from glue.model import Ask, CloseModel
-from glue.model.mergeable import Prefixes
-from glue.model.questions import Ending, Question, Read, Remove, Synchronize, Transfer, Unwatch, Write
-from glue.model.questions import Watch as WatchQuestion
-from glue.model.state import Change, Conflict, Delete, Operation, Set, Unlock, Update, check_key
-from glue.model.state import Lock as LockOperation
-from glue.models import (
+from glue.drivers.leader import ThreadDriver
+from glue.endpoint.core import Core, id_of
+from glue.endpoint.models import (
     GRACE,
     TIMEOUT,
     BaseModel,
@@ -30,11 +23,18 @@ from glue.models import (
     lease_ms,
     locked,
 )
-from glue.subscription import Subscription
-from glue.waiting import Kept
+from glue.endpoint.queues import Kept
+from glue.errors import ClosedError, RefusedError
+from glue.model import Ask, CloseModel
+from glue.model.mergeable import Prefixes
+from glue.model.questions import Ending, Question, Read, Remove, Synchronize, Transfer, Unwatch, Write
+from glue.model.questions import Watch as WatchQuestion
+from glue.model.state import Change, Conflict, Delete, Operation, Set, Unlock, Update, check_key
+from glue.model.state import Lock as LockOperation
+from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
-    from glue.endpoint import Endpoint
+    from glue.sync.endpoint import Endpoint
 
 ChangeHandler = Callable[[Change], Any]
 

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import orjson
 
-from glue.core import Core, id_of
 from glue.drivers.directory import FileDirectory
+from glue.endpoint.core import Core, id_of
 from glue.errors import (
     ConfigurationError,
     CorruptStorageError,

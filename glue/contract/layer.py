@@ -22,24 +22,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from glue.cutting import Lent, Pieces, joined
-from glue.events import Addressed as Addressed
-from glue.events import Delivery as Delivery
-from glue.events import FirstRoundOver as FirstRoundOver
-from glue.events import Gap as Gap
-from glue.events import Missed as Missed
-from glue.events import Receipted as Receipted
-from glue.events import Undelivered as Undelivered
-from glue.express import TAKEN as TAKEN
-from glue.express import Express as Express
-from glue.publication import BULK as BULK
-from glue.publication import HIGH as HIGH
-from glue.publication import LARGE as LARGE
-from glue.publication import NORMAL as NORMAL
-from glue.publication import PLAIN as PLAIN
-from glue.publication import URGENT as URGENT
-from glue.publication import Options as Options
-from glue.publication import Publication as Publication
+from glue.contract.news import Addressed, Delivery, FirstRoundOver, Gap, Missed, Receipted, Undelivered
+from glue.contract.pieces import Lent, Pieces, joined
+from glue.contract.requests import NORMAL, Publication
 
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
@@ -105,7 +90,7 @@ class Inbound:
 
     `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
     integer counts up by one from frame to frame of the run, and everything else stays the same. All bodies of a
-    run have one length, but the last, which may be shorter. On the express way they may be `glue.cutting.Lent`.
+    run have one length, but the last, which may be shorter. On the express way they may be `glue.contract.pieces.Lent`.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
     `reliable`: whether they come in order, and none is missing unless `Gap` says so.
     `form`: the same object for all headers that differ in digits alone: they have the same keys, lists and strings, as
@@ -334,7 +319,7 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
 
 class Partner(Protocol):
-    """A peer with whom lone messages go back and forth (`glue.rally`), as discovery knows it."""
+    """A peer with whom lone messages go back and forth (`glue.fastpath.session`), as discovery knows it."""
 
     id: str
     incarnation: int

@@ -10,21 +10,21 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from glue.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
-from glue.core import FIRST_ROUND, check_not_reserved
-from glue.drivers.life import FAREWELL
-from glue.drivers.thread import ThreadDriver
+from glue.drivers.leader import ThreadDriver
+from glue.drivers.lifetime import FAREWELL
+from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
+from glue.endpoint.core import FIRST_ROUND, check_not_reserved
+from glue.endpoint.message import Gap
+from glue.endpoint.receipt import WaitingReceipt
 from glue.errors import ClosedError, ConfigurationError
-from glue.messages import Gap
 from glue.model import OpenModel
-from glue.receipt import WaitingReceipt
 from glue.settings import Keywords
-from glue.subscription import Handler, Subscription, check_payload_only, is_awaited
+from glue.sync.subscription import Handler, Subscription, check_payload_only, is_awaited
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
-    from glue.shared import Model
+    from glue.sync.model import Model
 
 GATHER = 0.001  # seconds that publish_many may take to gather; from a slow source it takes payloads one by one
 
@@ -259,8 +259,8 @@ class Endpoint(BaseEndpoint):
 
         Raises ConfigurationError, ModelError, StorageError.
         """
-        from glue.models import file_directory, model_options  # consensus is loaded by those who use it
-        from glue.shared import Model
+        from glue.endpoint.models import file_directory, model_options  # consensus is loaded by those who use it
+        from glue.sync.model import Model
 
         driver = self._running()
         options = model_options(

@@ -34,14 +34,14 @@ from glue.contract import (
     Topics,
     Train,
 )
-from glue.counts import Counts
+from glue.contract.counters import Counts
+from glue.endpoint.accounting import FATES, MISSED
+from glue.endpoint.encoding import encoded
+from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.receipt import Receipt
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
-from glue.ledger import FATES, MISSED
-from glue.messages import JSON_COST, MESSAGE_COST, Peer
 from glue.model import Answer, Happening, Wish
 from glue.model.names import id_of as id_of
-from glue.payloads import encoded
-from glue.receipt import Receipt
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity, Stack
 from glue.topics import check_topic
@@ -327,7 +327,7 @@ class Core:
         return self._wait(delivery, -weight(delivery))
 
     def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end, one of `glue.ledger.FATES`. May be called from any thread."""
+        """So many messages came to this end, one of `glue.endpoint.accounting.FATES`. May be called from any thread."""
         with self._counting:
             self.statistics[FATES[fate]] += count
 

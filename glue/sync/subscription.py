@@ -15,12 +15,12 @@ from math import inf
 from operator import length_hint
 from typing import Any, Protocol
 
-from glue.callbacks import Failures, is_coroutine_function
 from glue.contract import Delivery, Event, Missed
-from glue.drivers.life import Life
+from glue.drivers.lifetime import Life
+from glue.endpoint.callbacks import Failures, is_coroutine_function
+from glue.endpoint.message import Gap, Message
+from glue.endpoint.queues import Buffer, Kept
 from glue.errors import ClosedError, ConfigurationError, SlowReaderError
-from glue.messages import Gap, Message
-from glue.waiting import Buffer, Kept
 
 Handler = Callable[[Message], Any] | Callable[[Any], Any]
 """Called with each message, or with its payload alone if the subscription says so."""
@@ -54,7 +54,7 @@ class Owner(Protocol):
         """The delivery was read, or will never be."""
 
     def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end; see `glue.ledger.FATES`."""
+        """So many messages came to this end; see `glue.endpoint.accounting.FATES`."""
 
     def failed(self) -> None:
         """The handler raised."""

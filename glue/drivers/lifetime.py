@@ -7,7 +7,7 @@ beginning: endpoints, by their drivers, and subscriptions.
 
 from __future__ import annotations
 
-from glue.forking import heirs
+from glue.endpoint.fork import heirs
 
 FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
 

@@ -1,6 +1,6 @@
 """The express way: what a layer may offer, beside `glue.contract.Layer`, for what is not out of the ordinary.
 
-And beside that, for lone messages that go back and forth, its method `rally`: see `glue.players`.
+And beside that, for lone messages that go back and forth, its method `rally`: see `glue.fastpath.parts`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Express(Protocol):
     for its own deadline, and what comes as several items is acknowledged as such. Items are true, as objects are by
     default.
 
-    Bodies may be lent (`glue.cutting.Lent`): they stand where they came in until the next item is lifted. Who keeps
-    them longer makes them its own (`Inbound.own`); `receive` is given nothing that is lent.
+    Bodies may be lent (`glue.contract.pieces.Lent`): they stand where they came in until the next item is lifted. Who
+    keeps them longer makes them its own (`Inbound.own`); `receive` is given nothing that is lent.
     """
 
     def lift(self, now: float, item: Any) -> Any | None:

@@ -1,4 +1,4 @@
-"""What a rally (`glue.rally`) is played with: the parts of the layers, and of the network, as it calls them."""
+"""The parts of the layers, and of the network, that a rally (`glue.fastpath.session`) calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from glue.contract import Address, Delivery, Partner
-from glue.foresight import Halves
+from glue.fastpath.prediction import Halves
 
 Numbers = tuple[Any, ...]
 """What a layer's groups of the pattern matched: bytes, mostly digits; None where an optional one did not."""

@@ -1,4 +1,4 @@
-"""The datagram that a rally expects (`glue.rally`), written beforehand: to recognize it takes a few comparisons.
+"""The datagram that a rally (`glue.fastpath.session`) expects, written beforehand: a few comparisons recognize it.
 
 All of it follows from what came and left before but for three things: for how long its acknowledgement was held back,
 when its message was published, and the payload. The last two are taken to be as long as those of the latest message.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 
-from glue.core import STREAM_SHARE
+from glue.endpoint.core import STREAM_SHARE
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
 BUNDLE = 880 << 10  # bytes gathered at most before they are sent by whoever published them: one bundle of topics

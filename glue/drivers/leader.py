@@ -15,15 +15,15 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
-from glue.admission import OPEN
 from glue.contract import NORMAL, Delivery, Event, Leave, Network
-from glue.core import EARLY, Core
-from glue.drivers.life import FAREWELL
-from glue.drivers.memory import keep_freed_memory
-from glue.drivers.receiver import Receiver, addressed
+from glue.drivers.dispatch import Receiver, addressed
+from glue.drivers.lifetime import FAREWELL
+from glue.drivers.malloc import keep_freed_memory
 from glue.drivers.turns import ATTENTIVE, Turns
-from glue.players import Court
-from glue.rally import PERIOD
+from glue.endpoint.admission import OPEN
+from glue.endpoint.core import EARLY, Core
+from glue.fastpath.parts import Court
+from glue.fastpath.session import PERIOD
 
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ALERT = 0.006  # seconds after a publisher's turn during which the leader sleeps for ATTENTIVE at most
