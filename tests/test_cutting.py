@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.contract.pieces import NEAR, Joins, Lent, Pieces, Views, cut, fresh_memory, joined, total
+from glue.contract.borrowed import Joins, Lent
+from glue.contract.pieces import NEAR, Pieces, Views, cut, fresh_memory, joined, total
 
 DATA = bytes(range(250))
 

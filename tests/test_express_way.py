@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Address, Delivery, Event, Inbound, Subscribe, Train, Unsubscribe
-from glue.contract.pieces import Lent
+from glue.contract.borrowed import Lent
 from glue.endpoint.core import Core
 from glue.network import buffer as buffers
 from glue.network.buffer import Arrived, Buffer

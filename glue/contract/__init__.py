@@ -1,37 +1,40 @@
 """What the layers say to each other: all that a layer may import of glue, besides its errors."""
 
-from glue.contract.express import TAKEN, Express
-from glue.contract.layer import (
-    TO_PEERS,
-    Accept,
-    Address,
-    Downward,
+from glue.contract.express import TAKEN, Express, Partner
+from glue.contract.items import TO_PEERS, Address, Header, Inbound, Lane, Outbound, Train, advanced
+from glue.contract.layer import Downward, Layer, Network, Topics, Upward
+from glue.contract.news import (
+    Addressed,
+    Delivery,
     Event,
-    Header,
-    Inbound,
-    Interest,
-    Lane,
-    Layer,
-    Leave,
+    FirstRoundOver,
+    Gap,
+    Missed,
     NameClash,
-    Network,
     News,
-    Order,
-    Outbound,
-    Partner,
     PeerAdded,
     PeerInterest,
     PeerRemoved,
+    Receipted,
+    Undelivered,
+)
+from glue.contract.requests import (
+    BULK,
+    HIGH,
+    LARGE,
+    NORMAL,
+    PLAIN,
+    URGENT,
+    Accept,
+    Interest,
+    Leave,
+    Options,
+    Order,
+    Publication,
     Request,
     Subscribe,
-    Topics,
-    Train,
     Unsubscribe,
-    Upward,
-    advanced,
 )
-from glue.contract.news import Addressed, Delivery, FirstRoundOver, Gap, Missed, Receipted, Undelivered
-from glue.contract.requests import BULK, HIGH, LARGE, NORMAL, PLAIN, URGENT, Options, Publication
 
 __all__ = [
     "BULK",

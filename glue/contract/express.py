@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from glue.contract.items import Address
+
 TAKEN: Final = ()
 """Returned by `lift` for an item that is done with: nothing goes on."""
 
@@ -22,7 +24,7 @@ class Express(Protocol):
     for its own deadline, and what comes as several items is acknowledged as such. Items are true, as objects are by
     default.
 
-    Bodies may be lent (`glue.contract.pieces.Lent`): they stand where they came in until the next item is lifted. Who
+    Bodies may be lent (`glue.contract.borrowed.Lent`): they stand where they came in until the next item is lifted. Who
     keeps them longer makes them its own (`Inbound.own`); `receive` is given nothing that is lent.
     """
 
@@ -31,6 +33,14 @@ class Express(Protocol):
 
     def lower(self, now: float, item: Any) -> Any | None:
         """The item that goes down for this one from above, which is the only one."""
+
+
+class Partner(Protocol):
+    """A peer with whom lone messages go back and forth (`glue.fastpath.session`), as discovery knows it."""
+
+    id: str
+    incarnation: int
+    address: Address
 
 
 def offered(part: Any, short: str, *ordinary: str) -> Callable[..., Any] | None:

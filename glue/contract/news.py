@@ -1,9 +1,11 @@
-"""What layers tell the application of messages; part of the contract (`glue.contract`), which gives it on."""
+"""News: what a layer tells those above it, up to the application: of peers, of messages, of losses."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from typing import Any
+
+from glue.contract.items import Address
 
 
 class Delivery:
@@ -125,3 +127,58 @@ class FirstRoundOver:
 
     def __init__(self, until: float) -> None:
         self.until = until
+
+
+# ------------------------------------------------------------------------------------------------ peers
+
+
+class PeerAdded:
+    """Discovery: a peer is there; `restarted` if another life (incarnation) of it was known just before."""
+
+    __slots__ = ("address", "incarnation", "name", "peer", "restarted")
+
+    def __init__(self, peer: str, incarnation: int, name: str, address: Address, restarted: bool = False) -> None:
+        self.peer = peer
+        self.incarnation = incarnation
+        self.name = name
+        self.address = address
+        self.restarted = restarted
+
+
+class PeerRemoved:
+    """Discovery: a peer's life is over. `reason`: "goodbye", "expired", "evicted" or "restarted" (another follows)."""
+
+    __slots__ = ("incarnation", "name", "peer", "reason")
+
+    def __init__(self, peer: str, incarnation: int, name: str, reason: str) -> None:
+        self.peer = peer
+        self.incarnation = incarnation
+        self.name = name
+        self.reason = reason
+
+
+class PeerInterest:
+    """Discovery: what a peer wants to hear has changed, by these interests (topic patterns)."""
+
+    __slots__ = ("added", "peer", "removed")
+
+    def __init__(self, peer: str, added: Sequence[str], removed: Sequence[str]) -> None:
+        self.peer = peer
+        self.added = added
+        self.removed = removed
+
+
+class NameClash:
+    """Discovery: another live endpoint uses this endpoint's id (so most likely its name), from `address`."""
+
+    __slots__ = ("address", "incarnation", "name")
+
+    def __init__(self, name: str, incarnation: int, address: Address) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.address = address
+
+
+News = PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | Gap | Addressed | Receipted
+Event = Delivery | Missed | News
+"""What a stack hands to the application."""

@@ -1,8 +1,8 @@
-"""What an application publishes; part of the contract (`glue.contract`), which gives it on."""
+"""Requests: what an application asks of a stack. *Orders* are those that pass between the layers, too."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,3 +64,52 @@ class Publication:
     def size(self) -> int:
         """Bytes of payload."""
         return sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
+
+
+class Subscribe:
+    """Application to topics: from now on deliver what matches `pattern` under `token` (any hashable)."""
+
+    __slots__ = ("pattern", "token")
+
+    def __init__(self, token: Hashable, pattern: str) -> None:
+        self.token = token
+        self.pattern = pattern
+
+
+class Unsubscribe:
+    """Application to topics: end the subscription of this token."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: Hashable) -> None:
+        self.token = token
+
+
+class Interest:
+    """Topics to discovery: announce these interests, withdraw those. Both are sets of strings, counted once."""
+
+    __slots__ = ("added", "removed")
+
+    def __init__(self, added: Sequence[str], removed: Sequence[str]) -> None:
+        self.added = added
+        self.removed = removed
+
+
+class Accept:
+    """Application to transport: go on accepting data from peers, or (False) let their windows run dry."""
+
+    __slots__ = ("accepting",)
+
+    def __init__(self, accepting: bool) -> None:
+        self.accepting = accepting
+
+
+class Leave:
+    """Application to discovery: this endpoint goes now; say goodbye."""
+
+    __slots__ = ()
+
+
+Order = Interest | Accept | Leave
+Request = Publication | Subscribe | Unsubscribe | Order
+"""What an application hands to a stack."""

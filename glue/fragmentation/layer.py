@@ -17,8 +17,9 @@ import math
 from typing import Any
 
 from glue.contract import TAKEN, Downward, Inbound, Outbound, PeerRemoved, Upward
+from glue.contract.borrowed import Lent
 from glue.contract.counters import Counts
-from glue.contract.pieces import Lent, Pieces, total
+from glue.contract.pieces import Pieces, total
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
 

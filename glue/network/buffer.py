@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from glue.contract import Address, Train
-from glue.contract.pieces import Joins, Lent, Pieces, Views, fresh_memory
+from glue.contract.borrowed import Joins, Lent
+from glue.contract.pieces import Pieces, Views, fresh_memory
 
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
 STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; a few datagrams may want an answer
