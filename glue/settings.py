@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from typing import Any, TypedDict
 
-from glue.contract import Address
+from glue.contract import RENDEZVOUS_PORT, Address
 from glue.errors import ConfigurationError
-from glue.network import RENDEZVOUS_PORT
 
 PREFIX = "GLUE_"
 KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}

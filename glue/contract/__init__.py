@@ -1,7 +1,7 @@
 """What the layers say to each other: all that a layer may import of glue, besides its errors."""
 
 from glue.contract.express import TAKEN, Express, Partner
-from glue.contract.items import TO_PEERS, Address, Header, Inbound, Lane, Outbound, Train, advanced
+from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Header, Inbound, Lane, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, Topics, Upward
 from glue.contract.news import (
     Addressed,
@@ -42,6 +42,7 @@ __all__ = [
     "LARGE",
     "NORMAL",
     "PLAIN",
+    "RENDEZVOUS_PORT",
     "TAKEN",
     "TO_PEERS",
     "URGENT",

@@ -12,6 +12,10 @@ from glue.contract.requests import NORMAL
 Address = tuple[Any, ...]
 """A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
 
+RENDEZVOUS_PORT: Final = 37319
+"""The UDP port where an endpoint receives unicast if that port is free and the settings name no other. One endpoint of
+each machine does, so the name of a host alone is enough of an address. It is one below the default group's port."""
+
 TO_PEERS: Final[Address] = ()
 """In place of a destination: the group, for peers that are known. (None is the group, for whoever listens.)"""
 

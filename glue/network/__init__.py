@@ -8,9 +8,8 @@ from glue.network.choice import Choice, choose_interface, obstacle
 from glue.network.group import Group, parse_group
 from glue.network.interfaces import Interface, list_interfaces
 from glue.network.multicast import MulticastNetwork
-from glue.network.sockets import RENDEZVOUS_PORT
 
 __all__ = [
-    "RENDEZVOUS_PORT", "Choice", "Group", "Interface", "MulticastNetwork", "choose_interface", "list_interfaces",
+    "Choice", "Group", "Interface", "MulticastNetwork", "choose_interface", "list_interfaces",
     "obstacle", "parse_group",
 ]  # fmt: skip

@@ -15,13 +15,11 @@ import struct
 import sys
 from typing import NamedTuple
 
+from glue.contract import RENDEZVOUS_PORT
 from glue.errors import ConfigurationError, PortInUseError
 from glue.network.group import Group
 from glue.network.interfaces import Interface
 
-RENDEZVOUS_PORT = 37319
-"""Where an endpoint hears unicast if that port is free and it is not told another: on each machine one does, so that
-a host alone is enough of an address. The number below that of the default group, for people count upwards."""
 HOPS = 1  # one layer-2 segment: routers never pass the group on
 SEND_BUFFER = 4 << 20  # 64 full trains of 64 kB may wait in the device's queue
 LARGEST_BUFFER = (1 << 30) - 1  # an int once the kernel has doubled it

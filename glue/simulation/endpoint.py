@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
+from typing import Any, Literal, Unpack, cast, overload
 
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
@@ -24,12 +24,10 @@ from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, Wish
 from glue.model.storage import Directory
 from glue.simulation.host import EPOCH
+from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
 from glue.sync.subscription import Handler
 from glue.topics import check_pattern
-
-if TYPE_CHECKING:
-    from glue.simulation.world import World
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """The states of a life that has not ended: in use; waiting for acknowledgements; its goodbye is on its way."""
@@ -120,7 +118,7 @@ class SimulatedEndpoint(BaseEndpoint):
     _environment = MappingProxyType({})
 
     def __init__(
-        self, world: World, name: str, address: Address | None, offset: float, drift: float, **settings: Any
+        self, world: Hosts, name: str, address: Address | None, offset: float, drift: float, **settings: Any
     ) -> None:
         """Use `World.endpoint`."""
         self.world = world

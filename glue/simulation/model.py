@@ -7,17 +7,16 @@ inside a simulation; `history` notes what its clients saw, for `linearizability.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from glue.contract import Delivery
-from glue.model import Ask
+from glue.model import Ask, Wish
 from glue.model.group import Group
 from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, Watch, Write
 from glue.model.state import ABSENT, Change, Expect, Set
+from glue.simulation.host import Host
+from glue.simulation.hosts import Hosts
 from glue.simulation.linearizability import COMPARE_AND_SET, READ, WRITE, Operation
-
-if TYPE_CHECKING:
-    from glue.simulation.endpoint import SimulatedEndpoint
 
 TIMEOUT = 5.0
 
@@ -54,10 +53,23 @@ class SimulatedWatch:
         """For the endpoint: it crashed or was closed."""
 
 
+class Owner(Protocol):
+    """What a model needs of its simulated endpoint."""
+
+    world: Hosts
+    host: Host
+
+    def order(self, wish: Wish) -> None:
+        """Hand this to the stack now."""
+
+    def handled(self, delivery: Delivery) -> None:
+        """Note that a delivery was read."""
+
+
 class SimulatedModel:
     """A model at a simulated endpoint; made by `SimulatedEndpoint.model`."""
 
-    def __init__(self, name: str, endpoint: SimulatedEndpoint, group: Callable[[], Group]) -> None:
+    def __init__(self, name: str, endpoint: Owner, group: Callable[[], Group]) -> None:
         """Use `SimulatedEndpoint.model`."""
         self.name = name
         self.endpoint = endpoint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import glue
-from glue.network import RENDEZVOUS_PORT
+from glue.contract import RENDEZVOUS_PORT
 from glue.settings import Keywords, Settings, effective, variable
 from glue.stack import LAYERS
 from tests.endpoint.lan import Lan

@@ -21,9 +21,10 @@ class Plant:
     def __init__(self, mergeable: dict[str, str] | None = None) -> None:
         self.world = World(6)
         self.disks = [SimulatedDisk(Random(number)) for number in range(3)]
+        self.endpoints = [self.world.endpoint(f"e{number}") for number in range(len(self.disks))]
         self.models = [
-            self.world.endpoint(f"e{number}").model("plant", voters=3, directory=disk, mergeable=mergeable)
-            for number, disk in enumerate(self.disks)
+            endpoint.model("plant", voters=3, directory=disk, mergeable=mergeable)
+            for endpoint, disk in zip(self.endpoints, self.disks, strict=True)
         ]
         self.world.run(WAIT)
 
@@ -78,7 +79,7 @@ def test_what_was_acknowledged_survives_a_power_cut_while_the_disk_is_full() -> 
     plant = Plant()
     victim = plant.leader()
     assert isinstance(plant.write(victim, 1), Committed)
-    endpoint = plant.models[victim].endpoint
+    endpoint = plant.endpoints[victim]
     plant.disks[victim].is_full = True
     plant.write(victim, 2, 1.0)
     endpoint.crash()
@@ -102,7 +103,7 @@ def test_mergeable_keys_that_found_no_room_are_written_once_there_is() -> None:
     asked = model.ask(Write([Update("count/0", 1)]))
     plant.world.run(WAIT)
     assert isinstance(asked.ending, Committed)
-    endpoint = model.endpoint
+    endpoint = plant.endpoints[0]
     endpoint.crash()
     disk.crash()
     endpoint.restart()

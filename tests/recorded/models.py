@@ -64,7 +64,7 @@ class Plant:
         """Let time pass, and write down who leads and what all know."""
         for _ in range(times):
             self.story.step(seconds)
-            now = {n: self._status(model) for n, model in self.models.items() if model.endpoint.is_running}
+            now = {n: self._status(model) for n, model in self.models.items() if self.story.endpoints[n].is_running}
             changed = [f"{name} {status}" for name, status in now.items() if status != self._told.get(name)]
             self._told = now
             if changed:

@@ -11,8 +11,9 @@ import pytest
 from glue.model.consensus import Entry, Kind, Role, Snapshot, Vital, Write
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
-from glue.simulation.consensus.invariants import DurableLog, Violation, Watch
+from glue.simulation.consensus.invariants import Violation, Watch
 from glue.simulation.consensus.node import Node
+from glue.simulation.consensus.observed import DurableLog
 
 TERM = 5
 

@@ -6,7 +6,6 @@ from glue.model.consensus.items import (
     Fate,
     Kind,
     Outcome,
-    Output,
     Role,
     Snapshot,
     Status,
@@ -14,6 +13,7 @@ from glue.model.consensus.items import (
     Vital,
     Write,
 )
+from glue.model.consensus.output import Output
 from glue.model.consensus.replica import Replica
 from glue.model.consensus.settings import ConsensusSettings
 

@@ -16,10 +16,11 @@ from typing import Any, Literal, Protocol
 from glue.model.consensus.agreement import Agreement
 from glue.model.consensus.bounds import TERM_JUMP, TERM_TOO_FAR, Doubts
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Kind, Output, Role, Snapshot, Status, Stored
+from glue.model.consensus.items import Entry, Kind, Role, Snapshot, Status, Stored
 from glue.model.consensus.journal import Journal, Letter
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import GroupMessage, Message, RequestVote
+from glue.model.consensus.output import Output
 from glue.model.consensus.settings import ConsensusSettings
 from glue.model.consensus.tickets import START_BITS, Tickets
 

@@ -18,7 +18,7 @@ from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Actor, Change, Core
 from glue.model.consensus.follower import Follower
 from glue.model.consensus.founder import Founder
-from glue.model.consensus.items import Output, Role, Snapshot, Status, Stored
+from glue.model.consensus.items import Role, Snapshot, Status, Stored
 from glue.model.consensus.leader import Leader
 from glue.model.consensus.messages import (
     Accepted,
@@ -34,6 +34,7 @@ from glue.model.consensus.messages import (
     RequestVote,
     Welcome,
 )
+from glue.model.consensus.output import Output
 from glue.model.consensus.settings import ConsensusSettings
 
 FOUNDING = Offer | Welcome | Prepare | Promise | Propose | Accepted

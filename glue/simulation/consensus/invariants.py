@@ -7,13 +7,9 @@ happens, against what is known of all steps before, so that a check costs no mor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from glue.model.consensus import Entry, Kind, Role, Snapshot, Vital, Write
 from glue.model.consensus.messages import Append, Appended, Message, RequestVote, SnapshotReceived, Vote
-
-if TYPE_CHECKING:
-    from glue.simulation.consensus.node import Node
+from glue.simulation.consensus.observed import DurableLog, Observed
 
 
 class Violation(AssertionError):  # noqa: N818  # the word of the trade
@@ -24,47 +20,6 @@ def require(holds: bool, invariant: str, what: object = "") -> None:
     """Raise a Violation unless it holds."""
     if not holds:
         raise Violation(f"{invariant}: {what}")
-
-
-class DurableLog:
-    """What one replica's disk surely holds: what was written, once it was synced."""
-
-    __slots__ = ("entries", "snapshot_index", "snapshot_term", "vital", "written")
-
-    def __init__(self, vital: Vital, snapshot: Snapshot | None, entries: dict[int, int]) -> None:
-        self.vital = vital
-        self.snapshot_index = snapshot.index if snapshot else 0
-        self.snapshot_term = snapshot.term if snapshot else 0
-        self.entries = entries  # terms by index
-        self.written: list[Write] = []
-
-    def synced(self, number: int) -> None:
-        """Writes up to this number are durable."""
-        while self.written and self.written[0].number <= number:
-            self._take(self.written.pop(0))
-
-    def _take(self, write: Write) -> None:
-        self.vital = write.vital or self.vital
-        if write.snapshot is not None:
-            self.snapshot_index, self.snapshot_term = write.snapshot.index, write.snapshot.term
-            self.entries.clear()
-        if write.entries:
-            first = write.entries[0].index
-            for index in [known for known in self.entries if known >= first]:
-                del self.entries[index]
-            self.entries.update((entry.index, entry.term) for entry in write.entries)
-
-    def holds(self, index: int, term: int) -> bool:
-        """Whether the entry of this index and term is there, or covered by a snapshot."""
-        return index <= self.snapshot_index or self.entries.get(index) == term
-
-    @property
-    def last(self) -> tuple[int, int]:
-        """Term and index of the last entry."""
-        if not self.entries:
-            return self.snapshot_term, self.snapshot_index
-        index = max(self.entries)
-        return max((self.entries[index], index), (self.snapshot_term, self.snapshot_index))
 
 
 class Watch:
@@ -91,7 +46,7 @@ class Watch:
 
     # ---------------------------------------------------------------------------------------------- messages
 
-    def sent(self, node: Node, to: str | None, message: Message) -> None:
+    def sent(self, node: Observed, to: str | None, message: Message) -> None:
         """A message leaves a replica: what it promises must be durable."""
         match message:
             case Vote(granted=True, pre=False):
@@ -112,19 +67,19 @@ class Watch:
                 known = snapshot is not None and snapshot.index >= message.index
                 require(not known or message.index <= node.durable.last[1], "snapshot durable before its receipt", node)
 
-    def appends(self, node: Node, message: Message) -> None:
+    def appends(self, node: Observed, message: Message) -> None:
         """A message leaves a replica, whose role is known by now."""
         if isinstance(message, Append):
             require(self._leaders.get(message.term) == node.peer, "only a leader appends", (node, message))
 
-    def _voted(self, node: Node, candidate: str | None, term: int) -> None:
+    def _voted(self, node: Observed, candidate: str | None, term: int) -> None:
         vital = node.durable.vital
         is_durable = vital.term > term or (vital.term == term and vital.vote == candidate)
         require(is_durable, "vote durable before it is told", (node, candidate, term, vital))
         known = self._votes.setdefault((term, node.life), candidate or "")
         require(known == candidate, "one vote in a term", (node, term, known, candidate))
 
-    def _acknowledged(self, node: Node, message: Appended) -> None:
+    def _acknowledged(self, node: Observed, message: Appended) -> None:
         durable = node.durable
         require(durable.vital.term >= message.term, "term durable before the acknowledgement", node)
         if durable.vital.term == message.term:
@@ -135,7 +90,7 @@ class Watch:
 
     # ----------------------------------------------------------------------------------------------- writes
 
-    def wrote(self, node: Node, write: Write) -> None:
+    def wrote(self, node: Observed, write: Write) -> None:
         """A replica's state has changed."""
         before = node.vital
         if write.vital is not None:
@@ -149,7 +104,7 @@ class Watch:
             require(write.entries[-1].term <= node.vital.term, "log: no term above the replica's own", node)
         node.durable.written.append(write)
 
-    def _vital(self, node: Node, before: Vital, after: Vital) -> None:
+    def _vital(self, node: Observed, before: Vital, after: Vital) -> None:
         require(after.life == before.life, "a life never changes", node)
         require(after.term >= before.term, "terms only rise", (node, before, after))
         if before.group:
@@ -162,7 +117,7 @@ class Watch:
             if after.vote != node.peer and request is not None and node.is_stepping_once and before.vote != after.vote:
                 require(request >= node.last_before, "up-to-date vote", (node, request, node.last_before))
 
-    def _entry(self, node: Node, entry: Entry, previous: int | None) -> None:
+    def _entry(self, node: Observed, entry: Entry, previous: int | None) -> None:
         key = entry.index, entry.term
         content = int(entry.kind), entry.data
         require(self._seen.setdefault(key, content) == content, "log matching", (node, entry))
@@ -175,7 +130,7 @@ class Watch:
 
     # ------------------------------------------------------------------------------------- roles and commits
 
-    def became(self, node: Node, role: Role, term: int) -> None:
+    def became(self, node: Observed, role: Role, term: int) -> None:
         """A replica has another role, or another term."""
         if role is not Role.LEADER:
             return
@@ -193,7 +148,7 @@ class Watch:
         if index:
             require(node.has(index, self.committed[index].term), "leader completeness", (node, term, index))
 
-    def advanced(self, node: Node) -> None:
+    def advanced(self, node: Observed) -> None:
         """A replica's commit index has risen: it must be what a quorum has on its disks."""
         assert node.replica is not None
         status = node.replica.status
@@ -204,7 +159,7 @@ class Watch:
                 self._commit(node, entry)
         node.commit_index = status.commit_index
 
-    def _commit(self, node: Node, entry: Entry) -> None:
+    def _commit(self, node: Observed, entry: Entry) -> None:
         self.commit_index = entry.index
         assert node.replica is not None
         status, configuration = node.replica.status, node.replica.configuration
@@ -221,7 +176,7 @@ class Watch:
         elif entry.index > 1:
             require(False, "only a leader commits first", (node, entry))
 
-    def applied(self, node: Node, entry: Entry) -> None:
+    def applied(self, node: Observed, entry: Entry) -> None:
         """A state machine has applied a command."""
         known = self.committed.get(entry.index)
         require(known is not None and known.data == entry.data, "state machine safety", (node, entry))
@@ -232,7 +187,7 @@ class Watch:
             self.commands.add(entry.data)
         require(digest is None or digest == node.machine.digest, "the same state everywhere", (node, entry))
 
-    def restored(self, node: Node, snapshot: Snapshot) -> None:
+    def restored(self, node: Observed, snapshot: Snapshot) -> None:
         """A state machine has taken on a snapshot."""
         applied = node.machine.applied
         require(applied <= snapshot.index, "snapshot", (node, snapshot.index, applied))

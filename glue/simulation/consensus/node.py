@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus import Configuration, ConsensusSettings, Entry, Output, Replica, Stored, Vital, Write
+from glue.model.consensus import Configuration, ConsensusSettings, Outcome, Output, Replica, Stored, Vital, Write
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 from glue.simulation.clock import Clock
 from glue.simulation.consensus.disk import SimulatedDisk
-from glue.simulation.consensus.invariants import DurableLog
+from glue.simulation.consensus.invariants import Watch
 from glue.simulation.consensus.machine import ChainMachine
-
-if TYPE_CHECKING:
-    from glue.simulation.consensus.cluster import Cluster
-
+from glue.simulation.consensus.observed import DurableLog, Observed
 
 ROOM_INTERVAL = 0.5
 """Seconds between two tries to write to a full disk."""
 
 
-class Node:
+class Surroundings(Protocol):
+    """What a node needs of the cluster that it is part of."""
+
+    scope: str
+    seed: int
+    time: float
+    watch: Watch
+
+    def after(self, delay: float, action: Callable[..., object], *arguments: Any) -> None:
+        """Do this so many seconds from now."""
+
+    def note(self, line: str) -> None:
+        """Make something part of the trace."""
+
+    def send(self, node: Node, to: str | None, message: Message) -> None:
+        """Send a message to one other node, or to all."""
+
+    def resolved(self, node: Node, outcome: Outcome) -> None:
+        """Tell the client what became of a ticket."""
+
+    def lost(self, node: Node) -> None:
+        """Note that a node has crashed."""
+
+
+class Node(Observed):
     """A machine of a `Cluster`. `disk` is None for one that keeps its state in memory only."""
 
-    def __init__(self, cluster: Cluster, peer: str, settings: ConsensusSettings, disk: SimulatedDisk | None) -> None:
+    def __init__(
+        self, cluster: Surroundings, peer: str, settings: ConsensusSettings, disk: SimulatedDisk | None
+    ) -> None:
         self.cluster = cluster
         self.peer = peer
         self.settings = settings
@@ -253,28 +277,3 @@ class Node:
         """There may be room on the disk."""
         if self.replica is replica and self.is_full and self._write_all(replica) and not self.is_paused:
             self.step([])
-
-    # ------------------------------------------------------------------------------------- for the watch's eyes
-
-    def entries(self, first: int, last: int) -> list[Entry]:
-        """Entries of the log in memory."""
-        assert self.replica is not None
-        return self.replica._core.log.entries(first, last)
-
-    def has(self, index: int, term: int) -> bool:
-        """Whether its log in memory has an entry, or has had it."""
-        assert self.replica is not None
-        log = self.replica._core.log
-        return index < log.base_index or log.term(index) == term
-
-    def last(self) -> tuple[int, int]:
-        """Term and index of the last entry in memory."""
-        if self.replica is None:
-            return 0, 0
-        log = self.replica._core.log
-        return log.last_term, log.last_index
-
-    def term_before(self, write: Write) -> int | None:
-        """The term of the entry before those of a write, None if it is not known."""
-        assert self.replica is not None
-        return self.replica._core.log.term(write.entries[0].index - 1) if write.entries else None
