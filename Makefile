@@ -7,8 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 METADATA := setup.cfg pyproject.toml
+PURE := serialization discovery fragmentation transport topics model simulation recorded
 
-.PHONY: help demo test check mutants format clean
+.PHONY: help demo test quick check mutants format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -18,7 +19,10 @@ demo: $(VENV)/.installed ## four endpoints in four processes share a topic, show
 
 test: $(VENV)/.installed-dev ## all tests; what they need is installed where possible
 	@tests/install-debian-packages
-	$(BIN)/python -m pytest $(ARGUMENTS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGUMENTS)
+
+quick: $(VENV)/.installed-dev ## tests of the pure layers alone: no socket, no thread, no Java; a minute
+	$(BIN)/python -m pytest --numprocesses 2 -m "not slow" $(PURE:%=tests/%) $(ARGUMENTS)
 
 check: $(VENV)/.installed-dev ## format, lint, types, import rules, the documentation's examples
 	$(BIN)/ruff format --check .

@@ -25,3 +25,14 @@ def heed_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests of one file run in one process, and those that share a Java in one; the longest begin first.
+
+    For `pytest -n 2 --dist loadgroup`.
+    """
+    for item in items:
+        is_java = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("java" if is_java else str(item.path)))
+    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))

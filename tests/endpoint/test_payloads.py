@@ -100,7 +100,7 @@ def test_what_is_changed_after_publishing_arrives_as_it_was(lan: Lan) -> None:
         ([1, {"deep": [-math.inf]}], "NaN or an infinity"),
         ((None, (math.nan,)), "NaN or an infinity"),
         ({1, 2}, "cannot publish a set: .*; a payload is bytes-like or a JSON value"),
-        (object(), "cannot publish a object"),
+        pytest.param(object(), "cannot publish a object", id="an object"),
         (1j, "cannot publish a complex"),
         ({"a": b"bytes"}, "cannot publish a dict: .*bytes"),
         ([b"bytes"], "cannot publish a list: .*bytes"),

@@ -16,6 +16,8 @@ from glue.simulation.endpoint import SimulatedEndpoint
 from glue.simulation.linearizability import Operation, check
 from glue.simulation.model import SimulatedModel, SimulatedQuestion
 
+pytestmark = pytest.mark.slow
+
 KEYS = ("a", "b", "c")
 
 

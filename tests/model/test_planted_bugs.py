@@ -13,6 +13,8 @@ import pytest
 from glue.simulation.consensus import run_seed
 from tests.model.planted_bugs import BUGS, planted
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SEEDS = 1000
 ROWS = 46

@@ -11,6 +11,8 @@ from glue.cmd import simulate
 from glue.simulation.consensus import run_seed
 from tests.model.planted_bugs import planted
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 1000
 JOBS = 2
 FAILED_ONCE = (1081, 4328, 4971, 5495, 5663)

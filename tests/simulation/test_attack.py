@@ -8,6 +8,8 @@ import pytest
 
 from tests.simulation.attack import Attack
 
+pytestmark = pytest.mark.slow
+
 SEEDS = int(os.environ.get("GLUE_ATTACK_SEEDS", "12"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -34,9 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on this machine, made for work that is soon over."""
+    """A session on this machine, made for work that is soon over.
+
+    Spark takes SIGINT for itself; other tests of this process need it as it was.
+    """
+    before = signal.getsignal(signal.SIGINT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_TOOL_OPTIONS", BRIEF)
         made = session("glue tests", progress=False, settings=SETTINGS)
+    signal.signal(signal.SIGINT, before)
     yield made
     made.stop()

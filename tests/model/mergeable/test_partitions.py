@@ -20,6 +20,8 @@ from glue.simulation.consensus import SimulatedDisk
 from glue.simulation.endpoint import SimulatedEndpoint
 from glue.simulation.model import SimulatedModel, SimulatedQuestion
 
+pytestmark = pytest.mark.slow
+
 MERGEABLE = {"count/": "counter", "set/": "set", "last/": "register", "multi/": "multi"}
 CONVERGENCE = 15.0
 """Virtual seconds after a heal; it takes as long as discovery and some digests do."""
