@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 from glue.contract import Lane, Outbound, advanced
 from glue.contract.pieces import total
-from glue.transport import apart, recovery
-from glue.transport.fates import Awaited, Fates
+from glue.transport import recovery, slow_receivers
+from glue.transport.fec.policy import Protection
 from glue.transport.flight import Barrier, Flight, Flights, Pending, rest
 from glue.transport.member import Member
-from glue.transport.protection import Protection
+from glue.transport.outcomes import Awaited, Fates
 from glue.transport.window import Window, enough
 from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
 
@@ -84,7 +84,7 @@ class Channel:
         """Whether all is on its way, and nothing to be said of it until something is due."""
         if self._queue or self.awaited or self.protection.active or not self.flights:
             return False
-        calm = self.kind == "data" or apart.is_calm(self)
+        calm = self.kind == "data" or slow_receivers.is_calm(self)
         return calm and not any(member.lost for member in self.attached)
 
     @property
@@ -101,7 +101,7 @@ class Channel:
 
     def express(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
-        if self._queue or not (self.kind == "data" or apart.is_calm(self)) or self.protection.is_wanted(self):
+        if self._queue or not (self.kind == "data" or slow_receivers.is_calm(self)) or self.protection.is_wanted(self):
             return None
         bodies = item.bodies
         stop = self.next + len(bodies)
@@ -118,13 +118,13 @@ class Channel:
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""
         out: list[Outbound] = []
         if self.next or not self._queue or not self._waits(self._queue[0]):
-            out += apart.attend(self, now)
+            out += slow_receivers.attend(self, now)
         for member in self.members.values():
             if member.lost:
                 out += recovery.repairs(self, now)
                 break
-        if self.waits_for_some or self.flights.kept_size > apart.KEPT:
-            self.waits_for_some = apart.overfull(self, now)
+        if self.waits_for_some or self.flights.kept_size > slow_receivers.KEPT:
+            self.waits_for_some = slow_receivers.overfull(self, now)
         queue = self._queue
         while queue and not self.waits_for_some:
             pending = queue[0]
@@ -141,7 +141,7 @@ class Channel:
                 if not self.flights:  # it is the receivers that let nothing more come
                     self.arm()
                 elif self.kind == "group":
-                    apart.note_crowding(self, now)
+                    slow_receivers.note_crowding(self, now)
                 break
             begins = not pending.offset
             part = pending.take(min(left, room))
@@ -181,7 +181,7 @@ class Channel:
         """Whether the message must wait for other channels, so as not to overtake."""
         while pending.barriers:
             barrier = pending.barriers[-1]
-            if barrier.holds(self.members) and not apart.hold_back(self, barrier):
+            if barrier.holds(self.members) and not slow_receivers.hold_back(self, barrier):
                 return True
             pending.barriers.pop()
         return False
@@ -215,7 +215,7 @@ class Channel:
                 member.waiting_since, member.heard_at, member.backoff = now, now, 0
                 self.arm()
             if member.apart:
-                apart.keep_step(self, member, count)
+                slow_receivers.keep_step(self, member, count)
         if self.protection.active:
             self.protection.launched(self, now, count)
         self.flights.append(flight)
@@ -333,7 +333,7 @@ class Channel:
             if now >= member.probe_at():
                 recovery.probe(self, now, member)
             if len(self.attached) > 1:
-                apart.note_silence(self, member, now)
+                slow_receivers.note_silence(self, member, now)
         self.arm()
 
     # -------------------------------------------------------------------------------------------- members
@@ -352,7 +352,7 @@ class Channel:
         if self.members:
             if all(other.apart for other in self.members.values()):
                 for other in self.members.values():
-                    apart.attach(other)
+                    slow_receivers.attach(other)
             self.regroup()
         else:
             self.attached = []

@@ -15,7 +15,7 @@ from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
 
 if TYPE_CHECKING:
-    from glue.transport.mending import Mending
+    from glue.transport.fec.decoder import Mending
 
 STRIDE = 64  # frames: half of a sender's first window
 BUDGET = 64 << 20  # bytes waiting behind gaps, over all channels of all peers, bookkeeping included

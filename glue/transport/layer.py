@@ -21,14 +21,14 @@ from typing import Any
 
 from glue.contract import TAKEN, Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.contract.counters import Counts
-from glue.transport import apart, recovery
+from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
 from glue.transport.exchange import Exchanges
-from glue.transport.fates import Fates, unsettled
 from glue.transport.flight import Barrier
 from glue.transport.incoming import Source
+from glue.transport.outcomes import Fates, unsettled
 from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, Kinds, decode_ranges
@@ -365,7 +365,7 @@ class Transport:
     def _room_for_group(self, now: float) -> bool:
         """Whether another group may be made, if need be by closing one that is done with, or kept for the silent."""
         groups = [channel for channel in self._by_number.values() if channel.kind == "group"]
-        channel = apart.least_wanted(groups, now) if len(groups) >= GROUPS else None
+        channel = slow_receivers.least_wanted(groups, now) if len(groups) >= GROUPS else None
         if channel is not None:
             for peer in [member.peer for member in channel.members.values() if member.missing(channel.next)]:
                 self.statistics["frames undelivered"] += channel.remove(peer, "receiver silent")

@@ -13,8 +13,8 @@ from typing import Any
 from glue.contract import Gap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
+from glue.transport.fec.decoder import Mending, Store
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
-from glue.transport.mending import Mending, Store
 from glue.transport.wire import KEY, decode_members
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)

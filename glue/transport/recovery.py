@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from glue.contract import Outbound
-from glue.transport import apart
+from glue.transport import slow_receivers
 from glue.transport.flight import grouped
 from glue.transport.member import Hole, Member
 from glue.transport.wire import MAX_HELD_US, MAX_RANGES
@@ -118,7 +118,7 @@ def find_lost(channel: Channel, now: float, member: Member) -> None:
         channel.protection.lost(channel, member, len(found))
         channel.statistics["frames lost"] += len(found)
         if channel.kind == "group":
-            apart.note_loss(channel, member, now)
+            slow_receivers.note_loss(channel, member, now)
 
 
 def probe(channel: Channel, now: float, member: Member) -> None:
@@ -195,12 +195,12 @@ def due_at(channel: Channel) -> float:
     at = channel.protection.at
     if channel.flights or channel.waiting:
         alone = len(channel.attached) < 2
-        others = math.inf if alone else apart.quickest(channel)
+        others = math.inf if alone else slow_receivers.quickest(channel)
         for member in channel.members.values():
             if member.next < channel.next and not member.held_by:
                 at = min(at, member.check_at, member.waiting_since + member.round_trip.probe_timeout(member.backoff))
                 if not (alone or member.apart):
-                    at = min(at, apart.silent_at(member, others))
+                    at = min(at, slow_receivers.silent_at(member, others))
             elif is_shut(channel, member):
                 at = min(at, member.probe_at())
     return at
@@ -211,4 +211,4 @@ def is_due_before(channel: Channel, now: float, member: Member, at: float) -> bo
 
     If not, that may stand: it is too early then, but another acknowledgement mostly comes before.
     """
-    return not channel.flights or now + member.round_trip.probe_timeout(0) < at or apart.guesses(channel)
+    return not channel.flights or now + member.round_trip.probe_timeout(0) < at or slow_receivers.guesses(channel)

@@ -35,9 +35,10 @@ KEYWORDS = {
 
 
 def modules() -> dict[str, ModuleType]:
-    """Those of the transport layer, by their short names."""
-    names = [module.name for module in pkgutil.iter_modules(glue.transport.__path__)]
-    return {name: import_module(f"glue.transport.{name}") for name in names}
+    """Give the modules of the transport layer, by their names within it."""
+    prefix = "glue.transport."
+    names = [module.name for module in pkgutil.walk_packages(glue.transport.__path__, prefix)]
+    return {name.removeprefix(prefix): import_module(name) for name in names}
 
 
 def combinations(words: Sequence[str], settings_only: bool = False) -> list[dict[str, str]]:
@@ -57,7 +58,7 @@ def combinations(words: Sequence[str], settings_only: bool = False) -> list[dict
 def _is_transport(name: str) -> bool:
     if name in KEYWORDS:
         return True
-    module, _, constant = name.partition(".")
+    module, _, constant = name.rpartition(".")
     return constant.isupper() and isinstance(getattr(modules().get(module), constant, None), int | float)
 
 
@@ -102,8 +103,8 @@ def constants(changed: Mapping[str, str]) -> Iterator[None]:
     before: list[tuple[ModuleType, str, Any]] = []
     try:
         for name, value in changed.items():
-            home, _, constant = name.partition(".")
-            if constant:
+            home, _, constant = name.rpartition(".")
+            if home:
                 original = getattr(modules()[home], constant)
                 for module in modules().values():
                     if getattr(module, constant, None) is original:

@@ -14,7 +14,7 @@ from glue.discovery.wire import GOODBYE, PROBE, WANT
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.topics.bundle import Group, decode
-from glue.transport.parity import frame_of
+from glue.transport.fec.code import frame_of
 from glue.transport.wire import checked, decode_members, decode_ranges
 
 FIELDS = {

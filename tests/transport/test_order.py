@@ -154,7 +154,7 @@ def test_a_stopped_receiver_does_not_hold_up_those_whom_another_joins_and_gets_a
 def test_what_is_given_up_for_a_stopped_receiver_does_not_let_it_overtake_what_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(6)
     three, four, five = lane(wire, 1, 2, 3), lane(wire, 1, 2, 3, 4), lane(wire, 1, 2, 3, 4, 5)
     say(wire, b"0", three)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from glue.contract import Accept, Inbound
-from glue.transport.apart import PATIENCE, SILENCE, TRIAL
+from glue.transport.slow_receivers import PATIENCE, SILENCE, TRIAL
 from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import Wire
-from tests.transport.test_apart import BODY, silence, stream
+from tests.transport.test_slow_receivers import BODY, silence, stream
 
 
 def pauses(wire: Wire, seconds: float) -> float:
@@ -27,7 +27,7 @@ def pauses(wire: Wire, seconds: float) -> float:
 
 
 def test_the_others_wait_for_a_silent_member_no_longer_than_its_patience_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     stream(wire, 0.1)
     silence(wire, 3)
@@ -38,7 +38,7 @@ def test_the_others_wait_for_a_silent_member_no_longer_than_its_patience_lasts(m
 
 def test_the_others_wait_for_a_member_that_never_catches_up_for_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers all the while, so it is never silent again."""
-    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     late = wire.ids[3]
     stream(wire, 0.1)

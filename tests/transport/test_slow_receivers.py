@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glue.contract import Gap, Inbound, Undelivered
-from glue.transport.apart import KEPT, SILENCE
+from glue.transport.slow_receivers import KEPT, SILENCE
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
 
@@ -102,7 +102,7 @@ def stream(wire: Wire, seconds: float) -> int:
 def test_who_was_stopped_for_a_moment_loses_nothing_however_much_is_published(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glue.transport.apart.KEPT", 4 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 4 << 20)
     wire = Wire(4)
     messages = stream(wire, 0.1)
     for _ in range(3):  # it is no longer waited for once 0.3 s are over, but again whenever it has caught up
@@ -117,7 +117,7 @@ def test_who_was_stopped_for_a_moment_loses_nothing_however_much_is_published(
 
 
 def test_who_stays_silent_is_waited_for_a_moment_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     messages = stream(wire, 0.1)
     silence(wire, 3)
@@ -131,7 +131,7 @@ def test_who_stays_silent_is_waited_for_a_moment_once(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_what_was_given_up_is_in_the_books_at_once_and_once(is_removed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     sender = wire.transports[wire.ids[0]]
     wire.publish(0, [1, 2, 3], BODY)
@@ -181,7 +181,7 @@ def test_a_skip_of_an_unknown_channel_or_back_in_time_changes_nothing() -> None:
 
 
 def test_who_had_all_beyond_what_was_given_up_is_not_said_to_have_lost_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     late = wire.ids[3]
     wire.loses = lambda destination, entry: destination == late and entry[-1] == 150
@@ -195,7 +195,7 @@ def test_who_had_all_beyond_what_was_given_up_is_not_said_to_have_lost_that(monk
 def test_a_message_larger_than_what_is_kept_is_given_up_as_a_whole_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("glue.transport.apart.KEPT", 1 << 20)
+    monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     publish(wire, [1, 2, 3], 100_000)
     silence(wire, 3)

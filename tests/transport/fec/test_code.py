@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from glue.transport.parity import (
+from glue.transport.fec.code import (
     FRAMES,
     HEAD,
     ROWS,

@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from glue.contract import Outbound, advanced
-from glue.transport import apart
+from glue.transport import slow_receivers
+from glue.transport.fec.code import FRAMES, ROWS, protect, symbol_of
 from glue.transport.flight import Flight
-from glue.transport.parity import FRAMES, ROWS, protect, symbol_of
 from glue.transport.round_trip import GRANULARITY
 from glue.transport.wire import KEY, MAX_AGE_MS
 
@@ -110,7 +110,7 @@ class Protection:
                 member.window.lost(total - meter.most_mended)
                 meter.most_mended = total
             if channel.kind == "group":
-                apart.note_loss(channel, member, now)
+                slow_receivers.note_loss(channel, member, now)
         return True
 
     def launched(self, channel: Channel, now: float, count: int) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from glue.contract import Inbound, PeerAdded
 from glue.transport import Transport
-from glue.transport.mending import BUDGET, GROUPS, KEPT, UNUSED
-from glue.transport.parity import FRAMES, ROWS, protect, symbol_of
+from glue.transport.fec.code import FRAMES, ROWS, protect, symbol_of
+from glue.transport.fec.decoder import BUDGET, GROUPS, KEPT, UNUSED
 from glue.transport.wire import KEY
 from tests.transport.network import endpoint_id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from glue.contract import Inbound
-from glue.transport.mending import BUDGET, KEPT, RUN_COST, Mending, Store
+from glue.transport.fec.decoder import BUDGET, KEPT, RUN_COST, Mending, Store
 
 SIZE = BUDGET // 8
 

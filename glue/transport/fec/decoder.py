@@ -13,8 +13,8 @@ from typing import Any
 
 from glue.contract import Header, Inbound, advanced
 from glue.contract.pieces import total
+from glue.transport.fec.code import BELOW, FRAMES, LENGTH, ROWS, frame_of, mend, symbol_of
 from glue.transport.incoming import Incoming
-from glue.transport.parity import BELOW, FRAMES, LENGTH, ROWS, frame_of, mend, symbol_of
 from glue.transport.wire import KEY
 
 KEPT = 512  # frames of a channel: twice what a sender covers at once

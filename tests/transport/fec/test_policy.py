@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Inbound, Outbound
-from glue.transport.protection import Meter, rows_for
+from glue.transport.fec.policy import Meter, rows_for
 from glue.transport.window import Window
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
