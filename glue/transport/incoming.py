@@ -7,15 +7,12 @@ order is one number (`next`); what waits beyond it is a set of ranges.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from glue.contract import Inbound, advanced
 from glue.contract.pieces import total
+from glue.transport.fec.decoder import Mending
 from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
-
-if TYPE_CHECKING:
-    from glue.transport.fec.decoder import Mending
 
 STRIDE = 64  # frames: half of a sender's first window
 BUDGET = 64 << 20  # bytes waiting behind gaps, over all channels of all peers, bookkeeping included
@@ -99,6 +96,11 @@ class Incoming:
         for begin, end in fresh:
             self._keep(now, _part(run, sequence, begin, end), begin)
         return self._ready(now)
+
+    def missing(self, first: int, count: int) -> list[int]:
+        """The frames not yet received of `count` from `first` on."""
+        gaps = self.ranges.gaps(max(first, self.next), first + count)
+        return [sequence for start, stop in gaps for sequence in range(start, stop)]
 
     def newest_mended(self, now: float) -> None:
         """What was taken just now came by parity: if it is the newest, the time it took tells nothing about the way."""

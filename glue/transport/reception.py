@@ -76,7 +76,7 @@ class Reception:
             return
         if incoming.mending is None:
             incoming.mending = Mending(self._kept, self._statistics)
-        incoming.mending.add(now, incoming, entry, run.bodies)
+        incoming.mending.add(now, entry, run.bodies, incoming.promised, incoming.missing)
         self._mend(now, run, incoming, incoming.mending, 0, up)
 
     def _on_open(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
@@ -210,7 +210,7 @@ class Reception:
         self, now: float, run: Inbound, incoming: Incoming, mending: Mending, attempt: int, up: list[Upward]
     ) -> None:
         """Take what parity gives back, now that `run` has come; the sender knows what was lost if that is a resend."""
-        for sequence, frame in mending.mended(now, incoming, run):
+        for sequence, frame in mending.mended(now, incoming.channel, incoming.missing, run):
             incoming.mended += not attempt
             self._statistics["frames mended by parity"] += 1
             self._take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)

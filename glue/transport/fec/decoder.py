@@ -8,13 +8,12 @@ complete, most of it, costs no more than a look.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from glue.contract import Header, Inbound, advanced
 from glue.contract.pieces import total
 from glue.transport.fec.code import BELOW, FRAMES, LENGTH, ROWS, frame_of, mend, symbol_of
-from glue.transport.incoming import Incoming
 from glue.transport.wire import KEY
 
 KEPT = 512  # frames of a channel: twice what a sender covers at once
@@ -23,6 +22,10 @@ SHORTEST = LENGTH + len(b"{}\n")  # bytes of a block
 UNUSED = 4096  # frames without any parity between them, after which none are kept any more
 BUDGET = 32 << 20  # bytes of frames and parity kept, over all channels of all peers: some 40 full ones
 RUN_COST = 1000  # bytes of bookkeeping a run, its header most of all
+
+
+Missing = Callable[[int, int], list[int]]
+"""The frames not yet received of a block, by its first sequence and its count."""
 
 
 class Group:
@@ -112,7 +115,7 @@ class Mending:
             self._frames -= len(bodies)
             self._hold(-cost)
 
-    def add(self, now: float, incoming: Incoming, entry: list[Any], blocks: Sequence[bytes]) -> None:
+    def add(self, now: float, entry: list[Any], blocks: Sequence[bytes], promised: int, missing: Missing) -> None:
         """Parity blocks of a group have come."""
         _, age_ms, _, first, count, index = entry
         sizes = {*map(len, blocks)}
@@ -121,7 +124,7 @@ class Mending:
             return
         self._unused = 0
         key = first, count
-        if first + count > incoming.promised or not _missing(incoming, key):
+        if first + count > promised or not missing(first, count):
             self._statistics["parity frames not needed"] += len(blocks)
             return
         group = self._groups.get(key)
@@ -145,22 +148,22 @@ class Mending:
         self._statistics[cause] += 1
         return group
 
-    def mended(self, now: float, incoming: Incoming, like: Inbound) -> list[tuple[int, Inbound]]:
+    def mended(self, now: float, channel: int, missing: Missing, like: Inbound) -> list[tuple[int, Inbound]]:
         """Frames that were missing and can now be had, with their sequences; from whom `like` came."""
         found: list[tuple[int, Inbound]] = []
         for key, group in list(self._groups.items()):
-            missing = _missing(incoming, key)
-            if not missing:
+            lacking = missing(*key)
+            if not lacking:
                 self._close(key, "groups completed without parity")
-            elif len(missing) <= len(group.blocks):
+            elif len(lacking) <= len(group.blocks):
                 frames = self._solved(key, group)
                 self._close(key, "groups mended by parity" if frames else "groups that parity does not fit")
                 age = group.age + now - group.came
-                for sequence in missing:
+                for sequence in lacking:
                     if sequence in frames:
                         header, body = frames[sequence]
-                        header[KEY] = ["data", 0, int(age * 1000), 0, 0, 0, incoming.channel, sequence]
-                        run = Inbound(incoming.peer, like.incarnation, like.address, header, [body], age)
+                        header[KEY] = ["data", 0, int(age * 1000), 0, 0, 0, channel, sequence]
+                        run = Inbound(like.peer, like.incarnation, like.address, header, [body], age)
                         found.append((sequence, run))
                         self._mended[sequence] = None
         while len(self._mended) > KEPT:
@@ -193,10 +196,3 @@ class Mending:
             for offset in range(skip, min(len(bodies), first + count - start)):
                 symbols[start + offset - first] = symbol_of(advanced(header, offset), bodies[offset])
         return symbols
-
-
-def _missing(incoming: Incoming, key: tuple[int, int]) -> list[int]:
-    """Which frames of a group have not come."""
-    first, count = key
-    gaps = incoming.ranges.gaps(max(first, incoming.next), first + count)
-    return [sequence for start, stop in gaps for sequence in range(start, stop)]
