@@ -4,93 +4,39 @@ A channel belongs to a lane, a set of peers and a class: one peer (served by uni
 member acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
 all members, notices what each of them lost, and probes those that are silent (see `recovery`).
 
-A member that would hold up the others is served apart (see `apart`): each frame goes to it by unicast, at its own pace.
+A member that would hold up the others is served apart (see `slow_receivers`): each frame goes to it by unicast, at its
+own pace.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Callable
 
-from glue.contract import Lane, Outbound, advanced
+from glue.contract import Outbound
 from glue.contract.pieces import total
 from glue.transport import recovery, slow_receivers
-from glue.transport.fec.policy import Protection
-from glue.transport.flight import Barrier, Flight, Flights, Pending, rest
+from glue.transport.barrier import Barrier, Pending, rest
+from glue.transport.channel_state import ChannelState
+from glue.transport.fec import policy
+from glue.transport.flight import Flight
 from glue.transport.member import Member
-from glue.transport.outcomes import Awaited, Fates
-from glue.transport.window import Window, enough
-from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
+from glue.transport.outcomes import Awaited
+from glue.transport.window import enough
+from glue.transport.wire import KEY, WINDOW
 
 
-class Channel:
+class Channel(ChannelState):
     """The sending end of one channel."""
 
-    __slots__ = (
-        "_deadline", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fates", "flights",
-        "handed_over", "kind", "lane", "members", "needed", "next", "number", "peers", "protection",
-        "scattered", "singly", "statistics", "transmissions", "waits_for_some",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        number: int,
-        lane: Lane,
-        peers: tuple[str, ...],
-        make_window: Callable[[int], Window],
-        statistics: Counter[str],
-        fates: Fates,
-        parity: float | None = None,
-    ) -> None:
-        """`peers`: those of the lane, or the one of them that is to get the rest of another channel of the lane."""
-        self.number = number
-        self.lane = lane
-        self.peers = peers
-        self.kind = "data" if len(peers) == 1 else "group"
-        self.members = {peer: Member(peer, make_window(lane[1]), len(peers) > 1) for peer in peers}
-        self.attached = list(self.members.values())  # those that are served together
-        self.statistics = statistics
-        self.next = 0  # the next sequence to send
-        self.base = 0  # every frame below is acknowledged by all attached members
-        self.needed = 0  # every frame below is acknowledged by all members
-        self._deadline: float | None = math.inf  # no later than it is; None: to be found anew
-        self.flights = Flights()
-        self.fates = fates
-        self.awaited: list[Awaited] = []  # by receipts
-        self.singly = False  # whether each member is served by unicast, so that nobody else listens
-        self.scattered: Barrier | None = None  # before it lies what is for several, but came here for want of a group
-        self.handed_over: dict[str, Barrier] = {}  # by peer that gets the rest on another channel: what had been sent
-        self.protection = Protection(parity)
-        self.destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
-        self._limit = WINDOW  # frames below this every attached member is ready to take, and maybe some beyond
-        self._queue: deque[Pending] = deque()
-        self._queued = 0  # bytes
-        self.transmissions = 0
-        self.waits_for_some = False  # whether nothing new is sent until those have caught up who were silent
-
-    @property
-    def idle(self) -> bool:
-        """Whether everything handed to the channel is done with."""
-        return not self._queue and not self.flights
-
-    @property
-    def waiting(self) -> bool:
-        """Whether anything waits to be sent for the first time."""
-        return bool(self._queue)
+    __slots__ = ()
 
     @property
     def resting(self) -> bool:
         """Whether all is on its way, and nothing to be said of it until something is due."""
-        if self._queue or self.awaited or self.protection.active or not self.flights:
+        if self._queue or self.awaited or self.fec.active or not self.flights:
             return False
         calm = self.kind == "data" or slow_receivers.is_calm(self)
         return calm and not any(member.lost for member in self.attached)
-
-    @property
-    def backlog(self) -> int:
-        """Bytes queued, or sent and not yet acknowledged by every attached member."""
-        return self._queued + self.flights.open_size
 
     def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Queue a message for sending, not before these barriers let it pass."""
@@ -101,11 +47,13 @@ class Channel:
 
     def express(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
-        if self._queue or not (self.kind == "data" or slow_receivers.is_calm(self)) or self.protection.is_wanted(self):
+        if self._queue or not (self.kind == "data" or slow_receivers.is_calm(self)):
+            return None
+        if self.fec.active and policy.is_wanted(self):
             return None
         bodies = item.bodies
         stop = self.next + len(bodies)
-        if stop > self._limit and stop > self._renewed_limit():
+        if stop > self._limit and stop > self.renewed_limit():
             return None
         for member in self.attached:
             if member.lost or stop > member.next + member.window.frames:
@@ -151,9 +99,9 @@ class Channel:
             out += [self.frames(now, flight, 0, len(part.bodies), 0, peers) for peers in self.destinations]
             if room >= left:
                 self._end(queue.popleft())
-        if self.protection.active:
-            if self.protection.at <= now:
-                out += self.protection.cover(self, now)
+        if self.fec.active:
+            if self.fec.at <= now:
+                out += policy.cover(self, now)
             self.arm()
         return out
 
@@ -162,7 +110,7 @@ class Channel:
         self._end(pending)
         self._queued -= total(pending.item.bodies)
         self.statistics["frames expired unsent"] += len(pending.item.bodies)
-        self.fates.expired(self, pending.item)
+        self.fates.expired(self.members, pending.item)
 
     def _end(self, pending: Pending) -> None:
         """The message that was at the head of the queue is wholly sent, or will not be."""
@@ -172,8 +120,8 @@ class Channel:
     def barrier(self) -> Barrier:
         """All that was handed to this channel until now."""
         if not self._queue:
-            return Barrier(self, self.next)
-        barrier = Barrier(self, None)
+            return Barrier(self.number, self.members, self.handed_over, self.next)
+        barrier = Barrier(self.number, self.members, self.handed_over, None)
         self._queue[-1].ends += (barrier,)
         return barrier
 
@@ -186,17 +134,13 @@ class Channel:
             pending.barriers.pop()
         return False
 
-    def unsent(self) -> list[Outbound]:
-        """The messages that are not yet sent, or not wholly."""
-        return [pending.item for pending in self._queue]
-
     def _unsent(self) -> int:
         return sum(len(pending.item.bodies) - pending.offset for pending in self._queue)
 
     def room(self) -> int:
         """How many more frames the windows let go."""
         sent = self.next
-        least = self._renewed_limit() - sent
+        least = self.renewed_limit() - sent
         for member in self.attached:
             room = member.window.frames - sent + member.next
             if room < least:
@@ -216,29 +160,14 @@ class Channel:
                 self.arm()
             if member.apart:
                 slow_receivers.keep_step(self, member, count)
-        if self.protection.active:
-            self.protection.launched(self, now, count)
+        if self.fec.active:
+            policy.launched(self, now, count)
         self.flights.append(flight)
         self.transmissions += count
         self.next = first + count
         if item.receipts:
             self.awaited.append(Awaited(self.next, item.receipts, self.members))
         return flight
-
-    def frames(
-        self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
-    ) -> Outbound:
-        """Some frames of a flight, ready to go to one peer, or (none given) to all by multicast."""
-        item = flight.item
-        bodies = item.bodies
-        header = advanced(item.header, skip) if skip else dict(item.header)
-        age = 0 if now <= flight.since else min(int((now - flight.since) * 1000), MAX_AGE_MS)
-        if attempt > MAX_ATTEMPT:
-            attempt = MAX_ATTEMPT
-        header[KEY] = [self.kind, attempt, age, 0, 0, 0, self.number, flight.first + skip]
-        if skip or count < len(bodies):
-            bodies = bodies[skip : skip + count]
-        return Outbound(peers, bodies, header)
 
     # --------------------------------------------------------------------------------------- acknowledged
 
@@ -275,11 +204,6 @@ class Channel:
         recovery.acknowledge(self, now, member, upto, ranges, held)
         return True
 
-    def _renewed_limit(self) -> int:
-        """The limit as it is by now; that it has moved on need not be known before it is reached."""
-        self._limit = limit = min([member.limit for member in self.attached], default=self.next)
-        return limit
-
     def _acknowledge_cleanly(self, now: float, member: Member, upto: int, held: float) -> None:
         """The common case, kept short: everything below `upto` is there, and nothing was lost before."""
         flight = self.flights.find(upto - 1)
@@ -296,30 +220,6 @@ class Channel:
         self.release()
         if self._deadline is not None and recovery.is_due_before(self, now, member, self._deadline):
             self.arm()
-
-    def regroup(self) -> None:
-        """Members have gone, were taken off, have returned, or were given up for."""
-        self.attached = [member for member in self.members.values() if not member.apart]
-        if self.singly or len(self.attached) == 1:
-            self.destinations = [(member.peer,) for member in self.attached]
-        else:
-            self.destinations = [()]
-        self._renewed_limit()
-        self.release()
-        self.arm()
-
-    def release(self) -> None:
-        """Let go of what every member has."""
-        base = needed = min([member.next for member in self.members.values()], default=self.next)
-        if len(self.attached) < len(self.members):
-            base = min([member.next for member in self.attached], default=self.next)
-        if base > self.base or needed > self.needed:
-            self.base, self.needed = base, needed
-            flights = self.flights
-            flights.release(base, needed, self.members)
-            if flights.messages:
-                self.fates.delivered(flights.messages, flights.repairs)
-                flights.messages = flights.repairs = 0
 
     def due(self, now: float) -> None:
         """Time has passed: look for what is overdue, and probe the members that are silent."""
@@ -345,7 +245,9 @@ class Channel:
         """
         if peer not in self.members:
             return 0
-        self.fates.removed(self, self.members[peer], cause)
+        unsent = [pending.item for pending in self._queue]
+        self.fates.acknowledged(self.awaited, self.members)
+        self.fates.removed(self.flights, self.awaited, unsent, self.members[peer], cause)
         member = self.members.pop(peer)
         self.flights.leave(peer)
         missing = self._unsent() + self.next - member.next - member.ranges.size
@@ -381,10 +283,6 @@ class Channel:
             for barrier in pending.ends:
                 barrier.handed_over[peer] = other.barrier()
         self.remove(peer, None)
-
-    def arm(self) -> None:
-        """Let the deadline be set anew; after anything that may move a member's timers."""
-        self._deadline = None
 
     @property
     def deadline(self) -> float:

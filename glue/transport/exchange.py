@@ -15,6 +15,7 @@ from glue.contract import NORMAL, Lane, Outbound, Partner
 from glue.contract.pieces import total
 from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
 from glue.transport.channel import Channel
+from glue.transport.fec import policy
 from glue.transport.incoming import Incoming, Source
 from glue.transport.reception import Carried
 from glue.transport.wire import MAX_HELD_US
@@ -199,7 +200,7 @@ class Exchange:
 
 def _is_plain(channel: Channel) -> bool:
     """Whether all that goes to its one member has left, and nothing of it was missed."""
-    if channel.waits_for_some or channel.awaited or channel.protection.is_wanted(channel):
+    if channel.waits_for_some or channel.awaited or policy.is_wanted(channel):
         return False
     if channel.kind != "data" or len(channel.attached) != 1 or not channel.attached[0].unscathed:
         return False

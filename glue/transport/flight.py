@@ -1,19 +1,13 @@
-"""Frames on their way: runs that were sent, messages that wait to be, and what is to be sent again."""
+"""Frames on their way: runs of frames that were sent and are not yet acknowledged by all members."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator, Sized
 from math import inf
-from typing import TYPE_CHECKING
 
-from glue.contract import Outbound, advanced
-from glue.transport.member import Member
-
-if TYPE_CHECKING:
-    from glue.transport.channel import Channel
-
+from glue.contract import Outbound
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -143,80 +137,3 @@ class Flights:
 
 def _first(flight: Flight) -> int:
     return flight.first
-
-
-class Barrier:
-    """All that was handed to a channel until now, and must not be overtaken.
-
-    `stop` is the frame before which all of it lies; None as long as some of it is neither sent nor expired.
-    """
-
-    __slots__ = ("channel", "handed_over", "stop")
-
-    def __init__(self, channel: Channel, stop: int | None) -> None:
-        self.channel = channel
-        self.stop = stop
-        self.handed_over: dict[str, Barrier] = {}  # by peer that gets what was not yet sent on another channel
-
-    def holds(self, peers: Iterable[str]) -> bool:
-        """Whether any of these peers has yet to get some of it. What others have yet to get holds up nobody."""
-        return any(self._holds(peer) for peer in peers)
-
-    def _holds(self, peer: str) -> bool:
-        member = self.channel.members.get(peer)
-        if member is not None:
-            if self.stop is None or member.next < self.stop:
-                return True
-            return any(barrier._holds(peer) for barrier in member.held_by)  # what it lacks there was given up
-        other = self.handed_over.get(peer) or self.channel.handed_over.get(peer)
-        return other is not None and other._holds(peer)
-
-    def is_apart(self, peer: str) -> bool:
-        """Whether a peer is served apart on that channel, and so at its own pace."""
-        member = self.channel.members.get(peer)
-        return member is not None and member.apart
-
-
-class Pending:
-    """A message waiting to be sent, of which `offset` frames have been."""
-
-    __slots__ = ("barriers", "ends", "item", "offset", "since")
-
-    def __init__(self, item: Outbound, since: float, barriers: list[Barrier]) -> None:
-        self.item = item
-        self.since = since
-        self.barriers = barriers  # not before these let it pass
-        self.ends: tuple[Barrier, ...] = ()  # those that end with this message
-        self.offset = 0
-
-    def take(self, count: int) -> Outbound:
-        """The next `count` frames; what is said of the whole message is said of the last of them."""
-        item, offset = self.item, self.offset
-        self.offset = stop = offset + count
-        if not offset and stop == len(item.bodies):
-            return item
-        header = advanced(item.header, offset) if offset else item.header
-        messages, receipts = (item.messages, item.receipts) if stop == len(item.bodies) else (0, ())
-        return Outbound(item.peers, item.bodies[offset:stop], header, messages=messages, receipts=receipts)
-
-
-def rest(peer: str, item: Outbound, skip: int) -> Outbound:
-    """What follows the first frames of an item, for one peer."""
-    header = advanced(item.header, skip)
-    return Outbound((peer,), item.bodies[skip:], header, messages=item.messages, receipts=item.receipts)
-
-
-def grouped(wanted: dict[int, list[Member]]) -> Iterator[tuple[int, int, list[Member]]]:
-    """Runs of consecutive sequences that the same members lost in the same attempt: start, count, members."""
-    start, count, key = 0, 0, ()
-    members: list[Member] = []
-    for sequence in sorted(wanted):
-        now_key: tuple[object, ...] = tuple((m.peer, m.attempts(sequence)) for m in wanted[sequence])
-        if count and sequence == start + count and now_key == key:
-            count += 1
-            continue
-        if count:
-            yield start, count, members
-        start, count, key, members = sequence, 1, now_key, wanted[sequence]  # type: ignore[assignment]
-    if count:
-        yield start, count, members

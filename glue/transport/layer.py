@@ -23,12 +23,13 @@ from glue.contract import TAKEN, Accept, Downward, Inbound, Lane, Outbound, Peer
 from glue.contract.counters import Counts
 from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
+from glue.transport.barrier import Barrier
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
 from glue.transport.exchange import Exchanges
-from glue.transport.flight import Barrier
+from glue.transport.fec import policy
 from glue.transport.incoming import Source
-from glue.transport.outcomes import Fates, unsettled
+from glue.transport.outcomes import Fates
 from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, Kinds, decode_ranges
@@ -83,7 +84,7 @@ class Transport:
     def unsettled(self) -> int:
         """Reliable messages that are on their way, once for each receiver."""
         self._take_carried()
-        return sum([unsettled(channel) for channel in self._by_number.values()])
+        return sum([channel.unfinished for channel in self._by_number.values()])
 
     @property
     def deadline(self) -> float:
@@ -121,7 +122,7 @@ class Transport:
                 channel.due(now)
                 self._stirred = True
             if channel.awaited:
-                self._fates.acknowledged(channel)
+                self._fates.acknowledged(channel.awaited, channel.members)
         down: list[Downward] = [*self._acknowledger.due(now)] if self._acknowledger.deadline <= now else []
         if self._stirred or self._eased:  # else all that it lets go has been sent
             down += self._pump(now)
@@ -195,7 +196,7 @@ class Transport:
         """A receiver tells how many frames of a channel parity gave it; False if that cannot be true."""
         channel = self._by_number.get(number)
         member = channel.members.get(peer) if channel else None
-        return channel is None or member is None or channel.protection.mended(channel, member, total, now)
+        return channel is None or member is None or policy.mended(channel, member, total, now)
 
     def _acknowledged(
         self, now: float, peer: str, number: int, upto: int, ranges: list[tuple[int, int]], window: int, held: float
@@ -328,7 +329,7 @@ class Transport:
         self._queue(now, channel, item, barriers)
 
     def _queue(self, now: float, channel: Channel, item: Outbound, barriers: list[Barrier]) -> None:
-        channel.submit(now, item, [barrier for barrier in barriers if barrier.channel is not channel])
+        channel.submit(now, item, [barrier for barrier in barriers if barrier.number != channel.number])
         self._busy[channel.number] = channel
 
     def _scatter(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
@@ -390,7 +391,7 @@ class Transport:
                     continue  # it is not done with what it just sent
             if channel.idle:
                 if channel.awaited:  # nobody would look at it again
-                    self._fates.acknowledged(channel)
+                    self._fates.acknowledged(channel.awaited, channel.members)
                 del self._busy[channel.number]
                 if self._channels.get(channel.lane) is not channel:
                     self._close(channel)

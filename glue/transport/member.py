@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from glue.transport.ranges import RangeSet
 from glue.transport.round_trip import RoundTrip
 from glue.transport.window import Window
 from glue.transport.wire import WINDOW
-
-if TYPE_CHECKING:
-    from glue.transport.flight import Barrier
 
 REORDERING = 3  # later frames that make a hole a loss at once, as long as none ever came late (RFC 8985, DupThresh)
 OVERTAKEN = 32  # frames in a row that are rather overtaken by a resend of one that was late itself than all lost
@@ -26,6 +23,13 @@ MARGIN = 1.25  # patience is so many times the latest arrival seen
 LATEST = 8  # smoothed round trips: what came later than that was not overtaken, but its acknowledgements were lost
 LATE, TOO_LATE = 0.02, 0.2  # seconds within which that bound stays, however fast or slow the network seems
 FORGETTING = 64  # losses after which patience has mostly gone
+
+
+class Obstacle(Protocol):
+    """Frames of another channel that must not be overtaken (`barrier.Barrier`)."""
+
+    def holds_one(self, peer: str) -> bool:
+        """Whether this peer has yet to get some of them."""
 
 
 class Hole:
@@ -102,7 +106,7 @@ class Member:
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
         self.apart = False  # whether it is served on its own, by unicast, and holds up nobody
-        self.held_by: list[Barrier] = []  # when apart: what it must have got before it joins
+        self.held_by: list[Obstacle] = []  # when apart: what it must have got before it joins
         self.sent = 0  # when apart: every frame below was sent to it, by whatever way
         self.skip = 0  # every frame below that it misses was given up
         self.notice = False  # whether it is to be told so

@@ -9,15 +9,23 @@ counted when they are let go of, once for all members. Receipts cost where they 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from glue.contract import Outbound, Receipted, Undelivered, Upward
+from glue.transport.flight import Flights
+from glue.transport.member import Member
 
-if TYPE_CHECKING:
-    from glue.transport.channel import Channel
-    from glue.transport.member import Member
+
+class Awaited:
+    """Receipts for what ends before the frame `stop`, and the peers that have not acknowledged it."""
+
+    __slots__ = ("peers", "receipts", "stop")
+
+    def __init__(self, stop: int, receipts: Sequence[Hashable], peers: Iterable[str]) -> None:
+        self.stop = stop
+        self.receipts = receipts
+        self.peers = dict.fromkeys(peers)
 
 
 class Fates:
@@ -42,67 +50,54 @@ class Fates:
             self.news.append(Undelivered(peer, count, cause))
         self.news += [Receipted(receipt, peer, cause) for receipt in receipts]
 
-    def given_up(self, channel: Channel, member: Member, before: int, cause: str) -> None:
+    def given_up(self, flights: Flights, awaited: Iterable[Awaited], member: Member, before: int, cause: str) -> None:
         """A member that stood at frame `before` was told to skip what it missed; what it has beyond, it keeps."""
         count = 0
-        for flight in channel.flights:
+        for flight in flights:
             if before < flight.stop <= member.skip:
                 count += flight.item.messages
                 flight.forgone |= {member.peer}
                 flight.mended -= {member.peer}
-        self.lost(member.peer, count, cause, _forgotten(channel, member.peer, member.skip))
+        self.lost(member.peer, count, cause, _forgotten(awaited, member.peer, member.skip))
 
-    def expired(self, channel: Channel, item: Outbound) -> None:
+    def expired(self, peers: Iterable[str], item: Outbound) -> None:
         """A message was too old to be sent at all."""
-        for peer in channel.members:
+        for peer in peers:
             self.lost(peer, item.messages, "expired", item.receipts)
 
-    def removed(self, channel: Channel, member: Member, cause: str | None) -> None:
+    def removed(
+        self,
+        flights: Flights,
+        awaited: Iterable[Awaited],
+        unsent: Iterable[Outbound],
+        member: Member,
+        cause: str | None,
+    ) -> None:
         """A member is about to be taken off the channel; without a cause, what it misses takes another way."""
-        self.acknowledged(channel)
         peer = member.peer
-        had = [flight for flight in channel.flights if flight.stop <= member.next and peer not in flight.forgone]
+        had = [flight for flight in flights if flight.stop <= member.next and peer not in flight.forgone]
         repaired = sum([flight.item.messages for flight in had if peer in flight.mended])
         self.delivered(sum([flight.item.messages for flight in had]), repaired)
-        receipts = _forgotten(channel, member.peer)
+        receipts = _forgotten(awaited, peer)
         if cause is not None:
-            missing = [flight.item for flight in channel.flights if flight.stop > member.next]
-            unsent = channel.unsent()
+            missing = [flight.item for flight in flights if flight.stop > member.next]
             receipts += [receipt for item in unsent for receipt in item.receipts]
-            self.lost(member.peer, sum([item.messages for item in (*missing, *unsent)]), cause, receipts)
+            self.lost(peer, sum([item.messages for item in (*missing, *unsent)]), cause, receipts)
 
-    def acknowledged(self, channel: Channel) -> None:
-        """Tell the receipts of a channel who has their messages by now."""
-        for awaited in channel.awaited:
-            for peer in [peer for peer in awaited.peers if channel.members[peer].next >= awaited.stop]:
-                del awaited.peers[peer]
-                self.news += [Receipted(receipt, peer) for receipt in awaited.receipts]
-        channel.awaited = [awaited for awaited in channel.awaited if awaited.peers]
-
-
-def unsettled(channel: Channel) -> int:
-    """Messages queued or on their way, once for each member."""
-    members = len(channel.members)
-    sent = sum([flight.item.messages * (members - len(flight.forgone)) for flight in channel.flights])
-    return sent + members * sum([item.messages for item in channel.unsent()])
+    def acknowledged(self, awaited: list[Awaited], members: Mapping[str, Member]) -> None:
+        """Tell the receipts of a channel whose messages have arrived by now; keep those that still wait."""
+        for one in awaited:
+            for peer in [peer for peer in one.peers if members[peer].next >= one.stop]:
+                del one.peers[peer]
+                self.news += [Receipted(receipt, peer) for receipt in one.receipts]
+        awaited[:] = [one for one in awaited if one.peers]
 
 
-class Awaited:
-    """Receipts for what ends before the frame `stop`, and the peers that have not acknowledged it."""
-
-    __slots__ = ("peers", "receipts", "stop")
-
-    def __init__(self, stop: int, receipts: Sequence[Hashable], peers: Iterable[str]) -> None:
-        self.stop = stop
-        self.receipts = receipts
-        self.peers = dict.fromkeys(peers)
-
-
-def _forgotten(channel: Channel, peer: str, upto: float = inf) -> list[Hashable]:
+def _forgotten(awaited: Iterable[Awaited], peer: str, upto: float = inf) -> list[Hashable]:
     """The receipts that wait for this peer, up to that frame; from now on they do not."""
     found: list[Hashable] = []
-    for awaited in channel.awaited:
-        if awaited.stop <= upto and peer in awaited.peers:
-            del awaited.peers[peer]
-            found += awaited.receipts
+    for one in awaited:
+        if one.stop <= upto and peer in one.peers:
+            del one.peers[peer]
+            found += one.receipts
     return found

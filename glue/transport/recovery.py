@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from glue.contract import Outbound
 from glue.transport import slow_receivers
-from glue.transport.flight import grouped
+from glue.transport.channel_state import ChannelState
 from glue.transport.member import Hole, Member
 from glue.transport.wire import MAX_HELD_US, MAX_RANGES
-
-if TYPE_CHECKING:
-    from glue.transport.channel import Channel
 
 PROBES = 2  # frames resent by a probe (RFC 9002, section 6.2.4)
 MAX_HELD = MAX_HELD_US / 1e6  # seconds; an answer held back that long, or longer, tells nothing about the way
@@ -26,7 +22,7 @@ CROWD = 12  # attached members from which on a repair goes to all: many will hav
 
 
 def acknowledge(
-    channel: Channel, now: float, member: Member, upto: int, ranges: list[tuple[int, int]], held: float
+    channel: ChannelState, now: float, member: Member, upto: int, ranges: list[tuple[int, int]], held: float
 ) -> None:
     """Something is missing, or was: learn what arrived, and what seems lost."""
     top = max(member.next, member.ranges.stop)
@@ -58,7 +54,7 @@ def acknowledge(
     channel.arm()
 
 
-def taken_late(channel: Channel, peer: str) -> None:
+def taken_late(channel: ChannelState, peer: str) -> None:
     """An acknowledgement was taken some time after it came: what was sent meanwhile is waited for since then only."""
     member = channel.members.get(peer)
     if member is not None and member.missing(channel.next):
@@ -68,7 +64,7 @@ def taken_late(channel: Channel, peer: str) -> None:
             channel.arm()
 
 
-def follow(channel: Channel, member: Member, newest: int, count: int) -> None:
+def follow(channel: ChannelState, member: Member, newest: int, count: int) -> None:
     """A probe was answered, and nothing tells of what was sent along with the frames of it: that seems lost, too.
 
     Or the answer is a late one to these frames as they were first sent. So not all of it is sent again at once, but
@@ -78,7 +74,7 @@ def follow(channel: Channel, member: Member, newest: int, count: int) -> None:
     member.lost.update(sequence for sequence in range(newest, end) if sequence not in member.holes)
 
 
-def arrived(channel: Channel, now: float, member: Member, newest: int, held: float) -> float:
+def arrived(channel: ChannelState, now: float, member: Member, newest: int, held: float) -> float:
     """Note that this frame is the newest that arrived; returns its round trip, if that is known."""
     flight = channel.flights.find(newest)
     member.latest = max(member.latest, flight.number + newest - flight.first)
@@ -88,7 +84,7 @@ def arrived(channel: Channel, now: float, member: Member, newest: int, held: flo
     return member.round_trip.latest
 
 
-def dig(channel: Channel, member: Member, end: int) -> None:
+def dig(channel: ChannelState, member: Member, end: int) -> None:
     """Note which frames below `end` it misses of those sent before the latest that is known to have arrived."""
     if member.apart:
         end = min(end, member.sent)
@@ -107,7 +103,7 @@ def dig(channel: Channel, member: Member, end: int) -> None:
     member.dug = at
 
 
-def find_lost(channel: Channel, now: float, member: Member) -> None:
+def find_lost(channel: ChannelState, now: float, member: Member) -> None:
     """Mark for repair what a member misses although it has what was sent later."""
     found = [*member.overdue(now)]
     if found:
@@ -115,13 +111,13 @@ def find_lost(channel: Channel, now: float, member: Member) -> None:
         if any(member.holes[sequence].mendable > -math.inf for sequence in found):
             member.waiting_since = now  # parity was waited for: only now does the wait for what is sent again begin
         member.window.lost(len(found))
-        channel.protection.lost(channel, member, len(found))
+        channel.fec.lost(member.peer, len(found), channel.transmissions)
         channel.statistics["frames lost"] += len(found)
         if channel.kind == "group":
             slow_receivers.note_loss(channel, member, now)
 
 
-def probe(channel: Channel, now: float, member: Member) -> None:
+def probe(channel: ChannelState, now: float, member: Member) -> None:
     """No answer: send the first missing frames again (or the invitation, if that was never answered)."""
     member.backoff += 1
     member.waiting_since = now
@@ -135,12 +131,12 @@ def probe(channel: Channel, now: float, member: Member) -> None:
         break
 
 
-def is_shut(channel: Channel, member: Member) -> bool:
+def is_shut(channel: ChannelState, member: Member) -> bool:
     """Whether a member that has all lets nothing more come, although more waits."""
     return channel.waiting and not member.held_by and member.next >= channel.next >= member.limit
 
 
-def ask(channel: Channel, now: float, member: Member) -> None:
+def ask(channel: ChannelState, now: float, member: Member) -> None:
     """Ask whether more may come, as the acknowledgement that says so may have been lost (RFC 9293, section 3.8.6.1).
 
     An invitation is what is always answered.
@@ -151,7 +147,7 @@ def ask(channel: Channel, now: float, member: Member) -> None:
     channel.statistics["window probes"] += 1
 
 
-def repairs(channel: Channel, now: float) -> list[Outbound]:
+def repairs(channel: ChannelState, now: float) -> list[Outbound]:
     """Frames to send again: by unicast where one member lost them, by multicast where several did."""
     out: list[Outbound] = []
     wanted: dict[int, list[Member]] = {}
@@ -161,12 +157,28 @@ def repairs(channel: Channel, now: float) -> list[Outbound]:
             room = max(int(member.window.frames) - member.under_way(sent), PROBES)
             for sequence in sorted(member.lost)[: min(room, REPAIRS)]:
                 wanted.setdefault(sequence, []).append(member)
-    for start, count, members in grouped(wanted):
+    for start, count, members in _grouped(wanted):
         out += resend(channel, now, start, count, members)
     return out
 
 
-def resend(channel: Channel, now: float, start: int, count: int, members: list[Member]) -> Iterator[Outbound]:
+def _grouped(wanted: dict[int, list[Member]]) -> Iterator[tuple[int, int, list[Member]]]:
+    """Runs of consecutive sequences that the same members lost in the same attempt: start, count, members."""
+    start, count, key = 0, 0, ()
+    members: list[Member] = []
+    for sequence in sorted(wanted):
+        now_key: tuple[object, ...] = tuple((m.peer, m.attempts(sequence)) for m in wanted[sequence])
+        if count and sequence == start + count and now_key == key:
+            count += 1
+            continue
+        if count:
+            yield start, count, members
+        start, count, key, members = sequence, 1, now_key, wanted[sequence]  # type: ignore[assignment]
+    if count:
+        yield start, count, members
+
+
+def resend(channel: ChannelState, now: float, start: int, count: int, members: list[Member]) -> Iterator[Outbound]:
     """Send the frames [start, start + count) again to these members, flight by flight."""
     stop = start + count
     attempt = 1 + max(member.attempts(start) for member in members)
@@ -190,9 +202,9 @@ def resend(channel: Channel, now: float, start: int, count: int, members: list[M
         start = end
 
 
-def due_at(channel: Channel) -> float:
+def due_at(channel: ChannelState) -> float:
     """When something may be overdue, a member has to be probed, or counts as silent."""
-    at = channel.protection.at
+    at = channel.fec.at
     if channel.flights or channel.waiting:
         alone = len(channel.attached) < 2
         others = math.inf if alone else slow_receivers.quickest(channel)
@@ -206,7 +218,7 @@ def due_at(channel: Channel) -> float:
     return at
 
 
-def is_due_before(channel: Channel, now: float, member: Member, at: float) -> bool:
+def is_due_before(channel: ChannelState, now: float, member: Member, at: float) -> bool:
     """Whether, now that a member has acknowledged, something may be due before `at`, or nothing at all.
 
     If not, that may stand: it is too early then, but another acknowledgement mostly comes before.

@@ -21,17 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf, isnan
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import orjson
 
 from glue.contract import Outbound
+from glue.transport.barrier import Barrier
+from glue.transport.channel_state import ChannelState
 from glue.transport.member import Member
 from glue.transport.wire import KEY
 
-if TYPE_CHECKING:
-    from glue.transport.channel import Channel
-    from glue.transport.flight import Barrier
+Group = TypeVar("Group", bound=ChannelState)
 
 SILENCE = 0.1  # seconds without any answer, probes included: more than a turn takes, a moment to the others
 CROWDING = 0.4  # seconds in which a member alone has no room for more: longer than turns for a core follow a pattern
@@ -47,7 +47,7 @@ LONGEST_TRIAL = 30.0
 MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
 
 
-def attend(channel: Channel, now: float) -> list[Outbound]:
+def attend(channel: ChannelState, now: float) -> list[Outbound]:
     """What members are to be told, and what is due to those served apart."""
     if channel.idle:
         return []
@@ -72,31 +72,31 @@ def attend(channel: Channel, now: float) -> list[Outbound]:
     return out
 
 
-def least_wanted(groups: list[Channel], now: float) -> Channel | None:
+def least_wanted(groups: list[Group], now: float) -> Group | None:
     """A group that is done with; else one that is kept only for members that have not answered for long."""
     return next((channel for channel in groups if channel.idle), None) or next(
         (channel for channel in groups if not channel.waiting and _is_kept_in_vain(channel, now)), None
     )
 
 
-def _is_kept_in_vain(channel: Channel, now: float) -> bool:
+def _is_kept_in_vain(channel: ChannelState, now: float) -> bool:
     lacking = [member for member in channel.members.values() if member.missing(channel.next)]
     return all(member.apart and member.backoff and now >= member.heard_at + GIVEN_UP for member in lacking)
 
 
-def is_calm(channel: Channel) -> bool:
+def is_calm(channel: ChannelState) -> bool:
     """Whether what is sent to a group goes to all of its members at once, and nobody has to be told anything else."""
     if len(channel.destinations) != 1 or len(channel.attached) < len(channel.members):
         return False
     return True not in [member.invite for member in channel.attached]  # for each bundle, so no generator
 
 
-def hold_back(channel: Channel, barrier: Barrier) -> bool:
+def hold_back(channel: ChannelState, barrier: Barrier) -> bool:
     """Let those who are behind on an older channel, and apart there, join this one later; False if others are behind.
 
     Only before anything was sent: from then on they would overhear it.
     """
-    late = [member for member in channel.members.values() if barrier.holds((member.peer,))]
+    late = [member for member in channel.members.values() if barrier.holds_one(member.peer)]
     if channel.next or not all(barrier.is_apart(member.peer) for member in late):
         return False
     if all(member in late for member in channel.attached):
@@ -111,12 +111,12 @@ def hold_back(channel: Channel, barrier: Barrier) -> bool:
 
 def _is_held(member: Member, now: float) -> bool:
     """Whether a member has yet to get what must not be overtaken; if not, from now on it takes part."""
-    member.held_by = [barrier for barrier in member.held_by if barrier.holds((member.peer,))]
+    member.held_by = [barrier for barrier in member.held_by if barrier.holds_one(member.peer)]
     member.waiting_since = member.heard_at = now
     return bool(member.held_by)
 
 
-def quickest(channel: Channel) -> float:
+def quickest(channel: ChannelState) -> float:
     """The least probe timeout of the attached members that ever answered; `inf` if there is none."""
     trips = [member.round_trip for member in channel.attached]
     return min([trip.probe_timeout(0) for trip in trips if trip.measured], default=inf)
@@ -131,18 +131,18 @@ def _timeout(member: Member, others: float) -> float:
     return member.round_trip.probe_timeout(0) if member.round_trip.measured else others
 
 
-def guesses(channel: Channel) -> bool:
+def guesses(channel: ChannelState) -> bool:
     """Whether for some members it depends on the answers of others when they count as silent."""
     return len(channel.attached) > 1 and False in [member.round_trip.measured for member in channel.attached]
 
 
-def note_silence(channel: Channel, member: Member, now: float) -> None:
+def note_silence(channel: ChannelState, member: Member, now: float) -> None:
     """A member did not answer in time: it may be stopped, or gone."""
     if not member.apart and now >= silent_at(member, quickest(channel)):
         _take_off(channel, member, now, "silent")
 
 
-def note_crowding(channel: Channel, now: float) -> None:
+def note_crowding(channel: ChannelState, now: float) -> None:
     """The windows are full: see whether it is one member alone whose is."""
     rooms = []
     for member in channel.attached:
@@ -161,7 +161,7 @@ def note_crowding(channel: Channel, now: float) -> None:
         _take_off(channel, tightest, now, "slow")
 
 
-def note_loss(channel: Channel, member: Member, now: float) -> None:
+def note_loss(channel: ChannelState, member: Member, now: float) -> None:
     """A member has lost something: see whether its link is bad, and those of the others are not."""
     if member.window.loss > LOSSY and not member.apart:
         others = [other.window.loss for other in channel.attached if other is not member]
@@ -169,7 +169,7 @@ def note_loss(channel: Channel, member: Member, now: float) -> None:
             _take_off(channel, member, now, "lossy")
 
 
-def _take_off(channel: Channel, member: Member, now: float, why: str) -> None:
+def _take_off(channel: ChannelState, member: Member, now: float, why: str) -> None:
     if member.apart or len(channel.attached) < 2:
         return
     channel.statistics[f"members served apart: {why}"] += 1
@@ -187,7 +187,7 @@ def attach(member: Member) -> None:
     member.crowded_since = inf
 
 
-def serve(channel: Channel, member: Member, now: float) -> Iterator[Outbound]:
+def serve(channel: ChannelState, member: Member, now: float) -> Iterator[Outbound]:
     """See to it that a member gets what the others got, or comes back to them."""
     if member.notice:
         member.notice = False
@@ -210,12 +210,12 @@ def serve(channel: Channel, member: Member, now: float) -> Iterator[Outbound]:
         channel.regroup()
 
 
-def _heals(channel: Channel, member: Member) -> bool:
+def _heals(channel: ChannelState, member: Member) -> bool:
     others = [other.window.loss for other in channel.attached if not isnan(other.window.loss)]
     return not member.window.loss > max(LOSSY, WORSE * median(others or [0.0]))
 
 
-def keep_step(channel: Channel, member: Member, count: int) -> None:
+def keep_step(channel: ChannelState, member: Member, count: int) -> None:
     """So many frames are about to be sent to all: see whether that serves this member, too."""
     if member.sent == channel.next and not member.held_by:
         room = min(member.limit - channel.next, member.window.frames - member.under_way(member.sent))
@@ -223,7 +223,7 @@ def keep_step(channel: Channel, member: Member, count: int) -> None:
             member.sent += count
 
 
-def overfull(channel: Channel, now: float) -> bool:
+def overfull(channel: ChannelState, now: float) -> bool:
     """Too much is kept: give up what is kept for those who are not waited for; whether the sender is to wait."""
     awaited = []
     for member in channel.members.values():
@@ -236,12 +236,12 @@ def overfull(channel: Channel, now: float) -> bool:
     return bool(awaited)
 
 
-def _give_up(channel: Channel, awaited: list[Member]) -> None:
+def _give_up(channel: ChannelState, awaited: list[Member]) -> None:
     """Whoever is farthest behind gets no more of the oldest messages."""
     bound = channel.flights.message_after(channel.flights.kept_size - KEPT // 2)
     for member in channel.members.values():
         if member.apart and member.next < bound and member not in awaited:
             before = member.next
             channel.statistics["frames given up for members served apart"] += member.skip_to(bound)
-            channel.fates.given_up(channel, member, before, "receiver too slow")
+            channel.fates.given_up(channel.flights, channel.awaited, member, before, "receiver too slow")
     channel.regroup()

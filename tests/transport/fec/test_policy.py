@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from glue.contract import Inbound, Outbound
-from glue.transport.fec.policy import Meter, rows_for
+from glue.transport.fec.policy import rows_for
+from glue.transport.fec.state import Meter
 from glue.transport.window import Window
 from glue.transport.wire import KEY
 from tests.transport.network import Wire

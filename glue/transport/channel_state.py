@@ -1,0 +1,136 @@
+"""The state of the sending end of one channel, as far as its policies look at it.
+
+`slow_receivers`, `recovery` and `fec.policy` are written against this class and know nothing of `channel`, which calls
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable
+
+from glue.contract import Lane, Outbound, advanced
+from glue.transport.barrier import Barrier, Pending
+from glue.transport.fec.state import FecState
+from glue.transport.flight import Flight, Flights
+from glue.transport.member import Member
+from glue.transport.outcomes import Awaited, Fates
+from glue.transport.window import Window
+from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
+
+
+class ChannelState:
+    """Members, flights, the queue and the sequences of one channel."""
+
+    __slots__ = (
+        "_deadline", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fates", "fec",
+        "flights", "handed_over", "kind", "lane", "members", "needed", "next", "number", "peers", "scattered",
+        "singly", "statistics", "transmissions", "waits_for_some",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        lane: Lane,
+        peers: tuple[str, ...],
+        make_window: Callable[[int], Window],
+        statistics: Counter[str],
+        fates: Fates,
+        parity: float | None = None,
+    ) -> None:
+        """`peers`: all peers of the lane, or the one of them that gets the rest of another channel of the lane."""
+        self.number = number
+        self.lane = lane
+        self.peers = peers
+        self.kind = "data" if len(peers) == 1 else "group"
+        self.members = {peer: Member(peer, make_window(lane[1]), len(peers) > 1) for peer in peers}
+        self.attached = list(self.members.values())  # those that are served together
+        self.statistics = statistics
+        self.next = 0  # the next sequence to send
+        self.base = 0  # every frame below is acknowledged by all attached members
+        self.needed = 0  # every frame below is acknowledged by all members
+        self.flights = Flights()
+        self.fates = fates
+        self.awaited: list[Awaited] = []  # by receipts
+        self.singly = False  # whether each member is served by unicast, so that no other peer listens
+        self.scattered: Barrier | None = None  # before it lies what is for several, but came here for want of a group
+        self.handed_over: dict[str, Barrier] = {}  # by peer that gets the rest on another channel: what had been sent
+        self.fec = FecState(parity)
+        self.destinations = [peers if len(peers) == 1 else ()]  # where frames for all attached members go
+        self.transmissions = 0
+        self.waits_for_some = False  # whether nothing new is sent until members that were silent have caught up
+        self._deadline: float | None = math.inf  # no later than it is; None: to be found anew
+        self._limit = WINDOW  # frames below this every attached member is ready to take, and maybe some beyond
+        self._queue: deque[Pending] = deque()
+        self._queued = 0  # bytes
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything handed to the channel is done with."""
+        return not self._queue and not self.flights
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything waits to be sent for the first time."""
+        return bool(self._queue)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes queued, or sent and not yet acknowledged by every attached member."""
+        return self._queued + self.flights.open_size
+
+    @property
+    def unfinished(self) -> int:
+        """Messages queued or on their way, once for each member."""
+        members = len(self.members)
+        sent = sum([flight.item.messages * (members - len(flight.forgone)) for flight in self.flights])
+        return sent + members * sum([pending.item.messages for pending in self._queue])
+
+    def arm(self) -> None:
+        """Let the deadline be found anew; after anything that may move a member's timers."""
+        self._deadline = None
+
+    def regroup(self) -> None:
+        """Bring all that depends on the set of attached members up to date."""
+        self.attached = [member for member in self.members.values() if not member.apart]
+        if self.singly or len(self.attached) == 1:
+            self.destinations = [(member.peer,) for member in self.attached]
+        else:
+            self.destinations = [()]
+        self.renewed_limit()
+        self.release()
+        self.arm()
+
+    def renewed_limit(self) -> int:
+        """The limit as it is by now; that it has moved on need not be known before it is reached."""
+        self._limit = limit = min([member.limit for member in self.attached], default=self.next)
+        return limit
+
+    def release(self) -> None:
+        """Let go of the frames that every member has."""
+        base = needed = min([member.next for member in self.members.values()], default=self.next)
+        if len(self.attached) < len(self.members):
+            base = min([member.next for member in self.attached], default=self.next)
+        if base > self.base or needed > self.needed:
+            self.base, self.needed = base, needed
+            flights = self.flights
+            flights.release(base, needed, self.members)
+            if flights.messages:
+                self.fates.delivered(flights.messages, flights.repairs)
+                flights.messages = flights.repairs = 0
+
+    def frames(
+        self, now: float, flight: Flight, skip: int, count: int, attempt: int, peers: tuple[str, ...]
+    ) -> Outbound:
+        """Some frames of a flight, ready to go to one peer, or (none given) to all by multicast."""
+        item = flight.item
+        bodies = item.bodies
+        header = advanced(item.header, skip) if skip else dict(item.header)
+        age = 0 if now <= flight.since else min(int((now - flight.since) * 1000), MAX_AGE_MS)
+        if attempt > MAX_ATTEMPT:
+            attempt = MAX_ATTEMPT
+        header[KEY] = [self.kind, attempt, age, 0, 0, 0, self.number, flight.first + skip]
+        if skip or count < len(bodies):
+            bodies = bodies[skip : skip + count]
+        return Outbound(peers, bodies, header)
