@@ -1,6 +1,6 @@
 """Who subscribes, unsubscribes and subscribes again during traffic, over a bad network: the promises, exactly.
 
-Each change of interest moves the topic to other lanes, while much of what went before is still on its way.
+Each change of interest moves the topic to other flows, while much of what went before is still on its way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the layers say to each other: all that a layer may import of glue, besides its errors."""
 
 from glue.contract.express import TAKEN, Express, Partner
-from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Header, Inbound, Lane, Outbound, Train, advanced
+from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, Topics, Upward
 from glue.contract.news import (
     Addressed,
@@ -54,11 +54,11 @@ __all__ = [
     "Event",
     "Express",
     "FirstRoundOver",
+    "Flow",
     "Gap",
     "Header",
     "Inbound",
     "Interest",
-    "Lane",
     "Layer",
     "Leave",
     "Missed",

@@ -19,7 +19,7 @@ each machine does, so the name of a host alone is enough of an address. It is on
 TO_PEERS: Final[Address] = ()
 """In place of a destination: the group, for peers that are known. (None is the group, for whoever listens.)"""
 
-Lane = tuple[tuple[str, ...], int]
+Flow = tuple[tuple[str, ...], int]
 """Peers (endpoint ids, sorted) and a class: what goes to these peers in this class keeps its order."""
 
 Header = dict[str, list[Any]]
@@ -115,7 +115,7 @@ class Outbound:
 
     Set by topics: `peers` (the destinations, sorted, without this endpoint; never empty there), `bodies` (one
     body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never),
-    `priority`, its class, and `after`: lanes that its topics went in before; it must not overtake what went in those
+    `priority`, its class, and `after`: flows that its topics went in before; it must not overtake what went in those
     earlier. `messages` is how many it holds, for the ledger; `receipts` those that are to hear of it (see `Receipted`).
     Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds). Below
     transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (see `Train`).
@@ -132,7 +132,7 @@ class Outbound:
         header: Header | None = None,
         reliable: bool = True,
         expires: float = float("inf"),
-        after: tuple[Lane, ...] = (),
+        after: tuple[Flow, ...] = (),
         address: Address | None = None,
         messages: int = 1,
         receipts: Sequence[Hashable] = (),

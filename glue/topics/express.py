@@ -103,10 +103,10 @@ class Departures:
         return topic if way.peers and way.priority == priority else None
 
     def _way(self, topic: PublishedTopic, name: str) -> Way:
-        lane = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
-        is_same = lane[1] == topic.priority  # else it changed its class while nobody listened
-        is_open = is_same and lane[0] == self._peers.match(name) and not self._subscriptions.match(name)
-        return Way(self._changes.count, orjson.dumps(name), lane if is_open else NOWHERE)
+        flow = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
+        is_same = flow[1] == topic.priority  # else it changed its class while nobody listened
+        is_open = is_same and flow[0] == self._peers.match(name) and not self._subscriptions.match(name)
+        return Way(self._changes.count, orjson.dumps(name), flow if is_open else NOWHERE)
 
 
 def _fits(topic: bytes, length: int | None, count: int) -> bool:

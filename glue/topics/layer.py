@@ -236,16 +236,16 @@ class Topics:
     ) -> None:
         """Send a group to these peers; `is_heard`: this endpoint itself has subscribed to it."""
         if route:
-            lane = route, priority
-            after = self._published.follow(topic, lane) if options.reliable and options.ordered else ()
+            flow = route, priority
+            after = self._published.follow(topic, flow) if options.reliable and options.ordered else ()
             self.statistics["messages owed"] += len(group.payloads) * len(route)
-            self._outbox.add(lane, options.reliable, group, expires, after)
+            self._outbox.add(flow, options.reliable, group, expires, after)
         elif not is_heard:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
             self._news.append(Addressed(options.receipt, route))
             if route:
-                self._outbox.receipt(lane, options.receipt)
+                self._outbox.receipt(flow, options.receipt)
 
     def _release(self, now: float, down: list[Downward], is_over: bool = False) -> None:
         """Send what was held and somebody wants now; all of it, if the waiting is over."""
@@ -393,8 +393,8 @@ class Topics:
             if value.expires < inf:
                 group.lifespan_ms = milliseconds(value.expires - now)
             topic = self._published.topic(value.topic)
-            lane = (peer,), topic.priority
-            after = self._published.follow(topic, lane)
-            self._outbox.add(lane, True, group, value.expires, after)
+            flow = (peer,), topic.priority
+            after = self._published.follow(topic, flow)
+            self._outbox.add(flow, True, group, value.expires, after)
             self.statistics["messages owed"] += 1
             self.statistics["retained values replayed"] += 1

@@ -1,6 +1,6 @@
 """What goes the same way goes together: gathers groups of messages into as few bundles as possible.
 
-One bundle is open for each lane (set of peers and class) and reliability. It closes when it is full and at `flush`,
+One bundle is open for each flow (set of peers and class) and reliability. It closes when it is full and at `flush`,
 which ends every turn, so that nothing waits for company: an idle publisher sends each message at once, a busy one
 finds many of them in one turn.
 """
@@ -13,26 +13,26 @@ from itertools import accumulate
 
 import orjson
 
-from glue.contract import Lane, Outbound
+from glue.contract import Flow, Outbound
 from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, UNORDERED_SIZE, Group, body_of
 
 
 class Bundle:
     """An open bundle. `size` is at least what it will have when encoded."""
 
-    __slots__ = ("after", "count", "expires", "groups", "lane", "receipts", "reliable", "size")
+    __slots__ = ("after", "count", "expires", "flow", "groups", "receipts", "reliable", "size")
 
-    def __init__(self, lane: Lane, reliable: bool) -> None:
-        self.lane = lane
+    def __init__(self, flow: Flow, reliable: bool) -> None:
+        self.flow = flow
         self.reliable = reliable
         self.groups: list[Group] = []
         self.size = 0
         self.count = 0
         self.expires = 0.0
-        self.after: tuple[Lane, ...] = ()
+        self.after: tuple[Flow, ...] = ()
         self.receipts: tuple[Hashable, ...] = ()
 
-    def take(self, group: Group, limit: int, expires: float, after: tuple[Lane, ...]) -> bool:
+    def take(self, group: Group, limit: int, expires: float, after: tuple[Flow, ...]) -> bool:
         """Take a group and its payloads, for good, if it fits; an empty bundle takes any single message.
 
         A group that continues the last one is merged into it.
@@ -57,7 +57,7 @@ class Bundle:
 
     def outbound(self) -> Outbound:
         """The bundle, encoded; it lives as long as the longest-lived of its messages."""
-        peers, priority = self.lane
+        peers, priority = self.flow
         body = body_of(self.groups)
         return Outbound(
             peers, body, None, self.reliable, self.expires, self.after, None, self.count, self.receipts, priority
@@ -71,16 +71,16 @@ class Outbox:
 
     def __init__(self) -> None:
         self.frame_size = BUNDLE_SIZE
-        self._open: dict[tuple[Lane, bool], Bundle] = {}
+        self._open: dict[tuple[Flow, bool], Bundle] = {}
         self._closed: list[Bundle] = []
 
-    def add(self, lane: Lane, reliable: bool, group: Group, expires: float, after: tuple[Lane, ...]) -> None:
+    def add(self, flow: Flow, reliable: bool, group: Group, expires: float, after: tuple[Flow, ...]) -> None:
         """Send a group; it may be merged and split, its messages keep their order."""
         limit = BUNDLE_SIZE if reliable else self.frame_size
         for other in after:  # of what is still here, let go first what it must not overtake
             if (other, True) in self._open:
                 self._closed.append(self._open.pop((other, True)))
-        if self._bundle(lane, reliable).take(group, limit, expires, after):
+        if self._bundle(flow, reliable).take(group, limit, expires, after):
             return
         sizes = map(len, group.payloads)
         if group.length is None:
@@ -88,21 +88,21 @@ class Outbox:
         ends = list(accumulate(sizes, initial=0))
         start = 0
         while start < len(group.payloads):
-            bundle = self._bundle(lane, reliable)
+            bundle = self._bundle(flow, reliable)
             stop = bisect_right(ends, ends[start] + limit - bundle.size - entry_size(group)) - 1
             stop = min(stop, start + BUNDLE_MESSAGES - bundle.count)
             part = group.part(start, max(stop, start + 1))
             if bundle.take(part, limit, expires, after):
                 start += len(part.payloads)
             else:
-                self._closed.append(self._open.pop((lane, reliable)))
+                self._closed.append(self._open.pop((flow, reliable)))
 
-    def receipt(self, lane: Lane, receipt: Hashable) -> None:
-        """Whoever this is shall hear of the reliable message that was added last in this lane."""
-        self._open[lane, True].receipts += (receipt,)
+    def receipt(self, flow: Flow, receipt: Hashable) -> None:
+        """Whoever this is shall hear of the reliable message that was added last in this flow."""
+        self._open[flow, True].receipts += (receipt,)
 
     def flush(self) -> list[Outbound]:
-        """Close everything; returns what was closed since the last flush, in order for each lane."""
+        """Close everything; returns what was closed since the last flush, in order for each flow."""
         if not self._open:
             return []
         done = [bundle.outbound() for bundle in (*self._closed, *self._open.values())]
@@ -110,11 +110,11 @@ class Outbox:
         self._open.clear()
         return done
 
-    def _bundle(self, lane: Lane, reliable: bool) -> Bundle:
-        key = (lane, reliable)
+    def _bundle(self, flow: Flow, reliable: bool) -> Bundle:
+        key = (flow, reliable)
         bundle = self._open.get(key)
         if bundle is None:
-            bundle = self._open[key] = Bundle(lane, reliable)
+            bundle = self._open[key] = Bundle(flow, reliable)
         return bundle
 
 

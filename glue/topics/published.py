@@ -1,6 +1,6 @@
-"""What this endpoint published on each topic so far: the last sequence number, and the lanes it went in.
+"""What this endpoint published on each topic so far: the last sequence number, and the flows it went in.
 
-The numbers make a message's identity: (endpoint, incarnation, topic, sequence). The lanes keep the order: below,
+The numbers make a message's identity: (endpoint, incarnation, topic, sequence). The flows keep the order: below,
 each set of peers and class is a stream of its own, so when a topic moves to another, its next message must wait for
 what the same receivers still have to get from the streams it was in before (`Outbound.after`).
 """
@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from glue.contract import LARGE, NORMAL, Lane
+from glue.contract import LARGE, NORMAL, Flow
 from glue.topics.recent import Recent
 
 PUBLISHED_TOPICS = 32_768
 """Topics in each of two generations; one that 32,768 others followed may be forgotten. Some 300 bytes each: 20 MB."""
 
 FORGOTTEN_LANES = 256
-"""Lanes that forgotten topics went in: more than transport keeps streams for."""
+"""Flows that forgotten topics went in: more than transport keeps streams for."""
 
 
 class Way:
@@ -26,21 +26,21 @@ class Way:
 
     __slots__ = ("changes", "peers", "priority", "topic")
 
-    def __init__(self, changes: int, topic: bytes, lane: Lane) -> None:
+    def __init__(self, changes: int, topic: bytes, flow: Flow) -> None:
         self.changes = changes  # of patterns, until it was made
         self.topic = topic  # as JSON
-        self.peers, self.priority = lane  # to these peers and to nobody else; to none: they have to go the long way
+        self.peers, self.priority = flow  # to these peers and to nobody else; to none: they have to go the long way
 
 
 class PublishedTopic:
-    """`sequence` is the last number given; `sent` the lanes it went in, the newest last; `priority` its latest class.
+    """`sequence` is the last number given; `sent` the flows it went in, the newest last; `priority` its latest class.
 
     `counts` are how many messages went out with best effort, and reliably.
     """
 
     __slots__ = ("counts", "priority", "sent", "sequence", "way")
 
-    def __init__(self, sequence: int, sent: tuple[Lane, ...]) -> None:
+    def __init__(self, sequence: int, sent: tuple[Flow, ...]) -> None:
         self.priority = NORMAL
         self.sequence = sequence
         self.sent = sent
@@ -81,7 +81,7 @@ class PublishedTopics:
         self._topics: Recent[str, PublishedTopic] = Recent(PUBLISHED_TOPICS, self._forget)
         self.known = self._topics.get  # the record of a topic if there is one; then its name is well-formed
         self._sequence = 0  # the last number of any forgotten topic
-        self._forgotten: tuple[Lane, ...] = ()  # which forgotten topics went in
+        self._forgotten: tuple[Flow, ...] = ()  # which forgotten topics went in
 
     def topic(self, name: str) -> PublishedTopic:
         """The record of a topic.
@@ -95,31 +95,31 @@ class PublishedTopics:
             self._topics.put(name, topic)
         return topic
 
-    def follow(self, topic: PublishedTopic, lane: Lane) -> tuple[Lane, ...]:
-        """Note that the topic goes in `lane` now; returns the lanes that it must not overtake."""
-        if topic.sent and topic.sent[-1] == lane:
+    def follow(self, topic: PublishedTopic, flow: Flow) -> tuple[Flow, ...]:
+        """Note that the topic goes in `flow` now; returns the flows that it must not overtake."""
+        if topic.sent and topic.sent[-1] == flow:
             return ()
-        peers = set(lane[0])
-        after = tuple(before for before in topic.sent if before != lane and not peers.isdisjoint(before[0]))
-        topic.sent = self._still_needed((*topic.sent, lane))
+        peers = set(flow[0])
+        after = tuple(before for before in topic.sent if before != flow and not peers.isdisjoint(before[0]))
+        topic.sent = self._still_needed((*topic.sent, flow))
         topic.way = None
         return after
 
-    def _still_needed(self, sent: Iterable[Lane]) -> tuple[Lane, ...]:
-        """Those lanes that are the last one for any peer there is: at most one a peer."""
-        needed: list[Lane] = []
+    def _still_needed(self, sent: Iterable[Flow]) -> tuple[Flow, ...]:
+        """Those flows that are the last one for any peer there is: at most one a peer."""
+        needed: list[Flow] = []
         covered: set[str] = set()
-        for lane in reversed(tuple(sent)):
-            if not needed or any(peer in self._peers and peer not in covered for peer in lane[0]):
-                needed.append(lane)
-                covered.update(lane[0])
+        for flow in reversed(tuple(sent)):
+            if not needed or any(peer in self._peers and peer not in covered for peer in flow[0]):
+                needed.append(flow)
+                covered.update(flow[0])
         return tuple(reversed(needed))
 
     def _forget(self, topics: Iterable[PublishedTopic]) -> None:
-        lanes = dict.fromkeys(self._forgotten)
+        flows = dict.fromkeys(self._forgotten)
         for topic in topics:
             self._statistics["topics forgotten"] += 1
             self._sequence = max(self._sequence, topic.sequence)
-            lanes.update(dict.fromkeys(topic.sent))
-        present = [lane for lane in lanes if not self._peers.keys().isdisjoint(lane[0])]
+            flows.update(dict.fromkeys(topic.sent))
+        present = [flow for flow in flows if not self._peers.keys().isdisjoint(flow[0])]
         self._forgotten = tuple(present[-FORGOTTEN_LANES:])

@@ -1,6 +1,6 @@
 """The sending end of one channel: frames numbered in one sequence for a fixed set of receivers.
 
-A channel belongs to a lane, a set of peers and a class: one peer (served by unicast) or several (by multicast, each
+A channel belongs to a flow, a set of peers and a class: one peer (served by unicast) or several (by multicast, each
 member acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
 all members, notices what each of them lost, and probes those that are silent (see `recovery`).
 

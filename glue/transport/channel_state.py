@@ -10,7 +10,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable
 
-from glue.contract import Lane, Outbound, advanced
+from glue.contract import Flow, Outbound, advanced
 from glue.transport.barrier import Barrier, Pending
 from glue.transport.fec.state import FecState
 from glue.transport.flight import Flight, Flights
@@ -24,27 +24,48 @@ class ChannelState:
     """Members, flights, the queue and the sequences of one channel."""
 
     __slots__ = (
-        "_deadline", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fates", "fec",
-        "flights", "handed_over", "kind", "lane", "members", "needed", "next", "number", "peers", "scattered",
-        "singly", "statistics", "transmissions", "waits_for_some",
+        "_deadline",
+        "_limit",
+        "_queue",
+        "_queued",
+        "attached",
+        "awaited",
+        "base",
+        "destinations",
+        "fates",
+        "fec",
+        "flights",
+        "flow",
+        "handed_over",
+        "kind",
+        "members",
+        "needed",
+        "next",
+        "number",
+        "peers",
+        "scattered",
+        "singly",
+        "statistics",
+        "transmissions",
+        "waits_for_some",
     )  # fmt: skip
 
     def __init__(
         self,
         number: int,
-        lane: Lane,
+        flow: Flow,
         peers: tuple[str, ...],
         make_window: Callable[[int], Window],
         statistics: Counter[str],
         fates: Fates,
         parity: float | None = None,
     ) -> None:
-        """`peers`: all peers of the lane, or the one of them that gets the rest of another channel of the lane."""
+        """`peers`: all peers of the flow, or the one of them that gets the rest of another channel of the flow."""
         self.number = number
-        self.lane = lane
+        self.flow = flow
         self.peers = peers
         self.kind = "data" if len(peers) == 1 else "group"
-        self.members = {peer: Member(peer, make_window(lane[1]), len(peers) > 1) for peer in peers}
+        self.members = {peer: Member(peer, make_window(flow[1]), len(peers) > 1) for peer in peers}
         self.attached = list(self.members.values())  # those that are served together
         self.statistics = statistics
         self.next = 0  # the next sequence to send

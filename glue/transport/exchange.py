@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from math import inf
 
-from glue.contract import NORMAL, Lane, Outbound, Partner
+from glue.contract import NORMAL, Flow, Outbound, Partner
 from glue.contract.pieces import total
 from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
 from glue.transport.channel import Channel
@@ -214,7 +214,7 @@ class Exchanges:
 
     def __init__(
         self,
-        channels: OrderedDict[Lane, Channel],
+        channels: OrderedDict[Flow, Channel],
         busy: dict[int, Channel],
         sources: dict[str, Source],
         acknowledger: Acknowledger,

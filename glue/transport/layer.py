@@ -1,6 +1,6 @@
 """Reliable delivery between endpoint ids over datagrams that may be lost, doubled or overtaken.
 
-Every lane, that is, set of receivers and class of data, gets a channel: one sequence of frames, unicast to a single
+Every flow, that is, set of receivers and class of data, gets a channel: one sequence of frames, unicast to a single
 receiver, multicast to several, acknowledged by each on its own. Here items find their channel, and timers
 and acknowledgements are looked after; `channel` is the sending end, `reception` the receiving end. Channels of a more
 urgent class send first. Each has windows of its own, so what waits in one delays no other, and none starves.
@@ -19,7 +19,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import TAKEN, Accept, Downward, Inbound, Lane, Outbound, PeerAdded, PeerRemoved, Upward
+from glue.contract import TAKEN, Accept, Downward, Flow, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.contract.counters import Counts
 from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
@@ -34,7 +34,7 @@ from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, Kinds, decode_ranges
 
-GROUPS = 64  # multicast channels at most; beyond, data in a new lane to several goes by unicast to each
+GROUPS = 64  # multicast channels at most; beyond, data in a new flow to several goes by unicast to each
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
 
@@ -50,9 +50,9 @@ class Transport:
         self._id = endpoint_id
         self._make_window = window
         self._parity = parity
-        self._channels: OrderedDict[Lane, Channel] = OrderedDict()
+        self._channels: OrderedDict[Flow, Channel] = OrderedDict()
         self._by_number: dict[int, Channel] = {}
-        self._replaced: dict[Lane, list[Channel]] = {}  # left by members, but not yet done with
+        self._replaced: dict[Flow, list[Channel]] = {}  # left by members, but not yet done with
         self._numbers = 0
         self._busy: dict[int, Channel] = {}  # channels with anything queued or unacknowledged
         self._sources: dict[str, Source] = {}
@@ -215,10 +215,10 @@ class Transport:
     def _restart(self, now: float, channel: Channel, peer: str) -> None:
         """A receiver's state of a channel is not ours: send it the rest on another one, from sequence 0."""
         self.statistics["channels restarted"] += 1
-        other = self._make_channel(channel.lane, (peer,))
+        other = self._make_channel(channel.flow, (peer,))
         channel.hand_over(now, peer, other)
         self._retire(channel)
-        self._replaced.setdefault(channel.lane, []).append(other)
+        self._replaced.setdefault(channel.flow, []).append(other)
 
     # -------------------------------------------------------------------------------------------- news
 
@@ -256,22 +256,22 @@ class Transport:
 
     def _retire(self, channel: Channel) -> None:
         """A channel that lost a member takes nothing new; it lasts until the others have all of it."""
-        if self._channels.get(channel.lane) is channel:
-            del self._channels[channel.lane]
-            self._replaced.setdefault(channel.lane, []).append(channel)
+        if self._channels.get(channel.flow) is channel:
+            del self._channels[channel.flow]
+            self._replaced.setdefault(channel.flow, []).append(channel)
         if not channel.members or channel.idle:
             self._close(channel)
 
     def _close(self, channel: Channel) -> None:
         self._by_number.pop(channel.number, None)
         self._busy.pop(channel.number, None)
-        if self._channels.get(channel.lane) is channel:
-            del self._channels[channel.lane]
-        old = self._replaced.get(channel.lane, [])
+        if self._channels.get(channel.flow) is channel:
+            del self._channels[channel.flow]
+        old = self._replaced.get(channel.flow, [])
         if channel in old:
             old.remove(channel)
             if not old:
-                del self._replaced[channel.lane]
+                del self._replaced[channel.flow]
 
     # -------------------------------------------------------------------------------------------- down
 
@@ -317,15 +317,15 @@ class Transport:
                         self._acknowledger.now(incoming)
 
     def _submit(self, now: float, item: Outbound) -> None:
-        lane = item.peers, item.priority
+        flow = item.peers, item.priority
         barriers = [barrier for other in item.after for barrier in self._barriers(other)] if item.after else []
-        channel = self._channels.get(lane)
+        channel = self._channels.get(flow)
         if channel is None:
-            barriers += self._barriers(lane)
+            barriers += self._barriers(flow)
             if len(item.peers) > 1 and not self._room_for_group(now):
                 self._scatter(now, item, barriers)
                 return
-            channel = self._new_channel(lane)
+            channel = self._new_channel(flow)
         self._queue(now, channel, item, barriers)
 
     def _queue(self, now: float, channel: Channel, item: Outbound, barriers: list[Barrier]) -> None:
@@ -338,28 +338,28 @@ class Transport:
         for peer in item.peers:
             copy = Outbound((peer,), item.bodies, dict(item.header), expires=item.expires)
             copy.messages, copy.receipts = item.messages, item.receipts
-            lane = (peer,), item.priority
-            channel = self._channels.get(lane) or self._new_channel(lane)
+            flow = (peer,), item.priority
+            channel = self._channels.get(flow) or self._new_channel(flow)
             self._queue(now, channel, copy, barriers)
             channel.scattered = channel.barrier()
 
-    def _barriers(self, lane: Lane) -> list[Barrier]:
-        """All that went in this lane until now, as far as it is not done with."""
-        peers, priority = lane
-        channels = [*self._replaced.get(lane, ()), self._channels.get(lane)]
+    def _barriers(self, flow: Flow) -> list[Barrier]:
+        """All that went in this flow until now, as far as it is not done with."""
+        peers, priority = flow
+        channels = [*self._replaced.get(flow, ()), self._channels.get(flow)]
         barriers = [channel.barrier() for channel in channels if channel is not None and not channel.idle]
         if len(peers) > 1:
             unicast = [self._channels.get(((peer,), priority)) for peer in peers]
             barriers += [channel.scattered for channel in unicast if channel is not None and channel.scattered]
         return barriers
 
-    def _new_channel(self, lane: Lane) -> Channel:
-        channel = self._channels[lane] = self._make_channel(lane, lane[0])
+    def _new_channel(self, flow: Flow) -> Channel:
+        channel = self._channels[flow] = self._make_channel(flow, flow[0])
         return channel
 
-    def _make_channel(self, lane: Lane, peers: tuple[str, ...]) -> Channel:
+    def _make_channel(self, flow: Flow, peers: tuple[str, ...]) -> Channel:
         self._numbers += 1
-        channel = Channel(self._numbers, lane, peers, self._make_window, self.statistics, self._fates, self._parity)
+        channel = Channel(self._numbers, flow, peers, self._make_window, self.statistics, self._fates, self._parity)
         self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 
@@ -379,7 +379,7 @@ class Transport:
         told = len(self._fates.news)
         busy = list(self._busy.values())
         if len(busy) > 1:
-            busy.sort(key=lambda channel: channel.lane[1])
+            busy.sort(key=lambda channel: channel.flow[1])
         for channel in busy:
             frames = channel.pump(now)
             if frames:
@@ -393,7 +393,7 @@ class Transport:
                 if channel.awaited:  # nobody would look at it again
                     self._fates.acknowledged(channel.awaited, channel.members)
                 del self._busy[channel.number]
-                if self._channels.get(channel.lane) is not channel:
+                if self._channels.get(channel.flow) is not channel:
                     self._close(channel)
         self._eased = False  # whatever they let go has been sent
         self._stirred = len(self._fates.news) > told  # what was given up may have held up channels that came before

@@ -10,9 +10,9 @@ from glue.contract import (
     Delivery,
     Downward,
     Event,
+    Flow,
     Inbound,
     Interest,
-    Lane,
     Options,
     Outbound,
     PeerAdded,
@@ -61,7 +61,7 @@ def route(*names: str) -> tuple[str, ...]:
     return tuple(sorted(endpoint_id(name) for name in names))
 
 
-def lane(*names: str, priority: int = NORMAL) -> Lane:
+def flow(*names: str, priority: int = NORMAL) -> Flow:
     return route(*names), priority
 
 

@@ -14,8 +14,8 @@ from glue.contract import (
     Accept,
     Downward,
     Event,
+    Flow,
     Interest,
-    Lane,
     Layer,
     Leave,
     Request,
@@ -32,8 +32,8 @@ from tests.topics.parties import (
     WALL_CLOCK,
     added,
     endpoint_id,
+    flow,
     groups,
-    lane,
     message,
     outbounds,
     removed,
@@ -107,7 +107,7 @@ def test_a_number_is_never_used_twice_even_for_forgotten_topics() -> None:
     layer.receive(0.0, [wants_no_more("bob", "a/first")])
     (sent,) = outbounds(layer.send(0.0, [message("a/first", b"")]))
     assert groups([sent])[0].sequence == 8
-    assert sent.after == (lane("ann", "bob"),)
+    assert sent.after == (flow("ann", "bob"),)
 
 
 def test_what_needs_no_order_waits_for_nobody_who_is_away() -> None:
@@ -117,7 +117,7 @@ def test_what_needs_no_order_waits_for_nobody_who_is_away() -> None:
     (sent,) = outbounds(layer.send(0.0, [message("a", b"2", ordered=False)]))
     assert (sent.peers, sent.after) == (route("ann"), ())
     (sent,) = outbounds(layer.send(0.0, [message("a", b"3")]))
-    assert sent.after == (lane("ann", "bob"),)
+    assert sent.after == (flow("ann", "bob"),)
 
 
 def test_one_call_makes_one_bundle_for_each_set_of_peers_and_reliability() -> None:
@@ -207,9 +207,9 @@ def test_a_bundle_lives_as_long_as_its_longest_lived_message() -> None:
 
 def test_a_topic_that_changes_its_peers_does_not_overtake_itself() -> None:
     layer = publisher(ann="a")
-    alone, both = lane("ann"), lane("ann", "bob")
+    alone, both = flow("ann"), flow("ann", "bob")
 
-    def after(*topics: str) -> list[tuple[Lane, tuple[Lane, ...]]]:
+    def after(*topics: str) -> list[tuple[Flow, tuple[Flow, ...]]]:
         sent = outbounds(layer.send(0.0, [message(topic, b"") for topic in topics]))
         return [((item.peers, item.priority), item.after) for item in sent]
 
@@ -218,7 +218,7 @@ def test_a_topic_that_changes_its_peers_does_not_overtake_itself() -> None:
     assert after("a") == [(both, (alone,))]
     assert after("a") == [(both, ())]
     layer.receive(0.0, [wants_no_more("ann", "a")])
-    assert after("a") == [(lane("bob"), (both,))]
+    assert after("a") == [(flow("bob"), (both,))]
     layer.receive(0.0, [wants("ann", "a"), wants_no_more("bob", "#")])
     assert after("a") == [(alone, (both,))], "ann's last messages went to both, however long ago"
 
@@ -240,7 +240,7 @@ def test_a_topic_that_changes_its_class_waits_for_itself_and_follows_itself_also
             message("t", b"4", priority=BULK),
         ],
     )
-    urgent, bulk = lane("ann", priority=URGENT), lane("ann", priority=BULK)
+    urgent, bulk = flow("ann", priority=URGENT), flow("ann", priority=BULK)
     assert [(item.priority, item.after) for item in outbounds(down)] == [
         (BULK, ()),
         (URGENT, ()),
@@ -264,7 +264,7 @@ def test_best_effort_waits_for_nothing() -> None:
     (sent,) = outbounds(layer.send(0.0, [message("a", b"", reliable=False)]))
     assert sent.after == ()
     (sent,) = outbounds(layer.send(0.0, [message("a", b"")]))
-    assert sent.after == (lane("ann"),)
+    assert sent.after == (flow("ann"),)
 
 
 def interests(down: list[Downward]) -> list[tuple[list[str], list[str]]]:

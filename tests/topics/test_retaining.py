@@ -14,9 +14,9 @@ from tests.topics.parties import (
     added,
     deliveries,
     endpoint_id,
+    flow,
     groups,
     inbound,
-    lane,
     message,
     outbounds,
     removed,
@@ -53,9 +53,9 @@ def test_what_follows_a_replay_does_not_overtake_it_nor_it_what_went_before() ->
     layer.receive(0.0, [added("ann"), wants("ann", "#"), added("bob"), wants("bob", "#")])
     layer.send(0.0, [message("a", b"1", retain=True)])
     (replay,) = outbounds(layer.receive(0.0, [wants("bob", "a")])[1])
-    assert replay.after == (lane("ann", "bob"),)
+    assert replay.after == (flow("ann", "bob"),)
     (live,) = outbounds(layer.send(0.0, [message("a", b"2")]))
-    assert live.after == (lane("bob"),)
+    assert live.after == (flow("bob"),)
     (live,) = outbounds(layer.send(0.0, [message("a", b"3")]))
     assert live.after == ()
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from glue.contract import BULK, NORMAL, URGENT, Lane, Outbound
+from glue.contract import BULK, NORMAL, URGENT, Flow, Outbound
 from glue.transport.layer import GROUPS
 from tests.transport.network import Wire
 
 MANY = 14  # endpoints: their sets of three are more than there are groups
 
 
-def lane(wire: Wire, *receivers: int, priority: int = NORMAL) -> Lane:
+def flow(wire: Wire, *receivers: int, priority: int = NORMAL) -> Flow:
     return tuple(wire.ids[number] for number in sorted(receivers)), priority
 
 
-def say(wire: Wire, body: bytes, where: Lane, *after: Lane, expires: float = float("inf")) -> None:
+def say(wire: Wire, body: bytes, where: Flow, *after: Flow, expires: float = float("inf")) -> None:
     peers, priority = where
     wire.send(wire.ids[0], Outbound(peers, [body], after=after, priority=priority, expires=expires))
 
@@ -30,7 +30,7 @@ def use_all_groups(wire: Wire) -> None:
     sets = [(a, b) for a in range(first, len(wire.ids)) for b in range(first, a)]
     wire.cut = {(wire.ids[0], id) for id in wire.ids[first:]}
     for pair in sets[:GROUPS]:
-        say(wire, b"other", lane(wire, *pair))
+        say(wire, b"other", flow(wire, *pair))
     assert len(sets) > GROUPS
 
 
@@ -49,14 +49,14 @@ def test_what_had_to_go_by_unicast_for_want_of_a_group_is_not_overtaken(
     wire = Wire(16, seed=5)
     use_all_groups(wire)
     wire.cut.add((wire.ids[0], wire.ids[1]))
-    both, next_lane = lane(wire, 1, 2), lane(wire, *then, priority=priority)
+    both, next_flow = flow(wire, 1, 2), flow(wire, *then, priority=priority)
     say(wire, b"first", both)
     assert wire.transports[wire.ids[0]].statistics["messages sent by unicast for want of a group"] == 1
     wire.run(0.01)
     wire.cut.remove((wire.ids[0], wire.ids[1]))
     if free:
         release_groups(wire)
-    say(wire, b"second", next_lane, *([both] if next_lane != both else []))
+    say(wire, b"second", next_flow, *([both] if next_flow != both else []))
     wire.run(10)
     assert heard_by(wire, 1) == [b"first", b"second"]
     assert heard_by(wire, 2) == ([b"first", b"second"] if 2 in then else [b"first"])
@@ -65,7 +65,7 @@ def test_what_had_to_go_by_unicast_for_want_of_a_group_is_not_overtaken(
 def test_a_message_that_expires_before_it_is_sent_holds_up_nothing_that_was_to_follow_it() -> None:
     wire = Wire(3)
     wire.cut = {(wire.ids[0], wire.ids[1])}
-    both, one = lane(wire, 1, 2), lane(wire, 1)
+    both, one = flow(wire, 1, 2), flow(wire, 1)
     say(wire, b"first", one)
     say(wire, b"short-lived", both, one, expires=wire.now + 1)
     say(wire, b"lasting", one, both)
@@ -79,7 +79,7 @@ def test_a_message_that_expires_before_it_is_sent_holds_up_nothing_that_was_to_f
 def test_what_follows_a_message_that_expired_while_it_waited_does_not_overtake_what_that_waited_for() -> None:
     wire = Wire(3)
     wire.loses = lambda destination, entry: destination == wire.ids[1] and entry[0] == "data"
-    both, one = lane(wire, 1, 2), lane(wire, 1)
+    both, one = flow(wire, 1, 2), flow(wire, 1)
     say(wire, b"first", one)
     say(wire, b"short-lived", both, one, expires=wire.now + 0.01)
     wire.run(0.05)
@@ -93,7 +93,7 @@ def test_what_follows_a_message_that_expired_while_it_waited_does_not_overtake_w
 
 def test_what_waits_for_a_less_urgent_message_goes_on_when_that_expires() -> None:
     wire = Wire(2)
-    normal, bulk, urgent = (lane(wire, 1, priority=priority) for priority in (NORMAL, BULK, URGENT))
+    normal, bulk, urgent = (flow(wire, 1, priority=priority) for priority in (NORMAL, BULK, URGENT))
     say(wire, b"first", normal)
     say(wire, b"short-lived", bulk, normal, expires=wire.now)
     say(wire, b"lasting", urgent, bulk)
@@ -115,7 +115,7 @@ def test_a_receiver_whose_invitation_came_late_is_soon_as_fast_as_the_others() -
 
 def test_a_receiver_that_is_away_does_not_hold_up_those_who_hear_on_without_it() -> None:
     wire = Wire(3)
-    both, one = lane(wire, 1, 2), lane(wire, 1)
+    both, one = flow(wire, 1, 2), flow(wire, 1)
     wire.cut = {(wire.ids[0], wire.ids[2])}
     say(wire, b"for both", both)
     say(wire, b"for one", one, both)
@@ -126,7 +126,7 @@ def test_a_receiver_that_is_away_does_not_hold_up_those_who_hear_on_without_it()
 @pytest.mark.parametrize("early", [False, True])
 def test_a_stopped_receiver_does_not_hold_up_those_whom_another_joins_and_gets_all_in_order(early: bool) -> None:
     wire = Wire(10)
-    eight, nine = lane(wire, *range(1, 9)), lane(wire, *range(1, 10))
+    eight, nine = flow(wire, *range(1, 9)), flow(wire, *range(1, 10))
     say(wire, b"0", eight)
     wire.run(1)
     wire.cut = {(wire.ids[0], wire.ids[1])}
@@ -156,7 +156,7 @@ def test_what_is_given_up_for_a_stopped_receiver_does_not_let_it_overtake_what_i
 ) -> None:
     monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(6)
-    three, four, five = lane(wire, 1, 2, 3), lane(wire, 1, 2, 3, 4), lane(wire, 1, 2, 3, 4, 5)
+    three, four, five = flow(wire, 1, 2, 3), flow(wire, 1, 2, 3, 4), flow(wire, 1, 2, 3, 4, 5)
     say(wire, b"0", three)
     wire.run(1)
     wire.cut = {(wire.ids[0], wire.ids[1])}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from glue.contract import NORMAL, Inbound, Lane, Outbound
+from glue.contract import NORMAL, Flow, Inbound, Outbound
 from glue.transport.reception import INCOMING
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
 
 
-def lane(wire: Wire, *receivers: int) -> Lane:
+def flow(wire: Wire, *receivers: int) -> Flow:
     return tuple(wire.ids[number] for number in sorted(receivers)), NORMAL
 
 
-def say(wire: Wire, number: int, where: Lane, *after: Lane) -> None:
+def say(wire: Wire, number: int, where: Flow, *after: Flow) -> None:
     wire.send(wire.ids[0], Outbound(where[0], [b"%d" % number], after=after))
 
 
@@ -34,7 +34,7 @@ def test_a_receiver_that_forgot_a_channel_gets_the_rest_of_it_in_order(
     receivers: tuple[int, ...], loss: float, seed: int
 ) -> None:
     wire = Wire(3, seed=seed, loss=loss)
-    all_of_them, alone = lane(wire, *receivers), lane(wire, 1)
+    all_of_them, alone = flow(wire, *receivers), flow(wire, 1)
     for number in range(20):
         say(wire, number, all_of_them)
     wire.run(5)
@@ -60,11 +60,11 @@ def test_what_waits_behind_a_gap_is_not_forgotten_for_the_sake_of_newer_channels
 ) -> None:
     wire = Wire(3)
     for number in range(first_lost):
-        say(wire, number, lane(wire, *receivers))
+        say(wire, number, flow(wire, *receivers))
     wire.run(1)
     wire.loses = lambda destination, entry: destination == wire.ids[1] and entry[-1] == first_lost
     for number in range(first_lost, 50):
-        say(wire, number, lane(wire, *receivers))
+        say(wire, number, flow(wire, *receivers))
     wire.run(0.1)
     for channel in range(1000, 1000 + INCOMING):
         wire.tell(wire.ids[1], Inbound(wire.ids[0], 1, None, {KEY: ["data", 0, 0, 0, 0, 0, channel, 0]}, [b"-1"]))
@@ -80,7 +80,7 @@ def test_a_new_channel_is_heard_although_all_that_are_remembered_have_a_gap() ->
     for channel in range(1000, 1000 + INCOMING):
         wire.tell(wire.ids[1], Inbound(wire.ids[0], 1, None, {KEY: ["data", 0, 0, 0, 0, 0, channel, 1]}, [b"-1"]))
     for number in range(50):
-        say(wire, number, lane(wire, 1))
+        say(wire, number, flow(wire, 1))
     wire.run(5)
     assert heard_by(wire, 1) == list(range(50))
     assert wire.transports[wire.ids[0]].statistics["channels restarted"] == 0
@@ -90,7 +90,7 @@ def test_a_new_channel_is_heard_although_all_that_are_remembered_have_a_gap() ->
 @pytest.mark.parametrize("receivers", [(1,), (1, 2)])
 def test_what_a_former_life_acknowledged_counts_for_nothing_in_the_next(receivers: tuple[int, ...], seed: int) -> None:
     wire = Wire(3, seed=seed, loss=0.2, duplicate=0.3, jitter=0.1)
-    where = lane(wire, *receivers)
+    where = flow(wire, *receivers)
     for number in range(30):
         say(wire, number, where)
         wire.run(0.003)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT, Accept, Inbound, Lane, Outbound, PeerAdded, Undelivered
+from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT, Accept, Flow, Inbound, Outbound, PeerAdded, Undelivered
 from glue.transport import Transport
 from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import Wire, endpoint_id
@@ -144,7 +144,7 @@ def test_a_receiver_that_goes_away_holds_up_nobody() -> None:
 def test_order_is_kept_when_the_set_of_receivers_changes() -> None:
     wire = Wire(3, seed=3, loss=0.3)
     sets = [[1], [1, 2], [1], [1, 2], [2, 1], [1]]
-    before: tuple[Lane, ...] = ()
+    before: tuple[Flow, ...] = ()
     for number, destinations in enumerate(sets):
         wire.publish(0, destinations, b"%d" % number, after=before)
         before = ((tuple(sorted(wire.ids[n] for n in destinations)), NORMAL),)
@@ -180,9 +180,9 @@ def test_a_turn_sends_what_is_urgent_first() -> None:
 @pytest.mark.parametrize("first", [BULK, URGENT])
 def test_order_is_kept_when_the_class_changes(first: int) -> None:
     wire = Wire(2, seed=3, loss=0.3)
-    lanes = [((wire.ids[1],), priority) for priority in (first, NORMAL, first, BULK, URGENT)]
-    for number, (peers, priority) in enumerate(lanes):
-        after = (lanes[number - 1],) if number else ()
+    flows = [((wire.ids[1],), priority) for priority in (first, NORMAL, first, BULK, URGENT)]
+    for number, (peers, priority) in enumerate(flows):
+        after = (flows[number - 1],) if number else ()
         wire.send(wire.ids[0], Outbound(peers, [b"%d" % number] * 10, after=after, priority=priority))
     wire.run(30)
     assert heard_by(wire, 1) == [b"%d" % number for number in range(5) for _ in range(10)]
