@@ -110,7 +110,7 @@ class Channel(ChannelState):
         self._end(pending)
         self._queued -= total(pending.item.bodies)
         self.statistics["frames expired unsent"] += len(pending.item.bodies)
-        self.fates.expired(self.members, pending.item)
+        self.outcomes.expired(self.members, pending.item)
 
     def _end(self, pending: Pending) -> None:
         """The message that was at the head of the queue is wholly sent, or will not be."""
@@ -246,8 +246,8 @@ class Channel(ChannelState):
         if peer not in self.members:
             return 0
         unsent = [pending.item for pending in self._queue]
-        self.fates.acknowledged(self.awaited, self.members)
-        self.fates.removed(self.flights, self.awaited, unsent, self.members[peer], cause)
+        self.outcomes.acknowledged(self.awaited, self.members)
+        self.outcomes.removed(self.flights, self.awaited, unsent, self.members[peer], cause)
         member = self.members.pop(peer)
         self.flights.leave(peer)
         missing = self._unsent() + self.next - member.next - member.ranges.size

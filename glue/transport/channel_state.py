@@ -15,7 +15,7 @@ from glue.transport.barrier import Barrier, Pending
 from glue.transport.fec.state import FecState
 from glue.transport.flight import Flight, Flights
 from glue.transport.member import Member
-from glue.transport.outcomes import Awaited, Fates
+from glue.transport.outcomes import Awaited, Outcomes
 from glue.transport.window import Window
 from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
 
@@ -32,7 +32,6 @@ class ChannelState:
         "awaited",
         "base",
         "destinations",
-        "fates",
         "fec",
         "flights",
         "flow",
@@ -42,6 +41,7 @@ class ChannelState:
         "needed",
         "next",
         "number",
+        "outcomes",
         "peers",
         "scattered",
         "singly",
@@ -57,7 +57,7 @@ class ChannelState:
         peers: tuple[str, ...],
         make_window: Callable[[int], Window],
         statistics: Counter[str],
-        fates: Fates,
+        outcomes: Outcomes,
         parity: float | None = None,
     ) -> None:
         """`peers`: all peers of the flow, or the one of them that gets the rest of another channel of the flow."""
@@ -72,7 +72,7 @@ class ChannelState:
         self.base = 0  # every frame below is acknowledged by all attached members
         self.needed = 0  # every frame below is acknowledged by all members
         self.flights = Flights()
-        self.fates = fates
+        self.outcomes = outcomes
         self.awaited: list[Awaited] = []  # by receipts
         self.singly = False  # whether each member is served by unicast, so that no other peer listens
         self.scattered: Barrier | None = None  # before it lies what is for several, but came here for want of a group
@@ -138,7 +138,7 @@ class ChannelState:
             flights = self.flights
             flights.release(base, needed, self.members)
             if flights.messages:
-                self.fates.delivered(flights.messages, flights.repairs)
+                self.outcomes.delivered(flights.messages, flights.repairs)
                 flights.messages = flights.repairs = 0
 
     def frames(

@@ -29,7 +29,7 @@ from glue.transport.channel import Channel
 from glue.transport.exchange import Exchanges
 from glue.transport.fec import policy
 from glue.transport.incoming import Source
-from glue.transport.outcomes import Fates
+from glue.transport.outcomes import Outcomes
 from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
 from glue.transport.wire import KEY, WINDOW, Kinds, decode_ranges
@@ -60,7 +60,7 @@ class Transport:
         self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
         self._best_effort = BestEffort(self.statistics)
         self._reception = Reception(endpoint_id, self.statistics, self._acknowledger, self._best_effort)
-        self._fates = Fates(self.statistics)
+        self._outcomes = Outcomes(self.statistics)
         self._stirred = False  # whether anything happened that may let channels send
         self._eased = False  # whether acknowledgements came, which do so if anything waits for them
         self._kinds = Kinds()
@@ -96,7 +96,7 @@ class Transport:
         if self._eased:
             self._stirred = self._stirred or not all(channel.resting for channel in self._busy.values())
             self._eased = False
-        if self._fates.news or self._stirred:
+        if self._outcomes.news or self._stirred:
             return -inf
         at = self._acknowledger.deadline
         for channel in self._busy.values():
@@ -122,13 +122,13 @@ class Transport:
                 channel.due(now)
                 self._stirred = True
             if channel.awaited:
-                self._fates.acknowledged(channel.awaited, channel.members)
+                self._outcomes.acknowledged(channel.awaited, channel.members)
         down: list[Downward] = [*self._acknowledger.due(now)] if self._acknowledger.deadline <= now else []
         if self._stirred or self._eased:  # else all that it lets go has been sent
             down += self._pump(now)
-        if self._fates.news:
-            up += self._fates.news
-            self._fates.news.clear()
+        if self._outcomes.news:
+            up += self._outcomes.news
+            self._outcomes.news.clear()
         return up, down
 
     def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
@@ -359,7 +359,7 @@ class Transport:
 
     def _make_channel(self, flow: Flow, peers: tuple[str, ...]) -> Channel:
         self._numbers += 1
-        channel = Channel(self._numbers, flow, peers, self._make_window, self.statistics, self._fates, self._parity)
+        channel = Channel(self._numbers, flow, peers, self._make_window, self.statistics, self._outcomes, self._parity)
         self._by_number[channel.number] = self._busy[channel.number] = channel
         return channel
 
@@ -376,7 +376,7 @@ class Transport:
     def _pump(self, now: float) -> list[Downward]:
         """Send what may be sent on every busy channel, the most urgent first; let go of those that are done with."""
         down: list[Downward] = []
-        told = len(self._fates.news)
+        told = len(self._outcomes.news)
         busy = list(self._busy.values())
         if len(busy) > 1:
             busy.sort(key=lambda channel: channel.flow[1])
@@ -391,10 +391,10 @@ class Transport:
                     continue  # it is not done with what it just sent
             if channel.idle:
                 if channel.awaited:  # nobody would look at it again
-                    self._fates.acknowledged(channel.awaited, channel.members)
+                    self._outcomes.acknowledged(channel.awaited, channel.members)
                 del self._busy[channel.number]
                 if self._channels.get(channel.flow) is not channel:
                     self._close(channel)
         self._eased = False  # whatever they let go has been sent
-        self._stirred = len(self._fates.news) > told  # what was given up may have held up channels that came before
+        self._stirred = len(self._outcomes.news) > told  # what was given up may have held up channels that came before
         return down

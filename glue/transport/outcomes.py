@@ -28,7 +28,7 @@ class Awaited:
         self.peers = dict.fromkeys(peers)
 
 
-class Fates:
+class Outcomes:
     """The book of one endpoint's transport; `news` is what is to be told at the next occasion."""
 
     __slots__ = ("_statistics", "news")

@@ -243,5 +243,5 @@ def _give_up(channel: ChannelState, awaited: list[Member]) -> None:
         if member.apart and member.next < bound and member not in awaited:
             before = member.next
             channel.statistics["frames given up for members served apart"] += member.skip_to(bound)
-            channel.fates.given_up(channel.flights, channel.awaited, member, before, "receiver too slow")
+            channel.outcomes.given_up(channel.flights, channel.awaited, member, before, "receiver too slow")
     channel.regroup()

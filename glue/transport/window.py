@@ -40,7 +40,7 @@ FASTEST = 150_000  # frames a second (220 MB/s), as within one machine: from the
 MOST_THERE = 3328  # frames: four messages of 1 MiB, gone within QUEUE; 8 MB as the kernel counts 4 MB of socket buffer
 SLOW = 12_000  # frames a second (17 MB/s): a path where queues last long enough to mistake them for a part of the way
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
-SAMPLE = 100  # frames whose fates make a share of loss; the standard error of 10 % is then 3 %
+SAMPLE = 100  # frames whose outcomes make a share of loss; the standard error of 10 % is then 3 %
 AVERAGED = 8  # samples that make up `Window.loss`, and rounds that make up the noise
 MARGIN = 0.05  # share of loss beyond the usual that is tolerated, beside three standard errors
 INTOLERABLE = 0.6  # share of loss that no radio link has and still carries data
@@ -94,7 +94,7 @@ class Window:
         self._drained = 0.0  # the window to go back to
         self._crowded = 0  # rounds in a row with too long a queue
         self._clean = 0  # rounds since the window last shrank
-        self._arrived = self._lost = 0  # of this sample of fates
+        self._arrived = self._lost = 0  # of this sample of outcomes
         self._tried = 0.0  # mean loss when it shrank the window; negative until what was under way is accounted for
         self._mean = 0.0  # of the samples
         self._samples = 0
