@@ -14,18 +14,18 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from glue.aio.callbacks import Callbacks
-from glue.aio.subscription import Handler, Subscription
+from glue.aio.subscription import Subscription
 from glue.contract import Delivery, Event, Leave, Missed, Publication, Subscribe, Train, Unsubscribe
 from glue.drivers.lifetime import Life
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.endpoint.core import EARLY, FIRST_ROUND, STREAM_SHARE, check_not_reserved
+from glue.endpoint.handlers import Handler, check_payload_only
 from glue.endpoint.message import Gap
 from glue.endpoint.receipt import AwaitableReceipt
 from glue.errors import ClosedError
 from glue.model import OpenModel, Wish
 from glue.settings import Keywords
-from glue.sync.subscription import check_payload_only
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
@@ -343,13 +343,14 @@ class Endpoint(BaseEndpoint, Life):
     ) -> Model:
         """As `glue.Endpoint.model`."""
         from glue.aio.model import Model  # consensus is loaded by those who use it
-        from glue.endpoint.models import file_directory, model_options
+        from glue.drivers.directory import open_directory
+        from glue.endpoint.models import model_options
 
         self._running()
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,
             mergeable=mergeable,
-            directory=file_directory(data_dir), election_timeout=election_timeout,
+            directory=open_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         self._core.outbox.order(OpenModel(name, options, time.time()))
         self._turn(False)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
+from glue.endpoint.handlers import Handler, is_awaited
 from glue.endpoint.message import Gap, Message, messages, rest
 from glue.endpoint.queues import Buffer, Kept
 from glue.errors import ClosedError, SlowReaderError
-from glue.sync.subscription import is_awaited
-
-Handler = Callable[[Message], Any] | Callable[[Any], Any]
-"""Called with each message, or its payload alone; what it returns is awaited if it can be."""
 
 logger = logging.getLogger("glue")
 

@@ -104,3 +104,8 @@ class FileDirectory:
     def _forget(self, name: str) -> None:
         if name in self._files:
             os.close(self._files.pop(name))
+
+
+def open_directory(data_dir: str | os.PathLike[str] | None) -> FileDirectory | None:
+    """Open the directory of a model; None where nothing is stored. Raises StorageError if it cannot be used."""
+    return None if data_dir is None else FileDirectory(data_dir)

@@ -10,13 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from random import Random
 from typing import Any, cast
 
 import orjson
 
-from glue.drivers.directory import FileDirectory
 from glue.endpoint.core import Core, id_of
 from glue.errors import (
     ConfigurationError,
@@ -154,11 +152,6 @@ def _known_names(core: Core, members: Sequence[str]) -> dict[str, str]:
     """The names of endpoints by id: this one, those in reach, those that were given."""
     here = {peer: known.name for peer, known in core.peers.items()}
     return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}
-
-
-def file_directory(data_dir: str | PathLike[str] | None) -> Directory | None:
-    """The directory on disk, if there is to be one. Raises StorageError if it cannot be used."""
-    return None if data_dir is None else FileDirectory(data_dir)
 
 
 def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, Stored]:

@@ -16,6 +16,7 @@ from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, 
 from glue.endpoint.admission import SHARES
 from glue.endpoint.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
 from glue.endpoint.core import Core, check_not_reserved
+from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.models import model_options
 from glue.endpoint.queues import Buffer, Kept
@@ -26,7 +27,6 @@ from glue.model.storage import Directory
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
-from glue.sync.subscription import Handler
 from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"

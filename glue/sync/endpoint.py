@@ -15,12 +15,13 @@ from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
+from glue.endpoint.handlers import Handler, check_payload_only, is_awaited
 from glue.endpoint.message import Gap
 from glue.endpoint.receipt import WaitingReceipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
-from glue.sync.subscription import Handler, Subscription, check_payload_only, is_awaited
+from glue.sync.subscription import Subscription
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
@@ -259,14 +260,15 @@ class Endpoint(BaseEndpoint):
 
         Raises ConfigurationError, ModelError, StorageError.
         """
-        from glue.endpoint.models import file_directory, model_options  # consensus is loaded by those who use it
+        from glue.drivers.directory import open_directory
+        from glue.endpoint.models import model_options  # consensus is loaded by those who use it
         from glue.sync.model import Model
 
         driver = self._running()
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,
             mergeable=mergeable,
-            directory=file_directory(data_dir), election_timeout=election_timeout,
+            directory=open_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         driver.order(OpenModel(name, options, time.time()))
         self.models[name] = Model(name, self, self._core, options.mergeable, driver)

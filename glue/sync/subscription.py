@@ -17,31 +17,13 @@ from typing import Any, Protocol
 
 from glue.contract import Delivery, Event, Missed
 from glue.drivers.lifetime import Life
-from glue.endpoint.callbacks import Failures, is_coroutine_function
+from glue.endpoint.callbacks import Failures
+from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.queues import Buffer, Kept
-from glue.errors import ClosedError, ConfigurationError, SlowReaderError
-
-Handler = Callable[[Message], Any] | Callable[[Any], Any]
-"""Called with each message, or with its payload alone if the subscription says so."""
+from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
-
-
-def check_payload_only(payload_only: bool, handler: Handler | None) -> None:
-    """Raises ConfigurationError for `payload_only` without a handler."""
-    if payload_only and handler is None:
-        raise ConfigurationError("payload_only=True: that is for a handler; an iterator gives whole messages")
-
-
-def is_awaited(handler: Handler | None) -> bool:
-    """Whether calling the handler, a function or an object, gives something to await.
-
-    Raises ConfigurationError for what cannot be called.
-    """
-    if handler is not None and not callable(handler):
-        raise ConfigurationError(f"handler={handler!r}: expected something to call with each message, or None")
-    return is_coroutine_function(handler)
 
 
 class Owner(Protocol):
