@@ -22,6 +22,8 @@ from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.endpoint.core import EARLY, FIRST_ROUND, STREAM_SHARE, check_not_reserved
 from glue.endpoint.handlers import Handler, check_payload_only
 from glue.endpoint.message import Gap
+from glue.endpoint.owner import OwnerFunctions
+from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import AwaitableReceipt
 from glue.errors import ClosedError
 from glue.model import OpenModel, Wish
@@ -55,6 +57,10 @@ class Endpoint(BaseEndpoint, Life):
         self._maintain_at = 0.0
         self._changed: set[asyncio.Future[None]] = set()
         self._subscriptions: set[Subscription] = set()
+        core = self._core
+        self._owner = OwnerFunctions(
+            core.keep, self._handled, core.settled, core.failed, self._tell_gap, self.unsubscribe
+        )
         self.models: dict[str, Model] = {}
         self._callbacks = Callbacks(self._callback_failed)
         self._admission = Admission(self.settings.queue_limit)
@@ -196,8 +202,8 @@ class Endpoint(BaseEndpoint, Life):
     def _announce(self, event: Event) -> None:
         self._callbacks.run(self._tell, event)
 
-    def tell_gap(self, gap: Gap) -> None:
-        """For subscriptions: messages are missing here."""
+    def _tell_gap(self, gap: Gap) -> None:
+        """Call the callback of gaps."""
         if self.on_gap is not None:
             self._callbacks.run(self.on_gap, gap)
 
@@ -306,8 +312,8 @@ class Endpoint(BaseEndpoint, Life):
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
         check_not_reserved(pattern)
-        waiting = self._waiting_room(policy, limit)
-        subscription = Subscription(pattern, handler, self, waiting, payload_only)
+        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        subscription = Subscription(pattern, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         self._core.outbox.order(Subscribe(subscription, pattern))
         self._turn_soon()
@@ -321,8 +327,8 @@ class Endpoint(BaseEndpoint, Life):
             self._core.outbox.order(Unsubscribe(subscription))
             self._turn_soon()
 
-    def handled(self, delivery: Delivery) -> None:
-        """For subscriptions: a delivery was read."""
+    def _handled(self, delivery: Delivery) -> None:
+        """Note that a subscription is done with a delivery; the senders are told if they were waiting for that."""
         if self._core.handled(delivery):
             self._notify()
         if self._core.outbox.requests:

@@ -6,38 +6,17 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Any
 
 from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler, is_awaited
 from glue.endpoint.message import Gap, Message, messages, rest
+from glue.endpoint.owner import Owner
 from glue.endpoint.queues import Buffer, Kept
 from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
-
-
-class Owner(Protocol):
-    """What a subscription asks of its endpoint."""
-
-    def keep(self, delivery: Delivery) -> None:
-        """The delivery waits."""
-
-    def handled(self, delivery: Delivery) -> None:
-        """The delivery was read, or will never be."""
-
-    def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end; see `glue.endpoint.accounting.FATES`."""
-
-    def failed(self) -> None:
-        """The handler raised."""
-
-    def tell_gap(self, gap: Gap) -> None:
-        """Messages are missing here."""
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """The subscription was closed."""
 
 
 class Subscription:

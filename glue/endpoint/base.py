@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypedDict, Unpack
 
-from glue.contract import Delivery, Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
+from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.endpoint.accounting import Ledger, ledger
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
 from glue.endpoint.core import Core
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
-from glue.endpoint.queues import Buffer, Clock, Kept, waiting_room
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
@@ -163,30 +162,10 @@ class BaseEndpoint:
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
         return "\n".join(lines)
 
-    def settled(self, fate: str, count: int) -> None:
-        """For subscriptions: so many messages came to this end."""
-        if count:
-            self._core.settled(fate, count)
-
-    def failed(self) -> None:
-        """For subscriptions: a handler raised."""
-        self._core.failed()
-
     def _callback_failed(self, event: object) -> None:
-        """A callback of news raised; to be called where the error is handled."""
+        """Log and count a callback of news that raised; to be called where the error is handled."""
         self._failures.note(event)
-        self.failed()
-
-    def _waiting_room(self, policy: str, limit: int | None, clock: Clock = time.monotonic) -> Kept | Buffer:
-        return waiting_room(policy, limit, self.settings.receive_limit, self, clock)
-
-    def keep(self, delivery: Delivery) -> None:
-        """For subscriptions: a delivery waits to be read."""
-        self._core.keep(delivery)
-
-    def handled(self, delivery: Delivery) -> None:
-        """For subscriptions: a delivery was read."""
-        raise NotImplementedError
+        self._core.failed()
 
     def _read_statistics(self) -> dict[str, Counter[str]]:
         network = Counter() if self._network is None else self._network.statistics

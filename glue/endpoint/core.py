@@ -327,9 +327,10 @@ class Core:
         return self._wait(delivery, -weight(delivery))
 
     def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end, one of `glue.endpoint.accounting.FATES`. May be called from any thread."""
-        with self._counting:
-            self.statistics[FATES[fate]] += count
+        """Count messages that came to this end; see `glue.endpoint.accounting.FATES`. May be called from any thread."""
+        if count:
+            with self._counting:
+                self.statistics[FATES[fate]] += count
 
     def failed(self) -> None:
         """Count a handler, or a callback, that raised. May be called from any thread."""

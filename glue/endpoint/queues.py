@@ -29,13 +29,13 @@ CAUSES = {"drop_oldest": "overwritten", "drop_newest": "refused", "disconnect": 
 
 
 class Owner(Protocol):
-    """What those who wait ask of their endpoint."""
+    """The two functions of `glue.endpoint.owner.Owner` that a queue calls."""
 
-    def handled(self, delivery: Delivery) -> None:
-        """The delivery was read, or will never be: its bytes no longer count."""
+    def handled(self, delivery: Delivery, /) -> None:
+        """Stop counting the bytes of a delivery: it was read, or will never be."""
 
-    def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end."""
+    def settled(self, fate: str, count: int, /) -> None:
+        """Count messages that came to this end."""
 
 
 Clock = Callable[[], float]

@@ -19,12 +19,13 @@ from glue.endpoint.core import Core, check_not_reserved
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.models import model_options
-from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.owner import Owner, OwnerFunctions
+from glue.endpoint.queues import Buffer, Kept, waiting_room
 from glue.endpoint.receipt import Receipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, Wish
 from glue.model.storage import Directory
-from glue.simulation.host import EPOCH
+from glue.simulation.host import EPOCH, Host
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
 from glue.topics import check_pattern
@@ -41,8 +42,10 @@ class SimulatedSubscription:
         pattern: str,
         handler: Handler | None,
         handling_time: float,
-        owner: SimulatedEndpoint,
+        owner: Owner,
         waiting: Kept | Buffer,
+        host: Host,
+        world: Hosts,
     ) -> None:
         self.pattern = pattern
         self.received: list[Message] = []
@@ -51,6 +54,8 @@ class SimulatedSubscription:
         self._handling_time = handling_time
         self._owner = owner
         self._waiting = waiting
+        self._host = host
+        self._world = world
         self._is_busy = False
 
     def deliver(self, event: Delivery | Missed) -> None:
@@ -75,12 +80,12 @@ class SimulatedSubscription:
 
     def _begin(self) -> None:
         self._is_busy = True
-        self._owner.world.after(self._handling_time, self._finish)
+        self._world.after(self._handling_time, self._finish)
 
     def _finish(self) -> None:
         """The handler has taken its time for the first message that waits; if it was not paused meanwhile."""
         try:
-            if not self._owner.host.is_paused:
+            if not self._host.is_paused:
                 self._handle()
         finally:
             self._is_busy = False
@@ -126,6 +131,14 @@ class SimulatedEndpoint(BaseEndpoint):
         self._lives = 0
         self._state: str | None = RUNNING
         self._subscriptions: dict[SimulatedSubscription, None] = {}
+        self._owner = OwnerFunctions(  # each life has a core of its own
+            lambda delivery: self._core.keep(delivery),
+            self._handled,
+            lambda fate, count: self._core.settled(fate, count),
+            lambda: self._core.failed(),
+            self._tell_gap,
+            self.unsubscribe,
+        )
         super().__init__(name, **settings)
         if self._network_factory is not multicast_network:
             raise ConfigurationError("network=…: a simulated endpoint is on its world's network; leave it out")
@@ -303,8 +316,10 @@ class SimulatedEndpoint(BaseEndpoint):
         check_pattern(pattern)
         check_not_reserved(pattern)
         core = self._running()
-        waiting = self._waiting_room(policy, limit, lambda: self.host.now)
-        subscription = SimulatedSubscription(pattern, handler, handling_time, self, waiting)
+        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, lambda: self.host.now)
+        subscription = SimulatedSubscription(
+            pattern, handler, handling_time, self._owner, waiting, self.host, self.world
+        )
         self._subscriptions[subscription] = None
         core.outbox.order(Subscribe(subscription, pattern))
         self._wake()
@@ -318,14 +333,14 @@ class SimulatedEndpoint(BaseEndpoint):
             self._core.outbox.order(Unsubscribe(subscription))
             self._wake()
 
-    def handled(self, delivery: Delivery) -> None:
-        """For subscriptions: a delivery was handled."""
+    def _handled(self, delivery: Delivery) -> None:
+        """Note that a delivery was handled."""
         self._core.handled(delivery)
         if self._core.outbox.requests:
             self._wake()
 
-    def tell_gap(self, gap: Gap) -> None:
-        """For subscriptions: messages are missing here."""
+    def _tell_gap(self, gap: Gap) -> None:
+        """Call the callback of gaps."""
         if self.on_gap is not None:
             self.on_gap(gap)
 
@@ -353,11 +368,14 @@ class SimulatedEndpoint(BaseEndpoint):
             core, name, voters=voters, members=members, observer=observer, mergeable=mergeable,
             directory=directory, election_timeout=election_timeout,
         )  # fmt: skip
-        self.order(OpenModel(name, options, self.host.unix_time))
-        return SimulatedModel(name, self, lambda: cast(Replicated, self._core.stack.layers["model"]).groups[name])
+        self._order(OpenModel(name, options, self.host.unix_time))
+        return SimulatedModel(
+            name, self._order, self._handled, self.host, self.world,
+            lambda: cast(Replicated, self._core.stack.layers["model"]).groups[name],
+        )  # fmt: skip
 
-    def order(self, wish: Wish) -> None:
-        """For models: hand this to the stack at this instant."""
+    def _order(self, wish: Wish) -> None:
+        """Hand a request to the stack at this instant."""
         self._running().outbox.order(wish)
         self._wake()
 

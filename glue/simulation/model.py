@@ -7,7 +7,7 @@ inside a simulation; `history` notes what its clients saw, for `linearizability.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from glue.contract import Delivery
 from glue.model import Ask, Wish
@@ -40,39 +40,37 @@ class SimulatedQuestion:
 class SimulatedWatch:
     """The changes that a watch was told of."""
 
-    def __init__(self, model: SimulatedModel) -> None:
+    def __init__(self, handled: Callable[[Delivery], None]) -> None:
         self.changes: list[Change] = []
-        self._model = model
+        self._handled = handled
 
     def deliver(self, delivery: Delivery) -> None:
         """For the endpoint."""
         self.changes += delivery.payloads
-        self._model.endpoint.handled(delivery)
+        self._handled(delivery)
 
     def close(self) -> None:
         """For the endpoint: it crashed or was closed."""
 
 
-class Owner(Protocol):
-    """What a model needs of its simulated endpoint."""
-
-    world: Hosts
-    host: Host
-
-    def order(self, wish: Wish) -> None:
-        """Hand this to the stack now."""
-
-    def handled(self, delivery: Delivery) -> None:
-        """Note that a delivery was read."""
-
-
 class SimulatedModel:
     """A model at a simulated endpoint; made by `SimulatedEndpoint.model`."""
 
-    def __init__(self, name: str, endpoint: Owner, group: Callable[[], Group]) -> None:
+    def __init__(
+        self,
+        name: str,
+        order: Callable[[Wish], None],
+        handled: Callable[[Delivery], None],
+        host: Host,
+        world: Hosts,
+        group: Callable[[], Group],
+    ) -> None:
         """Use `SimulatedEndpoint.model`."""
         self.name = name
-        self.endpoint = endpoint
+        self._order = order
+        self._handled = handled
+        self._host = host
+        self._world = world
         self._group = group
 
     @property
@@ -85,12 +83,12 @@ class SimulatedModel:
     ) -> SimulatedQuestion:
         """Ask at this instant; `then` is called with the ending."""
         pending = SimulatedQuestion(then)
-        self.endpoint.order(Ask(self.name, pending, question, timeout, self.endpoint.host.unix_time))
+        self._order(Ask(self.name, pending, question, timeout, self._host.unix_time))
         return pending
 
     def watch(self, pattern: str) -> SimulatedWatch:
         """Note all changes of the keys that match."""
-        watch = SimulatedWatch(self)
+        watch = SimulatedWatch(self._handled)
         self.ask(Watch(watch, pattern))
         return watch
 
@@ -98,26 +96,26 @@ class SimulatedModel:
 
     def read(self, history: list[Operation], client: str, key: str) -> SimulatedQuestion:
         """Read a key; a read without an answer tells nothing and leaves no trace."""
-        operation = Operation(client, key, READ, (), self.endpoint.world.time)
+        operation = Operation(client, key, READ, (), self._world.time)
 
         def finish(ending: Ending) -> None:
             if isinstance(ending, Found):
                 operation.answer = ending.entries[0].value if ending.entries else None
-                operation.returned = self.endpoint.world.time
+                operation.returned = self._world.time
                 history.append(operation)
 
         return self.ask(Read(key), then=finish)
 
     def write(self, history: list[Operation], client: str, key: str, value: Any) -> SimulatedQuestion:
         """Set a key."""
-        operation = Operation(client, key, WRITE, (value,), self.endpoint.world.time)
+        operation = Operation(client, key, WRITE, (value,), self._world.time)
         return self._write(history, operation, Write([Set(key, value)]))
 
     def compare_and_set(
         self, history: list[Operation], client: str, key: str, expected: Any, value: Any
     ) -> SimulatedQuestion:
         """Set a key if it has the expected value, None standing for no value."""
-        operation = Operation(client, key, COMPARE_AND_SET, (expected, value), self.endpoint.world.time)
+        operation = Operation(client, key, COMPARE_AND_SET, (expected, value), self._world.time)
         condition = Expect(key, ABSENT if expected is None else expected)
         return self._write(history, operation, Write([condition, Set(key, value)]))
 
@@ -132,6 +130,6 @@ class SimulatedModel:
                 history.remove(operation)
                 return
             operation.answer = None if operation.kind == WRITE else isinstance(ending, Committed)
-            operation.returned = self.endpoint.world.time
+            operation.returned = self._world.time
 
         return self.ask(question, then=finish)

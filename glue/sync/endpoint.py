@@ -10,13 +10,15 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from glue.contract import Delivery, Event, Subscribe, Unsubscribe
+from glue.contract import Event, Subscribe, Unsubscribe
 from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
 from glue.endpoint.handlers import Handler, check_payload_only, is_awaited
 from glue.endpoint.message import Gap
+from glue.endpoint.owner import OwnerFunctions
+from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import WaitingReceipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
@@ -44,6 +46,7 @@ class Endpoint(BaseEndpoint):
         self._news = _News(self._announce)
         self._driver: ThreadDriver | None = None
         self._subscriptions: set[Subscription] = set()
+        self._owner: OwnerFunctions  # of the subscriptions; set by the start
         self.models: dict[str, Model] = {}
 
     # ------------------------------------------------------------------------------------ life and death
@@ -58,7 +61,11 @@ class Endpoint(BaseEndpoint):
         """
         if self._driver is None:
             self._network = self._open_network()
-            self._driver = ThreadDriver(self._core, self._network, self._news)
+            core, driver = self._core, ThreadDriver(self._core, self._network, self._news)
+            self._driver = driver
+            self._owner = OwnerFunctions(
+                core.keep, driver.handled, core.settled, core.failed, self._tell_gap, self.unsubscribe
+            )
             try:
                 self._driver.start()
             except BaseException:  # a layer put in place of ours may fail
@@ -200,8 +207,8 @@ class Endpoint(BaseEndpoint):
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
-        waiting = self._waiting_room(policy, limit)
-        subscription = Subscription(pattern, handler, self, waiting, payload_only)
+        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        subscription = Subscription(pattern, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(Subscribe(subscription, pattern))
         return subscription
@@ -214,11 +221,6 @@ class Endpoint(BaseEndpoint):
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
 
-    def handled(self, delivery: Delivery) -> None:
-        """For subscriptions: a delivery was read."""
-        if self._driver is not None:
-            self._driver.handled(delivery)
-
     def _announce(self, event: Event) -> None:
         """Call the callback of a piece of news."""
         try:
@@ -226,8 +228,8 @@ class Endpoint(BaseEndpoint):
         except BaseException:  # as above
             self._callback_failed(event)
 
-    def tell_gap(self, gap: Gap) -> None:
-        """For subscriptions: messages are missing here."""
+    def _tell_gap(self, gap: Gap) -> None:
+        """Call the callback of gaps."""
         if self.on_gap is not None:
             try:
                 self.on_gap(gap)

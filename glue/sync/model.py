@@ -255,10 +255,10 @@ class _Owner:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.keep = model.endpoint.keep
-        self.handled = model.endpoint.handled
-        self.failed = model.endpoint.failed
-        self.tell_gap = model.endpoint.tell_gap
+        self.keep = model.endpoint._owner.keep
+        self.handled = model.endpoint._owner.handled
+        self.failed = model.endpoint._owner.failed
+        self.tell_gap = model.endpoint._owner.tell_gap
 
     def settled(self, fate: str, count: int) -> None:
         """Changes are no messages of a topic: the ledger does not count them."""

@@ -13,39 +13,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from math import inf
 from operator import length_hint
-from typing import Any, Protocol
+from typing import Any
 
 from glue.contract import Delivery, Event, Missed
 from glue.drivers.lifetime import Life
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
+from glue.endpoint.owner import Owner
 from glue.endpoint.queues import Buffer, Kept
 from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
-
-
-class Owner(Protocol):
-    """What a subscription asks of its endpoint."""
-
-    def keep(self, delivery: Delivery) -> None:
-        """The delivery goes on waiting, although the driver has handed it over."""
-
-    def handled(self, delivery: Delivery) -> None:
-        """The delivery was read, or will never be."""
-
-    def settled(self, fate: str, count: int) -> None:
-        """So many messages came to this end; see `glue.endpoint.accounting.FATES`."""
-
-    def failed(self) -> None:
-        """The handler raised."""
-
-    def tell_gap(self, gap: Gap) -> None:
-        """Messages are missing here."""
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """The subscription was closed."""
 
 
 class Subscription(Life):

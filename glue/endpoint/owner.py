@@ -1,0 +1,44 @@
+"""What a subscription, and the queue in which its messages wait, ask of their endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from glue.contract import Delivery
+from glue.endpoint.message import Gap
+
+
+class Owner(Protocol):
+    """The functions of an endpoint that a subscription calls; they are no part of what a user sees."""
+
+    def keep(self, delivery: Delivery, /) -> None:
+        """Count a delivery that goes on waiting although the driver has handed it over."""
+
+    def handled(self, delivery: Delivery, /) -> None:
+        """Stop counting a delivery: it was read, or will never be."""
+
+    def settled(self, fate: str, count: int, /) -> None:
+        """Count messages that came to this end; see `glue.endpoint.accounting.FATES`."""
+
+    def failed(self) -> None:
+        """Count a handler that raised."""
+
+    def tell_gap(self, gap: Gap, /) -> None:
+        """Call `on_gap`: messages are missing here."""
+
+    def unsubscribe(self, subscription: Any, /) -> None:
+        """Forget a subscription that was closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerFunctions:
+    """An `Owner` as a record of functions, so that a call takes no way through the endpoint."""
+
+    keep: Callable[[Delivery], None]
+    handled: Callable[[Delivery], None]
+    settled: Callable[[str, int], None]
+    failed: Callable[[], None]
+    tell_gap: Callable[[Gap], None]
+    unsubscribe: Callable[[Any], None]
