@@ -31,7 +31,7 @@ from glue.sync.endpoint import Endpoint
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
-    from glue.endpoint.models import Entry, ModelStatus
+    from glue.endpoint.model import Entry, ModelStatus
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
     from glue.sync.model import Lock, Model, Watch
 
@@ -80,7 +80,7 @@ if not TYPE_CHECKING:  # else every name would be taken to be there
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),
-            "glue.endpoint.models": ("Entry", "ModelStatus"),
+            "glue.endpoint.model": ("Entry", "ModelStatus"),
             "glue.model.state": (
                 "ABSENT", "Change", "Conflict", "Delete", "Expect", "ExpectRevision", "Set", "Update",
             ),

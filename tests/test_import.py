@@ -47,7 +47,7 @@ def test_asyncio_comes_with_its_own_endpoint() -> None:
 def test_consensus_is_loaded_with_the_first_model() -> None:
     of_the_model = {"consensus", "state", "storage", "mergeable", "group"}
     shared = (
-        "glue.endpoint.models",
+        "glue.endpoint.model",
         "glue.sync.model",
         "glue.aio.model",
         *(f"glue.model.{part}" for part in of_the_model),

@@ -350,7 +350,7 @@ class Endpoint(BaseEndpoint, Life):
         """As `glue.Endpoint.model`."""
         from glue.aio.model import Model  # consensus is loaded by those who use it
         from glue.drivers.directory import open_directory
-        from glue.endpoint.models import model_options
+        from glue.endpoint.model import model_options
 
         self._running()
         options = model_options(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from glue.aio.subscription import Subscription
 from glue.endpoint.core import Core, id_of
-from glue.endpoint.models import (
+from glue.endpoint.model import (
     GRACE,
     TIMEOUT,
     BaseModel,

@@ -263,7 +263,7 @@ class Endpoint(BaseEndpoint):
         Raises ConfigurationError, ModelError, StorageError.
         """
         from glue.drivers.directory import open_directory
-        from glue.endpoint.models import model_options  # consensus is loaded by those who use it
+        from glue.endpoint.model import model_options  # consensus is loaded by those who use it
         from glue.sync.model import Model
 
         driver = self._running()
