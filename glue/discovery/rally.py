@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from glue.discovery.peers import Peer
 
-if TYPE_CHECKING:
-    from glue.discovery.layer import Discovery
+
+class Timers(Protocol):
+    """What the fast path needs of the discovery layer."""
+
+    paused: float
+    """Seconds for which this host stood still; leases do not count them."""
+
+    @property
+    def calm_until(self) -> float:
+        """Before that (monotonic seconds) nothing is due, or to be told before data."""
 
 
 class Partners:
     """The known peers of one endpoint."""
 
-    def __init__(self, layer: Discovery, table: Mapping[str, Peer]) -> None:
+    def __init__(self, layer: Timers, table: Mapping[str, Peer]) -> None:
         self._layer = layer
         self._table = table
 
