@@ -48,7 +48,7 @@ class Attentive(Transport):
 
     def lower(self, now: float, item: Downward) -> Outbound | None:
         for channel in self._busy.values():
-            if any(member.lost or member.apart for member in channel.members.values()):
+            if any(member.lost or member.detached for member in channel.members.values()):
                 return None
         return super().lower(now, item)
 

@@ -40,10 +40,10 @@ class Barrier:
         other = self.handed_over.get(peer) or self._left.get(peer)
         return other is not None and other.holds_one(peer)
 
-    def is_apart(self, peer: str) -> bool:
+    def is_detached(self, peer: str) -> bool:
         """Whether a peer is served apart on that channel, and so at its own pace."""
         member = self._members.get(peer)
-        return member is not None and member.apart
+        return member is not None and member.detached
 
 
 class Pending:

@@ -35,7 +35,7 @@ class Channel(ChannelState):
         """Whether all is on its way, and nothing to be said of it until something is due."""
         if self._queue or self.awaited or self.fec.active or not self.flights:
             return False
-        calm = self.kind == "data" or slow_receivers.is_calm(self)
+        calm = self.kind == "data" or slow_receivers.is_uniform(self)
         return calm and not any(member.lost for member in self.attached)
 
     def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
@@ -47,7 +47,7 @@ class Channel(ChannelState):
 
     def express(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
-        if self._queue or not (self.kind == "data" or slow_receivers.is_calm(self)):
+        if self._queue or not (self.kind == "data" or slow_receivers.is_uniform(self)):
             return None
         if self.fec.active and policy.is_wanted(self):
             return None
@@ -66,13 +66,13 @@ class Channel(ChannelState):
         """Whatever may be sent now: what concerns single members, repairs, then new frames."""
         out: list[Outbound] = []
         if self.next or not self._queue or not self._waits(self._queue[0]):
-            out += slow_receivers.attend(self, now)
+            out += slow_receivers.serve_members(self, now)
         for member in self.members.values():
             if member.lost:
                 out += recovery.repairs(self, now)
                 break
         if self.waits_for_some or self.flights.kept_size > slow_receivers.KEPT:
-            self.waits_for_some = slow_receivers.overfull(self, now)
+            self.waits_for_some = slow_receivers.waits_for_detached(self, now)
         queue = self._queue
         while queue and not self.waits_for_some:
             pending = queue[0]
@@ -89,7 +89,7 @@ class Channel(ChannelState):
                 if not self.flights:  # it is the receivers that let nothing more come
                     self.arm()
                 elif self.kind == "group":
-                    slow_receivers.note_crowding(self, now)
+                    slow_receivers.detach_if_crowded(self, now)
                 break
             begins = not pending.offset
             part = pending.take(min(left, room))
@@ -158,8 +158,8 @@ class Channel(ChannelState):
             if member.next == first:
                 member.waiting_since, member.heard_at, member.backoff = now, now, 0
                 self.arm()
-            if member.apart:
-                slow_receivers.keep_step(self, member, count)
+            if member.detached:
+                slow_receivers.count_overheard(self, member, count)
         if self.fec.active:
             policy.launched(self, now, count)
         self.flights.append(flight)
@@ -233,7 +233,7 @@ class Channel(ChannelState):
             if now >= member.probe_at():
                 recovery.probe(self, now, member)
             if len(self.attached) > 1:
-                slow_receivers.note_silence(self, member, now)
+                slow_receivers.detach_if_silent(self, member, now)
         self.arm()
 
     # -------------------------------------------------------------------------------------------- members
@@ -252,7 +252,7 @@ class Channel(ChannelState):
         self.flights.leave(peer)
         missing = self._unsent() + self.next - member.next - member.ranges.size
         if self.members:
-            if all(other.apart for other in self.members.values()):
+            if all(other.detached for other in self.members.values()):
                 for other in self.members.values():
                     slow_receivers.attach(other)
             self.regroup()
@@ -268,7 +268,7 @@ class Channel(ChannelState):
     def avoid(self, peer: str) -> None:
         """A former member is back and must not overhear the rest, which is older than what it is sent from now on."""
         if peer in self.peers and peer not in self.members:
-            self.singly = True
+            self.unicast_only = True
             self.regroup()
 
     def hand_over(self, now: float, peer: str, other: Channel) -> None:

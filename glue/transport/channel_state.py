@@ -44,9 +44,9 @@ class ChannelState:
         "outcomes",
         "peers",
         "scattered",
-        "singly",
         "statistics",
         "transmissions",
+        "unicast_only",
         "waits_for_some",
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ class ChannelState:
         self.flights = Flights()
         self.outcomes = outcomes
         self.awaited: list[Awaited] = []  # by receipts
-        self.singly = False  # whether each member is served by unicast, so that no other peer listens
+        self.unicast_only = False  # whether each member is served by unicast, so that no other peer listens
         self.scattered: Barrier | None = None  # before it lies what is for several, but came here for want of a group
         self.handed_over: dict[str, Barrier] = {}  # by peer that gets the rest on another channel: what had been sent
         self.fec = FecState(parity)
@@ -114,8 +114,8 @@ class ChannelState:
 
     def regroup(self) -> None:
         """Bring all that depends on the set of attached members up to date."""
-        self.attached = [member for member in self.members.values() if not member.apart]
-        if self.singly or len(self.attached) == 1:
+        self.attached = [member for member in self.members.values() if not member.detached]
+        if self.unicast_only or len(self.attached) == 1:
             self.destinations = [(member.peer,) for member in self.attached]
         else:
             self.destinations = [()]

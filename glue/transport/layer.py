@@ -366,7 +366,7 @@ class Transport:
     def _room_for_group(self, now: float) -> bool:
         """Whether another group may be made, if need be by closing one that is done with, or kept for the silent."""
         groups = [channel for channel in self._by_number.values() if channel.kind == "group"]
-        channel = slow_receivers.least_wanted(groups, now) if len(groups) >= GROUPS else None
+        channel = slow_receivers.dispensable(groups, now) if len(groups) >= GROUPS else None
         if channel is not None:
             for peer in [member.peer for member in channel.members.values() if member.missing(channel.next)]:
                 self.statistics["frames undelivered"] += channel.remove(peer, "receiver silent")

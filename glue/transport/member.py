@@ -51,11 +51,11 @@ class Member:
 
     __slots__ = (
         "_regressed_at",
-        "apart",
         "backoff",
         "behind_since",
         "check_at",
         "crowded_since",
+        "detached",
         "dug",
         "heard_at",
         "held_by",
@@ -105,7 +105,7 @@ class Member:
         self.invite = invite  # whether the invitation is to be sent
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
-        self.apart = False  # whether it is served on its own, by unicast, and holds up nobody
+        self.detached = False  # whether it is served on its own, by unicast, and holds up nobody
         self.held_by: list[Obstacle] = []  # when apart: what it must have got before it joins
         self.sent = 0  # when apart: every frame below was sent to it, by whatever way
         self.skip = 0  # every frame below that it misses was given up

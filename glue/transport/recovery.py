@@ -30,14 +30,14 @@ def acknowledge(
     if count:
         newest = max(member.next, member.ranges.stop)
         whole = len(ranges) < MAX_RANGES  # else there are newer ones, which `held` is of
-        flowing = newest > top and newest - 1 not in member.holes and not (member.apart and newest > member.sent)
+        flowing = newest > top and newest - 1 not in member.holes and not (member.detached and newest > member.sent)
         round_trip = math.inf
         if newest > top:
             elapsed = now - channel.flights.find(newest - 1).sent_at
             member.round_trip.held_back(min(held, elapsed))
             if flowing:
                 round_trip = arrived(channel, now, member, newest - 1, held if whole else MAX_HELD)
-            elif held < MAX_HELD and not member.apart:
+            elif held < MAX_HELD and not member.detached:
                 # The way may be longer than the patience of the probes, and never be measured: rather too long.
                 member.round_trip.guess(elapsed, held)
         member.fill(now, flowing)
@@ -70,7 +70,7 @@ def follow(channel: ChannelState, member: Member, newest: int, count: int) -> No
     Or the answer is a late one to these frames as they were first sent. So not all of it is sent again at once, but
     twice as many frames as were answered, as after a timeout of TCP (RFC 5681, section 3.1).
     """
-    end = min(newest + 2 * count, member.sent if member.apart else channel.next)
+    end = min(newest + 2 * count, member.sent if member.detached else channel.next)
     member.lost.update(sequence for sequence in range(newest, end) if sequence not in member.holes)
 
 
@@ -86,7 +86,7 @@ def arrived(channel: ChannelState, now: float, member: Member, newest: int, held
 
 def dig(channel: ChannelState, member: Member, end: int) -> None:
     """Note which frames below `end` it misses of those sent before the latest that is known to have arrived."""
-    if member.apart:
+    if member.detached:
         end = min(end, member.sent)
     at = max(member.dug, member.next)
     while at < end:
@@ -114,7 +114,7 @@ def find_lost(channel: ChannelState, now: float, member: Member) -> None:
         channel.fec.lost(member.peer, len(found), channel.transmissions)
         channel.statistics["frames lost"] += len(found)
         if channel.kind == "group":
-            slow_receivers.note_loss(channel, member, now)
+            slow_receivers.detach_if_lossy(channel, member, now)
 
 
 def probe(channel: ChannelState, now: float, member: Member) -> None:
@@ -126,7 +126,7 @@ def probe(channel: ChannelState, now: float, member: Member) -> None:
         member.invite = True
     if member.skip and member.next == member.skip:
         member.notice = True
-    for start, stop in member.ranges.gaps(member.next, member.sent if member.apart else channel.next):
+    for start, stop in member.ranges.gaps(member.next, member.sent if member.detached else channel.next):
         member.lost.update(range(start, min(stop, start + PROBES)))
         break
 
@@ -153,7 +153,7 @@ def repairs(channel: ChannelState, now: float) -> list[Outbound]:
     wanted: dict[int, list[Member]] = {}
     for member in channel.members.values():
         if member.lost:
-            sent = member.sent if member.apart else channel.next
+            sent = member.sent if member.detached else channel.next
             room = max(int(member.window.frames) - member.under_way(sent), PROBES)
             for sequence in sorted(member.lost)[: min(room, REPAIRS)]:
                 wanted.setdefault(sequence, []).append(member)
@@ -183,7 +183,7 @@ def resend(channel: ChannelState, now: float, start: int, count: int, members: l
     stop = start + count
     attempt = 1 + max(member.attempts(start) for member in members)
     destinations: list[tuple[str, ...]] = [(member.peer,) for member in members]
-    if not channel.singly and not any(member.apart for member in members):
+    if not channel.unicast_only and not any(member.detached for member in members):
         if len(channel.attached) >= CROWD:
             members = [member for member in channel.attached if not member.has(start)]
         if len(members) > 1 or len(channel.attached) >= CROWD:
@@ -193,7 +193,7 @@ def resend(channel: ChannelState, now: float, start: int, count: int, members: l
         end = min(stop, flight.stop)
         for member in members:
             flight.mended |= {member.peer}
-            first_sent_at = -math.inf if member.apart else flight.sent_at  # it may be the first time
+            first_sent_at = -math.inf if member.detached else flight.sent_at  # it may be the first time
             member.repaired(now, range(start, end), channel.transmissions, attempt, first_sent_at)
         channel.transmissions += end - start
         channel.statistics["frames resent"] += end - start
@@ -207,11 +207,11 @@ def due_at(channel: ChannelState) -> float:
     at = channel.fec.at
     if channel.flights or channel.waiting:
         alone = len(channel.attached) < 2
-        others = math.inf if alone else slow_receivers.quickest(channel)
+        others = math.inf if alone else slow_receivers.least_probe_timeout(channel)
         for member in channel.members.values():
             if member.next < channel.next and not member.held_by:
                 at = min(at, member.check_at, member.waiting_since + member.round_trip.probe_timeout(member.backoff))
-                if not (alone or member.apart):
+                if not (alone or member.detached):
                     at = min(at, slow_receivers.silent_at(member, others))
             elif is_shut(channel, member):
                 at = min(at, member.probe_at())
@@ -223,4 +223,6 @@ def is_due_before(channel: ChannelState, now: float, member: Member, at: float) 
 
     If not, that may stand: it is too early then, but another acknowledgement mostly comes before.
     """
-    return not channel.flights or now + member.round_trip.probe_timeout(0) < at or slow_receivers.guesses(channel)
+    return (
+        not channel.flights or now + member.round_trip.probe_timeout(0) < at or slow_receivers.has_unmeasured(channel)
+    )

@@ -1,19 +1,21 @@
-"""Members of a group that are served apart, so that they do not hold up the others.
+"""Slow receivers: members of a group that are served on their own and hold up no other member.
 
-Taken off is who is silent for a while, who alone has no room for more, and who loses much more than the others do.
-From then on it has a pace of its own. As long as it keeps step within its own window, it goes on hearing what is sent
-to all, and what it misses goes to it by unicast; when it falls behind, everything does, until it has caught up. What
-all others have is kept for it up to a limit. What is beyond is given up from the oldest message on, whole
-messages only, and it is told to skip that: a gap that its application hears of. It returns when it keeps step and its
-losses are like those of others.
+A member is *detached* if it is silent for a while, if it alone has no room for more frames, or if it loses much more
+than the other members. From then on it has a pace of its own. While its own window keeps up with the group, it still
+receives the multicast, and only what it misses goes to it by unicast. When it falls behind, every frame goes to it by
+unicast until it has caught up.
 
-Who was stopped for a moment, or had no share of a busy machine, loses nothing: when so much is kept for it, the sender
-waits, until it has caught up or is silent, or behind, for too long to be waited for.
+The channel keeps what a detached member lacks, up to a limit. Beyond the limit it gives up whole messages, the oldest
+first, and tells the member to skip them; its application is told of the gap. The member is *attached* again when it
+keeps up and loses no more than usual.
 
-Who is served apart on an older channel when its group changes, and has yet to get what must not be overtaken, is not
-invited to the new channel before it has that: the others need not wait for it.
+A member that was stopped for a moment, or had no share of a busy machine, loses nothing. When the limit is reached,
+the sender waits until that member has caught up, or has been silent or behind for too long.
 
-One member always stays: if nobody keeps up, it is the sender that is too fast.
+A group may change while a member, detached on the older channel, still lacks messages that must not be overtaken. The
+new channel invites this member only after it has received them, so that the other members need not wait.
+
+One member always stays attached: if no member keeps up, the sender is too fast.
 """
 
 from __future__ import annotations
@@ -33,22 +35,22 @@ from glue.transport.wire import KEY
 
 Group = TypeVar("Group", bound=ChannelState)
 
-SILENCE = 0.1  # seconds without any answer, probes included: more than a turn takes, a moment to the others
-CROWDING = 0.4  # seconds in which a member alone has no room for more: longer than turns for a core follow a pattern
-SPARE = 0.65  # share of the window that each of the others has left then; what they may owe by `MOST_OF_GROUP` is less
-UNANSWERED = 3  # probe timeouts that either lasts at least: a first one, and another of twice the length (backoff)
-LOSSY = 0.05  # share of loss from which on a member may be taken off
-WORSE = 3.0  # times the loss of the others that it must be
-KEPT = 16 << 20  # bytes for members served apart, a channel, beside a message begun: 4 times the default `queue_limit`
-PATIENCE = 0.3  # seconds without any answer, or to catch up after that, for which a sender waits rather than give up
-GIVEN_UP = 1.0  # seconds without any answer after which a group is given up for another one, if there are too many
-TRIAL = 1.0  # seconds before the first return; doubled by each one that did not last
+SILENCE = 0.1  # seconds without any answer, probes included: longer than a turn, short for the other members
+CROWDING = 0.4  # seconds in which a member alone has no room for more: longer than a pattern of turns on a shared core
+SPARE = 0.65  # share of its window that each other member has left then; `MOST_OF_GROUP` takes less
+UNANSWERED = 3  # least probe timeouts in SILENCE and CROWDING: the first, and the second of twice the length (backoff)
+LOSSY = 0.05  # share of loss above which a member may be detached
+WORSE = 3.0  # a lossy member loses at least so many times what the other members lose
+KEPT = 16 << 20  # bytes a channel keeps for detached members, beside a message begun: 4 times the default `queue_limit`
+PATIENCE = 0.3  # seconds without an answer, or to catch up after a silence, before the sender gives up frames
+GIVEN_UP = 1.0  # seconds without any answer after which a group may be closed for a new one, if there are too many
+TRIAL = 1.0  # seconds before a member is attached again; doubled by each time that did not last
 LONGEST_TRIAL = 30.0
 MEMBERS = 50  # ids in one invitation: 50 x 19 characters of JSON are 950 bytes, less than any frame
 
 
-def attend(channel: ChannelState, now: float) -> list[Outbound]:
-    """What members are to be told, and what is due to those served apart."""
+def serve_members(channel: ChannelState, now: float) -> list[Outbound]:
+    """Return the control frames for members, and the frames that are due to detached members."""
     if channel.idle:
         return []
     out: list[Outbound] = []
@@ -61,69 +63,69 @@ def attend(channel: ChannelState, now: float) -> list[Outbound]:
         if member.invite:
             invited.append(member)
             member.invite = False
-        if member.apart:
-            out += serve(channel, member, now)
+        if member.detached:
+            out += serve_detached(channel, member, now)
     if invited:
         peers = (invited[0].peer,) if len(invited) == 1 else ()
-        # who was taken off, or has restarted since, is no longer meant; nor who is to join later
+        # members that left or restarted are no longer invited; members that are held back are invited later
         present = [member.peer for member in channel.members.values() if not member.held_by]
         bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
         out = [Outbound(peers, [body], {KEY: ["open", channel.number]}) for body in bodies] + out
     return out
 
 
-def least_wanted(groups: list[Group], now: float) -> Group | None:
-    """A group that is done with; else one that is kept only for members that have not answered for long."""
+def dispensable(groups: list[Group], now: float) -> Group | None:
+    """Return a group that may be closed, as it is idle or kept only for silent members; else None."""
     return next((channel for channel in groups if channel.idle), None) or next(
-        (channel for channel in groups if not channel.waiting and _is_kept_in_vain(channel, now)), None
+        (channel for channel in groups if not channel.waiting and _serves_only_silent(channel, now)), None
     )
 
 
-def _is_kept_in_vain(channel: ChannelState, now: float) -> bool:
+def _serves_only_silent(channel: ChannelState, now: float) -> bool:
     lacking = [member for member in channel.members.values() if member.missing(channel.next)]
-    return all(member.apart and member.backoff and now >= member.heard_at + GIVEN_UP for member in lacking)
+    return all(member.detached and member.backoff and now >= member.heard_at + GIVEN_UP for member in lacking)
 
 
-def is_calm(channel: ChannelState) -> bool:
-    """Whether what is sent to a group goes to all of its members at once, and nobody has to be told anything else."""
+def is_uniform(channel: ChannelState) -> bool:
+    """Whether one multicast serves all members of a group, and no member waits for a control frame."""
     if len(channel.destinations) != 1 or len(channel.attached) < len(channel.members):
         return False
     return True not in [member.invite for member in channel.attached]  # for each bundle, so no generator
 
 
 def hold_back(channel: ChannelState, barrier: Barrier) -> bool:
-    """Let those who are behind on an older channel, and apart there, join this one later; False if others are behind.
+    """Let members that are detached and behind on an older channel join this one later; False if others are behind.
 
-    Only before anything was sent: from then on they would overhear it.
+    Only before the first frame is sent: later they would receive the multicast.
     """
     late = [member for member in channel.members.values() if barrier.holds_one(member.peer)]
-    if channel.next or not all(barrier.is_apart(member.peer) for member in late):
+    if channel.next or not all(barrier.is_detached(member.peer) for member in late):
         return False
     if all(member in late for member in channel.attached):
         return False
     for member in late:
         member.held_by.append(barrier)
-        member.apart = True
+        member.detached = True
         channel.statistics["members held back"] += 1
     channel.regroup()
     return True
 
 
 def _is_held(member: Member, now: float) -> bool:
-    """Whether a member has yet to get what must not be overtaken; if not, from now on it takes part."""
+    """Whether a member still lacks messages that must not be overtaken; if not, it takes part from now on."""
     member.held_by = [barrier for barrier in member.held_by if barrier.holds_one(member.peer)]
     member.waiting_since = member.heard_at = now
     return bool(member.held_by)
 
 
-def quickest(channel: ChannelState) -> float:
-    """The least probe timeout of the attached members that ever answered; `inf` if there is none."""
+def least_probe_timeout(channel: ChannelState) -> float:
+    """Return the least probe timeout of the attached members that ever answered; `inf` if there is none."""
     trips = [member.round_trip for member in channel.attached]
     return min([trip.probe_timeout(0) for trip in trips if trip.measured], default=inf)
 
 
 def silent_at(member: Member, others: float) -> float:
-    """When a member counts as silent; by the timeout of `others` as long as it is not known how far away it is."""
+    """Return when a member counts as silent; the timeout of `others` stands in while its round trip is not known."""
     return member.heard_at + max(SILENCE, UNANSWERED * _timeout(member, others))
 
 
@@ -131,19 +133,19 @@ def _timeout(member: Member, others: float) -> float:
     return member.round_trip.probe_timeout(0) if member.round_trip.measured else others
 
 
-def guesses(channel: ChannelState) -> bool:
-    """Whether for some members it depends on the answers of others when they count as silent."""
+def has_unmeasured(channel: ChannelState) -> bool:
+    """Whether some attached members have no measured round trip, so that the timeouts of others decide for them."""
     return len(channel.attached) > 1 and False in [member.round_trip.measured for member in channel.attached]
 
 
-def note_silence(channel: ChannelState, member: Member, now: float) -> None:
-    """A member did not answer in time: it may be stopped, or gone."""
-    if not member.apart and now >= silent_at(member, quickest(channel)):
-        _take_off(channel, member, now, "silent")
+def detach_if_silent(channel: ChannelState, member: Member, now: float) -> None:
+    """Detach a member that has not answered in time: it may be stopped, or gone."""
+    if not member.detached and now >= silent_at(member, least_probe_timeout(channel)):
+        _detach(channel, member, now, "silent")
 
 
-def note_crowding(channel: ChannelState, now: float) -> None:
-    """The windows are full: see whether it is one member alone whose is."""
+def detach_if_crowded(channel: ChannelState, now: float) -> None:
+    """Detach a member if its window alone has been full for too long."""
     rooms = []
     for member in channel.attached:
         frames = member.window.frames
@@ -157,23 +159,23 @@ def note_crowding(channel: ChannelState, now: float) -> None:
         member.crowded_since = now
     tightest = rooms[0][1]
     tightest.crowded_since = min(tightest.crowded_since, now)
-    if now - tightest.crowded_since >= max(CROWDING, UNANSWERED * _timeout(tightest, quickest(channel))):
-        _take_off(channel, tightest, now, "slow")
+    if now - tightest.crowded_since >= max(CROWDING, UNANSWERED * _timeout(tightest, least_probe_timeout(channel))):
+        _detach(channel, tightest, now, "slow")
 
 
-def note_loss(channel: ChannelState, member: Member, now: float) -> None:
-    """A member has lost something: see whether its link is bad, and those of the others are not."""
-    if member.window.loss > LOSSY and not member.apart:
+def detach_if_lossy(channel: ChannelState, member: Member, now: float) -> None:
+    """Detach a member if its link is bad while those of the other members are not."""
+    if member.window.loss > LOSSY and not member.detached:
         others = [other.window.loss for other in channel.attached if other is not member]
         if others and not any(map(isnan, others)) and member.window.loss > WORSE * median(others):
-            _take_off(channel, member, now, "lossy")
+            _detach(channel, member, now, "lossy")
 
 
-def _take_off(channel: ChannelState, member: Member, now: float, why: str) -> None:
-    if member.apart or len(channel.attached) < 2:
+def _detach(channel: ChannelState, member: Member, now: float, why: str) -> None:
+    if member.detached or len(channel.attached) < 2:
         return
     channel.statistics[f"members served apart: {why}"] += 1
-    member.apart = True
+    member.detached = True
     member.sent = channel.next
     member.behind_since = now
     member.return_at = now + min(TRIAL * 2**member.trials, LONGEST_TRIAL)
@@ -182,18 +184,18 @@ def _take_off(channel: ChannelState, member: Member, now: float, why: str) -> No
 
 
 def attach(member: Member) -> None:
-    """Serve a member with the others again."""
-    member.apart = member.stalled = False
+    """Serve a member together with the others again."""
+    member.detached = member.stalled = False
     member.crowded_since = inf
 
 
-def serve(channel: ChannelState, member: Member, now: float) -> Iterator[Outbound]:
-    """See to it that a member gets what the others got, or comes back to them."""
+def serve_detached(channel: ChannelState, member: Member, now: float) -> Iterator[Outbound]:
+    """Mark for resend what a detached member lacks; attach it again when it keeps up."""
     if member.notice:
         member.notice = False
         yield Outbound((member.peer,), [b""], {KEY: ["skip", channel.number, member.skip]})
     if member.backoff and member.sent > member.next:
-        return  # it is silent
+        return  # the member is silent
     start = max(member.sent, member.next)
     overheard = channel.flights.sent_since(now - member.round_trip.loss_delay(), channel.next)
     room = int(member.window.frames) - member.under_way(start)
@@ -204,30 +206,30 @@ def serve(channel: ChannelState, member: Member, now: float) -> Iterator[Outboun
     if member.sent < channel.next:
         return
     member.stalled, member.behind_since = False, now
-    if member.next >= channel.base and now >= member.return_at and _heals(channel, member):
+    if member.next >= channel.base and now >= member.return_at and _has_usual_loss(channel, member):
         attach(member)
         channel.statistics["members returned"] += 1
         channel.regroup()
 
 
-def _heals(channel: ChannelState, member: Member) -> bool:
+def _has_usual_loss(channel: ChannelState, member: Member) -> bool:
     others = [other.window.loss for other in channel.attached if not isnan(other.window.loss)]
     return not member.window.loss > max(LOSSY, WORSE * median(others or [0.0]))
 
 
-def keep_step(channel: ChannelState, member: Member, count: int) -> None:
-    """So many frames are about to be sent to all: see whether that serves this member, too."""
+def count_overheard(channel: ChannelState, member: Member, count: int) -> None:
+    """Count frames about to be multicast as sent to a detached member, too, if its window has room for them."""
     if member.sent == channel.next and not member.held_by:
         room = min(member.limit - channel.next, member.window.frames - member.under_way(member.sent))
         if room >= count:
             member.sent += count
 
 
-def overfull(channel: ChannelState, now: float) -> bool:
-    """Too much is kept: give up what is kept for those who are not waited for; whether the sender is to wait."""
+def waits_for_detached(channel: ChannelState, now: float) -> bool:
+    """Give up frames beyond the limit; return whether the sender is to wait for a member that was silent."""
     awaited = []
     for member in channel.members.values():
-        if member.apart and member.next < channel.base:
+        if member.detached and member.next < channel.base:
             member.stalled = member.stalled or member.backoff > 0
             if member.stalled and now < min(member.heard_at + PATIENCE, member.behind_since + 2 * PATIENCE):
                 awaited.append(member)
@@ -237,10 +239,10 @@ def overfull(channel: ChannelState, now: float) -> bool:
 
 
 def _give_up(channel: ChannelState, awaited: list[Member]) -> None:
-    """Whoever is farthest behind gets no more of the oldest messages."""
+    """Give up the oldest messages for the detached members that the sender does not wait for."""
     bound = channel.flights.message_after(channel.flights.kept_size - KEPT // 2)
     for member in channel.members.values():
-        if member.apart and member.next < bound and member not in awaited:
+        if member.detached and member.next < bound and member not in awaited:
             before = member.next
             channel.statistics["frames given up for members served apart"] += member.skip_to(bound)
             channel.outcomes.given_up(channel.flights, channel.awaited, member, before, "receiver too slow")

@@ -54,7 +54,7 @@ def mended(channel: ChannelState, member: Member, total: int, now: float) -> boo
             member.window.lost(total - meter.most_mended)
             meter.most_mended = total
         if channel.kind == "group":
-            slow_receivers.note_loss(channel, member, now)
+            slow_receivers.detach_if_lossy(channel, member, now)
     return True
 
 
