@@ -16,7 +16,7 @@ from scapy.fields import StrField
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, Raw, bind_layers
 
-from glue.serialization.layer import MAX_HEADER
+from glue.contract.header import MAX_HEADER
 
 PORT = 37320
 """The port of the default group; unicast is told by how it starts."""

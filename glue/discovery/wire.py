@@ -1,9 +1,8 @@
 """Discovery's frames: how they are written, and how what a stranger sent is checked.
 
-The header says what a frame asks for and proves where its sender is: [token, echo, epoch, version, kind]. The
-kind stands last, so that the list never ends in an integer and all frames of a run have the same header. The
-body says who the sender is and what it wants to hear; it is one JSON object, the same for all receivers, and
-therefore encoded once.
+The header says what a frame asks for and proves where its sender is. In its entry (`ENTRIES`) the kind stands last, so
+that the list never ends in an integer and all frames of a run have the same header. The body says who the sender is and
+what it wants to hear; it is one JSON object, the same for all receivers, and therefore encoded once.
 
     kind         body               meaning
     announce     announcement       by multicast: I am here; tell me who you are if I am new to you
@@ -32,6 +31,7 @@ from typing import Any
 import orjson
 
 from glue.contract import Address, Header, Outbound
+from glue.contract.header import Entry, Field, Text
 from glue.discovery.interests import MAX_PATTERN, Log
 
 KEY = "discovery"
@@ -48,8 +48,26 @@ KNOWING = ANNOUNCE, CALL, ANSWER  # what may have a digest
 
 TOKEN_BITS = 31
 MAX_INTEGER = 1 << 53  # the largest integer that every JSON reader keeps exactly
-MAX_NAME = 255  # bytes of UTF-8, as in the settings
 MAX_ID = 16  # hex digits
+
+_COMMON = (
+    Field("token", most=(1 << TOKEN_BITS) - 1),
+    Field("echo", most=(1 << TOKEN_BITS) - 1),
+    Field("epoch", default=None),
+    Field("version", default=None),
+)
+_MORE: dict[str, list[Field]] = {
+    PROBE: [Text("called", MAX_ID, None, optional=True)],
+    **{kind: [Field("known", default=None, optional=True)] for kind in KNOWING},
+}
+KINDS = ANNOUNCE, CALL, ANSWER, PROBE, WANT, OPERATIONS, INTRODUCE, GOODBYE
+ENTRIES = {kind: Entry(KEY, kind, *_COMMON, *_MORE.get(kind, []), kind_last=True, lone=True) for kind in KINDS}
+
+_LEAST = len(_COMMON) + 1  # fields of any entry
+_common = ENTRIES[WANT].getter("token", "echo", "epoch", "version")
+_CALLED, _KNOWN = ENTRIES[PROBE].place("called"), ENTRIES[ANNOUNCE].place("known")
+
+MAX_NAME = 255  # bytes of UTF-8, as in the settings
 _OPERATIONS_KEY = b',"operations":['
 _OPERATIONS_ROOM = 96  # bytes of a frame beside its operations: keys, punctuation and 2 numbers of 16 digits are 80
 
@@ -79,18 +97,19 @@ class Envelope:
     def header(self) -> Header:
         """As a new header."""
         epoch, version = self.want or (None, None)
-        more = [field for field in (self.called, self.known) if field is not None]
-        return {KEY: [self.token, self.echo, epoch, version, *more, self.kind]}
+        fields = ("token", self.token), ("echo", self.echo), ("epoch", epoch), ("version", version)
+        more = ("called", self.called), ("known", self.known)
+        return {KEY: ENTRIES[self.kind].pack(**{name: value for name, value in (*fields, *more) if value is not None})}
 
     @classmethod
     def parse(cls, fields: Any) -> Envelope | None:
         """From a header's list; None if it is malformed. Fields that a later version adds may precede the kind."""
-        if type(fields) is not list or len(fields) < 5:
+        if type(fields) is not list or len(fields) < _LEAST:
             return None
-        token, echo, epoch, version = fields[:4]
+        token, echo, epoch, version = _common(fields)
         kind = fields[-1]
-        called = fields[4] if kind == PROBE else None
-        known = fields[4] if kind in KNOWING and _is_count(fields[4]) else None
+        called = fields[_CALLED] if kind == PROBE else None
+        known = fields[_KNOWN] if kind in KNOWING and _is_count(fields[_KNOWN]) else None
         if type(kind) is not str or not (_is_count(token) and _is_count(echo)):
             return None
         if epoch is None and version is None:

@@ -1,9 +1,7 @@
 """Messages of any size, cut into frames and put together again.
 
 Going down, a message that fits in one frame passes as it is; a larger one becomes a run of frames of equal
-size, the last one shorter, each with this layer's entry "fragment": [message, size, total, index], where
-`message` numbers the fragmented messages of this endpoint (even: reliable, odd: best effort), `size` is that of
-all fragments but the last, `total` that of the whole message and `index` the fragment's place, from 0.
+size, the last one shorter, each with this layer's entry (see `wire`).
 
 Coming up, fragments may arrive in any order, doubled, or never: over reliable transport they come in order,
 over best effort they come as they like. Each message under assembly knows exactly which of its fragments it
@@ -22,20 +20,19 @@ from glue.contract.counters import Counts
 from glue.contract.pieces import Pieces, total
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
+from glue.fragmentation.wire import FRAGMENT, KEY, MESSAGE_NUMBERS
 
-KEY = "fragment"
 PEER_FACTOR = 2  # a peer may have this many times message_limit under assembly, bookkeeping included
 TOTAL_FACTOR = 4  # and all peers together this many times
 EXPIRY = 30.0  # seconds without a new fragment of a best-effort message: far more than any is under way
 RELIABLE_EXPIRY = 600.0
 """The same for a reliable message. Transport goes on in its middle whenever the sender, or the way from it, is back,
 and takes what was acknowledged as delivered. So this is the longest interruption after which nothing is missing."""
-MESSAGE_NUMBERS = 10**6
-"""Numbers after which they start again; half of them are more than there can be messages of at least two frames in
-EXPIRY (that would be 40 MB/s of the smallest), and they are few enough to stay short in each header."""
 EXPIRIES = RELIABLE_EXPIRY, EXPIRY  # by message number modulo 2
 FORMS = 4096  # of headers, that are recognized: as many as serialization knows
-_LIMIT = 1 << 53
+
+_pack = FRAGMENT.packer("message", "size", "total")
+_values = FRAGMENT.getter("message", "size", "total", "index")
 
 
 class Fragmentation:
@@ -88,7 +85,7 @@ class Fragmentation:
         if length > self._limit:
             raise MessageTooLargeError(f"message of {length} bytes; message_limit is {self._limit}")
         item.bodies = Pieces(parts, size, -(-length // size), shared=True)
-        item.header[KEY] = [self._messages + (not item.reliable), size, length, 0]
+        item.header[KEY] = _pack(self._messages + (not item.reliable), size, length)
         self._messages = (self._messages + 2) % MESSAGE_NUMBERS
         self.statistics["messages fragmented"] += 1
         self.statistics["fragments sent"] += len(item.bodies)
@@ -140,7 +137,7 @@ class Fragmentation:
         shelf, bodies = self._shelves.get(run.peer), run.bodies
         if run.form not in self._known or shelf is None or shelf.incarnation != run.incarnation:
             return False
-        message, size, whole, index = run.header[KEY]
+        message, size, whole, index = _values(run.header[KEY])
         if index or not isinstance(bodies, Pieces) or (bodies.size, bodies.length) != (size, whole):
             return False
         if not size < whole <= self._limit or len(bodies) != -(-whole // size):
@@ -167,7 +164,7 @@ class Fragmentation:
             if len(self._known) >= FORMS:
                 self._known.clear()
             self._known.add(run.form)
-        message, size, total, index = entry
+        message, size, total, index = _values(entry)
         shelf = self._shelves.get(run.peer)
         if shelf is None or shelf.incarnation != run.incarnation:
             self._drop_peer(run.peer)
@@ -219,12 +216,9 @@ class Fragmentation:
 
     def _plausible(self, entry: Any, run: Inbound) -> bool:
         """Whether the entry is well formed and the first and last body are fragments of the sizes it says."""
-        if len(entry) != 4:
+        if not FRAGMENT.fits(entry):
             return False
-        for value in entry:
-            if value.__class__ is not int or not 0 <= value < _LIMIT:
-                return False
-        _, size, total, index = entry
+        _, size, total, index = _values(entry)
         bodies = run.bodies
         if not 0 < size < total or total > self._limit:
             return False

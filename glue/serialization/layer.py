@@ -1,8 +1,7 @@
 """Frames to datagrams and back.
 
 A datagram is one JSON object on one line, a newline, and the body as raw bytes. The object has one key a
-layer; this layer's is "glue": [version, network id, sender's endpoint id, sender's incarnation, counter],
-where the counter numbers every datagram of the sender. Datagrams of a train are written, and read, as a run
+layer (this layer's entry is declared in `wire`). Datagrams of a train are written, and read, as a run
 (see `runs`, and `staging` for long ones); one whose header is not the expected next is parsed on its own. One that
 comes alone is recognized by the form of its header (see `forms`).
 """
@@ -11,31 +10,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import orjson
 
 from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
 from glue.contract.counters import Counts
+from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, NUMBER
 from glue.contract.pieces import Pieces
 from glue.serialization.forms import Forms, form_of
 from glue.serialization.runs import Rows, Span, are_run, counts_on, run_length, spans_of, train_of, widened
 from glue.serialization.staging import Stage, Staged
+from glue.serialization.wire import GLUE, ID_DIGITS, KEY, VERSION
 
-VERSION = 1
-MAX_HEADER = 192
-"""Bytes of header, newline included. At the very worst this layer takes 68 of them (with a counter of 14 digits: three
-years of a million datagrams a second), transport 72, fragmentation 50, and what stands around them 2."""
-_LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
 _HEX = "0123456789abcdef"
+_NETWORK, _PEER, _INCARNATION, _COUNTER = map(GLUE.place, ("network", "sender", "incarnation", "counter"))
+_VERSION = GLUE.place("version")
 
-RALLY = rb'\{"glue":\[%d,%d,("[0-9a-f]{16}",(?:0|[1-9][0-9]{0,15})),(0|[1-9][0-9]{0,14})\],%b\}\n'
-"""A header in a rally, with the entry of another layer: version, network id, who, counter."""
 COUNTERS = 10**15  # of counters in a rally
 FIRST = b'{"glue":['
 """How a header begins whose first counter is that of the datagrams."""
 
 Lone = tuple[Address | None, bytes, int]
 """A single datagram: where from, its data, and the bytes of its header."""
+
+
+def _beginning(entry: list[Any]) -> bytes:
+    """How all headers of an endpoint begin: with its entry, up to the counter, which is the last field."""
+    return orjson.dumps({KEY: entry[:-1]})[: -len("]}")] + b","
 
 
 def spans_in(header: Header, head: bytes) -> list[Span] | None:
@@ -62,7 +64,7 @@ class Serialization:
         """`counter` is the number of the first datagram."""
         self.statistics = Counts()
         self._network_id = network_id
-        self._own = orjson.dumps({"glue": [VERSION, network_id, endpoint_id, incarnation]})[:-2] + b","
+        self._own = _beginning(GLUE.pack(network=network_id, sender=endpoint_id, incarnation=incarnation))
         self._counter = counter
         self._stage = Stage()
         self._forms = Forms()
@@ -141,7 +143,14 @@ class Serialization:
 
     def pattern(self, entry: bytes) -> bytes:
         """The regular expression of a header with one more entry, of which that is the expression."""
-        return RALLY % (VERSION, self._network_id, entry)
+        own = GLUE.pattern(
+            version=b"%d" % VERSION,
+            network=b"%d" % self._network_id,
+            sender=rb'("[0-9a-f]{%d}"' % ID_DIGITS,  # the group ends with the incarnation
+            incarnation=rb"(?:0|[1-9][0-9]{0,15}))",
+            counter=rb"(%b)" % NUMBER,
+        )
+        return rb"\{%b,%b\}\n" % (own, entry)
 
     def write(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram; what the layers write in a rally is no longer than what they may."""
@@ -224,10 +233,13 @@ class Serialization:
             header = orjson.loads(head)
         except orjson.JSONDecodeError:  # a leading zero
             return None
-        version, network, peer, incarnation, counter = header["glue"]  # integers, but for a peer's id
-        if version != VERSION or network != self._network_id or not incarnation < _LIMIT > counter:
+        own = header[KEY]  # integers, but for a peer's id
+        incarnation = own[_INCARNATION]
+        if own[_VERSION] != VERSION or own[_NETWORK] != self._network_id:
             return None
-        run = Inbound(peer, incarnation, item.address, header, [data[size:]], 0.0, True, form)
+        if not incarnation < INTEGER_LIMIT > own[_COUNTER]:
+            return None
+        run = Inbound(own[_PEER], incarnation, item.address, header, [data[size:]], 0.0, True, form)
         if is_run:
             bodies = self._bodies_of(item, head, run)
             if bodies is None:
@@ -288,9 +300,9 @@ class Serialization:
         head = data[:size]
         header = self._parse(head)
         if header is not None:
-            _, _, peer, incarnation, _ = header["glue"]
-            form = self._forms.of(head) or self._forms.learn(head, header, "glue")
-            frames.append(Inbound(peer, incarnation, address, header, [data[size:]], 0.0, True, form))
+            own = header[KEY]
+            form = self._forms.of(head) or self._forms.learn(head, header, KEY)
+            frames.append(Inbound(own[_PEER], own[_INCARNATION], address, header, [data[size:]], 0.0, True, form))
             self.statistics["datagrams received"] += 1
 
     def _read_run(self, rows: Rows, heads: bytes, bodies: Pieces, start: int, frames: list[Inbound]) -> int:
@@ -303,12 +315,12 @@ class Serialization:
         if header is None:
             return 1
         count = 1
-        form = self._forms.of(head) or self._forms.learn(head, header, "glue")
+        form = self._forms.of(head) or self._forms.learn(head, header, KEY)
         if rows.count > start + 1 and (spans := self._known_spans(header, head, form)):
             count = run_length(heads, start * rows.size, head, spans)
-        _, _, peer, incarnation, _ = header["glue"]
+        own = header[KEY]
         run = bodies if count == rows.count else bodies[start : start + count]
-        frames.append(Inbound(peer, incarnation, rows.address, header, run, 0.0, True, form))
+        frames.append(Inbound(own[_PEER], own[_INCARNATION], rows.address, header, run, 0.0, True, form))
         self.statistics["datagrams received"] += count
         return count
 
@@ -327,26 +339,19 @@ class Serialization:
         """The checked header, or None, the cause being counted."""
         try:
             header = orjson.loads(head)
-            version, network, peer, incarnation, counter = header["glue"]
-            if version.__class__ is not int or network.__class__ is not int:
+            own = header[KEY]
+            version, network, peer = own[_VERSION], own[_NETWORK], own[_PEER]
+            if len(own) != len(GLUE.fields) or version.__class__ is not int or network.__class__ is not int:
                 raise ValueError
             if version != VERSION or network != self._network_id:
                 self.statistics["other version" if version != VERSION else "other network"] += 1
                 return None
-            if (
-                peer.__class__ is not str
-                or len(peer) != 16
-                or peer.strip(_HEX)
-                or incarnation.__class__ is not int
-                or not 0 <= incarnation < _LIMIT
-                or counter.__class__ is not int
-                or not 0 <= counter < _LIMIT
-            ):
+            if not GLUE.fits(own) or len(peer) != ID_DIGITS or peer.strip(_HEX):
                 raise ValueError
             for entry in header.values():
                 if entry.__class__ is not list:
                     raise ValueError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError):
             self.statistics["malformed header"] += 1
             return None
         return header  # type: ignore[no-any-return]

@@ -22,16 +22,23 @@ import orjson
 from glue.contract import Outbound
 from glue.transport.incoming import Incoming
 from glue.transport.round_trip import ACK_DELAY
-from glue.transport.wire import KEY, MAX_ENTRY, MAX_HELD_US, WINDOW, encode_ranges
+from glue.transport.wire import ACK, DATA, KEY, MAX_HELD_US, MENDED, WINDOW, encode_ranges
 
 FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of a large one
 MOST_OF_GROUP = 640  # likewise in a group, a third of it: who sends has to take the acknowledgements of all members
 FEW = 3  # members of a group that may all report at once
 SPREAD = 0.00025  # seconds for each member of a group over which reports of the same loss are spread
 WIDEST = 0.0125  # seconds over which they are spread at most: many times what a report and its repair take on a LAN
-SHORT, FEW_DIGITS = 10**8, 10**5  # sequences and channels below: 8 + 8 + 5 + 5 digits, which MAX_ENTRY has room for
+SHORT, FEW_DIGITS = 10**8, 10**5  # sequences and channels below: 8 + 8 + 5 + 5 digits, which DATA has room for
 STREAM = 8  # frames within ACK_DELAY that make a stream: 5 MB/s of full frames, or 4,000 small ones a second
 PAUSE = 24  # frames: an acknowledgement that was due by time for this many means that the sender may be waiting
+
+_ACK_CHANNEL, _ACK_NEXT, _ACK_HELD = map(DATA.place, ("ack_channel", "ack_next", "ack_held_us"))
+_CHANNEL, _SEQUENCE = map(DATA.place, ("channel", "sequence"))
+_LONGEST = DATA.longest - 1  # bytes of an entry whose sequence may grow by a digit within the run
+_fields = ACK.getter("held_us", "window", "channel", "next")
+_pack = ACK.packer("held_us", "window", "channel", "next")
+_pack_mended = MENDED.packer("mended", "held_us", "window", "channel", "next")
 
 
 class Acknowledger:
@@ -114,7 +121,7 @@ class Acknowledger:
         answer = self._acknowledgement(now, incoming)
         if incoming.mended != incoming.told:  # twice, for if none came, all that was mended would be sent again
             incoming.told = incoming.mended
-            answer.header[KEY] = ["mended", incoming.mended, *answer.header[KEY][1:]]
+            answer.header[KEY] = _pack_mended(incoming.mended, *_fields(answer.header[KEY]))
             yield Outbound(answer.peers, answer.bodies, dict(answer.header))
         yield answer
 
@@ -122,7 +129,7 @@ class Acknowledger:
         held = self._held(now, incoming)
         incoming.gap_told = bool(incoming.ranges)
         body = encode_ranges(list(incoming.ranges), incoming.next)
-        entry = ["ack", held, incoming.window(self.accepting), incoming.channel, incoming.next]
+        entry = _pack(held, incoming.window(self.accepting), incoming.channel, incoming.next)
         return Outbound((incoming.peer,), [body], {KEY: entry})
 
     def _held(self, now: float, incoming: Incoming) -> int:
@@ -168,13 +175,14 @@ class Acknowledger:
         if entry[0] != "data":
             return  # parity
         channel, upto = incoming.channel, incoming.next
-        if not (upto < SHORT > entry[7] and channel < FEW_DIGITS > entry[6]):
-            carried = [*entry[:3], channel, upto, MAX_HELD_US, *entry[6:]]
-            if len(orjson.dumps(carried)) > MAX_ENTRY:
+        if not (upto < SHORT > entry[_SEQUENCE] and channel < FEW_DIGITS > entry[_CHANNEL]):
+            carried = entry.copy()
+            carried[_ACK_CHANNEL], carried[_ACK_NEXT], carried[_ACK_HELD] = channel, upto, MAX_HELD_US
+            if len(orjson.dumps(carried)) > _LONGEST:
                 return  # after years; the acknowledgement goes on its own
         incoming.gap_told = False
         incoming.promise()
-        entry[3], entry[4], entry[5] = channel, upto, self._held(now, incoming)
+        entry[_ACK_CHANNEL], entry[_ACK_NEXT], entry[_ACK_HELD] = channel, upto, self._held(now, incoming)
         self._statistics["acknowledgements carried by data"] += 1
 
 

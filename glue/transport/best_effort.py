@@ -6,7 +6,9 @@ from collections import Counter
 
 from glue.contract import Inbound, Outbound
 from glue.transport.incoming import Source
-from glue.transport.wire import KEY
+from glue.transport.wire import BEST, KEY
+
+_pack = BEST.packer("sequence")
 
 
 class BestEffort:
@@ -20,7 +22,7 @@ class BestEffort:
 
     def send(self, item: Outbound) -> Outbound:
         """Number the frames of a message: by unicast to one, by multicast to several."""
-        item.header[KEY] = ["best", 0, self._sequence]
+        item.header[KEY] = _pack(self._sequence)
         self._sequence += len(item.bodies)
         self._statistics["best-effort frames sent"] += len(item.bodies)
         self._statistics["messages unconfirmed"] += item.messages * len(item.peers)

@@ -22,7 +22,9 @@ from glue.transport.flight import Flight
 from glue.transport.member import Member
 from glue.transport.outcomes import Awaited
 from glue.transport.window import enough
-from glue.transport.wire import KEY, WINDOW
+from glue.transport.wire import DATA, GROUP, KEY, WINDOW
+
+_PACK_FIRST = {entry.kind: entry.packer("channel", "sequence") for entry in (DATA, GROUP)}
 
 
 class Channel(ChannelState):
@@ -59,7 +61,7 @@ class Channel(ChannelState):
             if member.lost or stop > member.next + member.window.frames:
                 return None
         self.launch(now, item, len(bodies[0]) if len(bodies) == 1 else total(bodies), now, True)
-        header = {**item.header, KEY: [self.kind, 0, 0, 0, 0, 0, self.number, stop - len(bodies)]}
+        header = {**item.header, KEY: _PACK_FIRST[self.kind](self.number, stop - len(bodies))}
         return Outbound(self.destinations[0], bodies, header)
 
     def pump(self, now: float) -> list[Outbound]:

@@ -17,7 +17,9 @@ from glue.transport.flight import Flight, Flights
 from glue.transport.member import Member
 from glue.transport.outcomes import Awaited, Outcomes
 from glue.transport.window import Window
-from glue.transport.wire import KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
+from glue.transport.wire import DATA, GROUP, KEY, MAX_AGE_MS, MAX_ATTEMPT, WINDOW
+
+_PACK = {entry.kind: entry.packer("attempt", "age_ms", "channel", "sequence") for entry in (DATA, GROUP)}
 
 
 class ChannelState:
@@ -151,7 +153,7 @@ class ChannelState:
         age = 0 if now <= flight.since else min(int((now - flight.since) * 1000), MAX_AGE_MS)
         if attempt > MAX_ATTEMPT:
             attempt = MAX_ATTEMPT
-        header[KEY] = [self.kind, attempt, age, 0, 0, 0, self.number, flight.first + skip]
+        header[KEY] = _PACK[self.kind](attempt, age, self.number, flight.first + skip)
         if skip or count < len(bodies):
             bodies = bodies[skip : skip + count]
         return Outbound(peers, bodies, header)

@@ -12,20 +12,24 @@ from collections.abc import Sequence
 from math import inf
 
 from glue.contract import NORMAL, Flow, Outbound, Partner
+from glue.contract.header import NUMBER
 from glue.contract.pieces import total
 from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.fec import policy
 from glue.transport.incoming import Incoming, Source
 from glue.transport.reception import Carried
-from glue.transport.wire import MAX_HELD_US
+from glue.transport.wire import DATA, MAX_HELD_US
 
 MOST = 1024  # frames that leave before they are booked: some 1.3 MB
 OPEN = 256  # of them on their way: some 330 kB
 ROOM = 256  # frames that pass at most until it is asked again whether there is room
 FEW = 4  # frames that come without an answer: more are a stream, and acknowledged as such
-_NUMBER = rb"(0|[1-9][0-9]{0,14})"
+_GROUP = rb"(%b)" % NUMBER
 _NONE = b"0"
+_PLAIN = DATA.template(channel=b"%b", sequence=b"%d")
+_ANSWER = DATA.template(ack_channel=b"%b", ack_next=b"%d", ack_held_us=b"%%d", channel=b"%b", sequence=b"%d")
+"""The text of an entry that carries an acknowledgement: a format of a format, in which `held` is filled in last."""
 
 
 class Exchange:
@@ -132,7 +136,7 @@ class Exchange:
         if self._owed:
             entry = self._answer(self._next) % self.held(now)
         else:
-            entry = b'"transport":["data",0,0,0,0,0,%b,%d]' % (self._number, self._said)
+            entry = _PLAIN % (self._number, self._said)
         self.wrote(now, body)
         return entry
 
@@ -154,12 +158,13 @@ class Exchange:
             return None
         self._foreseen = self._next + 1
         self._end_then = min(self._said + self._window, self._most)
-        before = b'"transport":["data",0,0,%b,%d,' % (self._number, self._said)
-        return before, b",%b,%d]" % (self._from, self._next), self._answer(self._foreseen)
+        acknowledged = self._number, self._said, self._from, self._next
+        before, _, behind = (_ANSWER % acknowledged).partition(b"%d")
+        return before, behind, self._answer(self._foreseen)
 
     def _answer(self, upto: int) -> bytes:
         """The entry of the next frame, as a format of `held`, that acknowledges all below this one."""
-        return b'"transport":["data",0,0,%b,%d,%%d,%b,%d]' % (self._from, upto, self._number, self._said)
+        return _ANSWER % (self._from, upto, self._number, self._said)
 
     def book(self) -> tuple[int, int]:
         """Do the rest for all that passed; how many frames came and left."""
@@ -210,7 +215,9 @@ def _is_plain(channel: Channel) -> bool:
 class Exchanges:
     """The exchanges of one endpoint, and what they share with its transport."""
 
-    pattern = rb'"transport":\["data",0,(?:0|[1-9][0-9]{0,14})' + 5 * (rb"," + _NUMBER) + rb"\]"
+    pattern = DATA.pattern(
+        attempt=b"0", ack_channel=_GROUP, ack_next=_GROUP, ack_held_us=_GROUP, channel=_GROUP, sequence=_GROUP
+    )
 
     def __init__(
         self,

@@ -32,11 +32,12 @@ from glue.transport.incoming import Source
 from glue.transport.outcomes import Outcomes
 from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
-from glue.transport.wire import KEY, WINDOW, Kinds, decode_ranges
+from glue.transport.wire import ACKNOWLEDGED, KEY, MENDED, WINDOW, Kinds, decode_ranges
 
 GROUPS = 64  # multicast channels at most; beyond, data in a new flow to several goes by unicast to each
 ABSENT = 1024  # peers remembered after discovery lost them; the size of discovery's own table
 REGRESSIONS = 5  # probes in a row answered with less than before, or more than was sent: that receiver's state is lost
+_mended = MENDED.getter("mended")
 
 
 class Transport:
@@ -168,8 +169,8 @@ class Transport:
         return Exchanges(self._channels, self._busy, self._sources, self._acknowledger, carried, self.statistics)
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        held_us, window, channel, upto = entry[-4:]
-        if entry[0] == "mended" and not self._mended(now, run.peer, channel, entry[1]):
+        held_us, window, channel, upto = ACKNOWLEDGED[entry[0]](entry)
+        if entry[0] == "mended" and not self._mended(now, run.peer, channel, _mended(entry)):
             self.statistics["malformed entries"] += 1
             return
         for offset, body in enumerate(run.bodies):

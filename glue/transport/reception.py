@@ -15,10 +15,15 @@ from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.fec.decoder import Mending, Store
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
-from glue.transport.wire import KEY, decode_members
+from glue.transport.wire import BEST, DATA, KEY, OPEN, PARITY, SKIP, decode_members
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
 FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
+
+_ATTEMPT, _AGE, _CHANNEL, _SEQUENCE = map(DATA.place, ("attempt", "age_ms", "channel", "sequence"))  # as in a group
+_ACK_CHANNEL, _ACK_NEXT, _ACK_HELD = map(DATA.place, ("ack_channel", "ack_next", "ack_held_us"))
+_parity_channel, _opened = PARITY.getter("channel"), OPEN.getter("channel")
+_skipped, _best_age = SKIP.getter("channel", "sequence"), BEST.getter("age_ms")
 
 Handler = Callable[[float, Inbound, list[Any], Source, list[Upward]], None]
 """Takes a run of frames and its entry, which is well-formed, from this source; what goes up is appended to the list."""
@@ -55,22 +60,21 @@ class Reception:
     # ------------------------------------------------------------------------------------- kinds of frames
 
     def _on_data(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        _, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = entry
-        if ack_channel:
-            self.carried.append((now, run.peer, ack_channel, ack_next, held_us))
+        if entry[_ACK_CHANNEL]:
+            self.carried.append((now, run.peer, entry[_ACK_CHANNEL], entry[_ACK_NEXT], entry[_ACK_HELD]))
+        channel = entry[_CHANNEL]
         incoming = source.use(channel) or self._open(source, run.peer, channel)
-        self._take(now, run, incoming, attempt, age_ms, sequence, up)
+        self._take(now, run, incoming, entry[_ATTEMPT], entry[_AGE], entry[_SEQUENCE], up)
 
     def _on_group(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        _, attempt, age_ms, _, _, _, channel, sequence = entry
-        incoming = source.use(channel)
+        incoming = source.use(entry[_CHANNEL])
         if incoming is None:
             self._statistics["frames of groups not joined"] += len(run.bodies)
             return
-        self._take(now, run, incoming, attempt, age_ms, sequence, up)
+        self._take(now, run, incoming, entry[_ATTEMPT], entry[_AGE], entry[_SEQUENCE], up)
 
     def _on_parity(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        incoming = source.use(entry[2])
+        incoming = source.use(_parity_channel(entry))
         if incoming is None:
             self._statistics["parity of channels not known"] += len(run.bodies)
             return
@@ -85,14 +89,14 @@ class Reception:
             if members is None:
                 self._statistics["malformed entries"] += 1
             elif self._id in members:
-                channel = entry[1] + offset
+                channel = _opened(entry) + offset
                 incoming = source.use(channel) or self._open(source, run.peer, channel)
                 incoming.members = len(members)
                 self._acknowledger.now(incoming)
 
     def _on_skip(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         """Go on from a later frame: the sender gave up what is missing before it."""
-        _, channel, sequence = entry
+        channel, sequence = _skipped(entry)
         incoming = source.use(channel)
         if incoming is None or sequence > incoming.next + FARTHEST:
             self._statistics["frames of groups not joined" if incoming is None else "malformed entries"] += 1
@@ -106,7 +110,7 @@ class Reception:
         self._acknowledger.now(incoming)
 
     def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
-        up += self._best_effort.take(run, entry[1], source)
+        up += self._best_effort.take(run, _best_age(entry), source)
 
     # -------------------------------------------------------------------------------------------- channels
 
@@ -135,22 +139,24 @@ class Reception:
 
     def awaits(self, entry: list[Any], source: Source) -> bool:
         """Whether frames of data with this entry begin with the next of their channel, sent for the first time."""
-        _, attempt, _, _, _, _, channel, sequence = entry
-        incoming = source.channels.get(channel)
-        if incoming is None or attempt or incoming.mending is not None:
+        incoming = source.channels.get(entry[_CHANNEL])
+        if incoming is None or entry[_ATTEMPT] or incoming.mending is not None:
             return False
-        return sequence == incoming.next and not incoming.ranges.size
+        return entry[_SEQUENCE] == incoming.next and not incoming.ranges.size
 
     def lift(self, now: float, run: Inbound, source: Source) -> Inbound | None:
         """Frames of data, sent for the first time, go up if they are the next; what they acknowledge can wait."""
-        kind, attempt, age_ms, ack_channel, ack_next, held_us, channel, sequence = run.header[KEY]
-        incoming, count = source.channels.get(channel), len(run.bodies)
-        if incoming is None or attempt or incoming.mending is not None or not incoming.advance(now, sequence, count):
+        entry = run.header[KEY]
+        channel, count = entry[_CHANNEL], len(run.bodies)
+        incoming = source.channels.get(channel)
+        if incoming is None or entry[_ATTEMPT] or incoming.mending is not None:
+            return None
+        if not incoming.advance(now, entry[_SEQUENCE], count):
             return None
         source.channels.move_to_end(channel)
-        if ack_channel and kind == "data":
-            self.carried.append((now, run.peer, ack_channel, ack_next, held_us))
-        run.age = age_ms / 1000
+        if entry[_ACK_CHANNEL] and entry[0] == "data":
+            self.carried.append((now, run.peer, entry[_ACK_CHANNEL], entry[_ACK_NEXT], entry[_ACK_HELD]))
+        run.age = entry[_AGE] / 1000
         self._statistics["frames received"] += count
         self._acknowledger.taken(now, incoming, count, False)
         return run

@@ -31,7 +31,7 @@ from glue.contract import Outbound
 from glue.transport.barrier import Barrier
 from glue.transport.channel_state import ChannelState
 from glue.transport.member import Member
-from glue.transport.wire import KEY
+from glue.transport.wire import KEY, OPEN, SKIP
 
 Group = TypeVar("Group", bound=ChannelState)
 
@@ -70,7 +70,7 @@ def serve_members(channel: ChannelState, now: float) -> list[Outbound]:
         # members that left or restarted are no longer invited; members that are held back are invited later
         present = [member.peer for member in channel.members.values() if not member.held_by]
         bodies = [orjson.dumps(present[i : i + MEMBERS]) for i in range(0, len(present), MEMBERS)]
-        out = [Outbound(peers, [body], {KEY: ["open", channel.number]}) for body in bodies] + out
+        out = [Outbound(peers, [body], {KEY: OPEN.pack(channel=channel.number)}) for body in bodies] + out
     return out
 
 
@@ -193,7 +193,7 @@ def serve_detached(channel: ChannelState, member: Member, now: float) -> Iterato
     """Mark for resend what a detached member lacks; attach it again when it keeps up."""
     if member.notice:
         member.notice = False
-        yield Outbound((member.peer,), [b""], {KEY: ["skip", channel.number, member.skip]})
+        yield Outbound((member.peer,), [b""], {KEY: SKIP.pack(channel=channel.number, sequence=member.skip)})
     if member.backoff and member.sent > member.next:
         return  # the member is silent
     start = max(member.sent, member.next)

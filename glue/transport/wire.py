@@ -1,18 +1,9 @@
-"""The transport's entry in the header, key "transport", checked once where it enters.
+"""The transport's entries in the header, key "transport": declared here, and checked once where they enter.
 
-    ["data", attempt, age_ms, ack_channel, ack_next, ack_held_us, channel, sequence]    to one peer
-    ["group", attempt, age_ms, 0, 0, 0, channel, sequence]                              to members of a channel
-    ["open", channel]               body: JSON list of the endpoint ids that are members
-    ["skip", channel, sequence]     whatever is missing below the sequence was given up: go on from there
-    ["ack", held_us, window, channel, next]      body: JSON list [start, stop, ...] of ranges had beyond `next`
-    ["parity", age_ms, channel, first, count, row]           body: one block of parity over `count` frames, see `parity`
-    ["mended", mended, held_us, window, channel, next]       an "ack", and how many frames of it parity gave back so far
-    ["best", age_ms, sequence]      best effort: never acknowledged, never resent
-
-`held_us` is the time since the newest acknowledged frame came, at most MAX_HELD_US; `age_ms` that since the
-message was handed to transport. `ack_channel` is 0 when nothing is acknowledged; an acknowledgement carried by
-data has no ranges and promises the full WINDOW. A window counts the frames beyond `next` that the receiver will
-take. Channels count from 1, sequences from 0.
+Channels count from 1, sequences from 0. `age_ms` is the time since the message was handed to transport, and `attempt`
+counts resends. `held_us` is the time since the newest acknowledged frame came. `next` is acknowledged with all below
+it. A window counts the frames beyond `next` that the receiver will take. Data to one peer carries an acknowledgement
+in its fields `ack_...`, without ranges, which promises the full WINDOW; a channel of 0 stands for none.
 """
 
 from __future__ import annotations
@@ -22,31 +13,65 @@ from typing import Any
 
 import orjson
 
+from glue.contract.header import INTEGER_LIMIT, Entry, Field, by_kind
+
 KEY = "transport"
 WINDOW = 4096  # frames: 5.9 MB of datagrams, more than the largest congestion window of a sender
 MAX_RANGES = 100  # of an acknowledgement: 200 numbers up to WINDOW, a comma after each, are 1,000 bytes: one frame
 MAX_HELD_US = 99_999  # also stands for anything longer
 MAX_AGE_MS = 99_999_999  # 28 hours
 MAX_ATTEMPT = 999
-MAX_ENTRY = 58
-"""Bytes of a data entry that carries an acknowledgement: 13 more for the key, and 1 that a number may grow by within a
-run, are the 72 that transport may take of a header. Without one it takes 52 at most: numbers of 3, 8, 8 and 14 digits
-for attempt, age, channel and sequence."""
-_LIMIT = 1 << 53  # integers beyond are not exact in every JSON reader
-_LENGTHS = {"data": 8, "group": 8, "open": 2, "skip": 3, "ack": 5, "best": 3, "parity": 6, "mended": 6}
+
+ATTEMPT = Field("attempt", most=MAX_ATTEMPT)
+AGE = Field("age_ms", most=MAX_AGE_MS)
+HELD = Field("held_us", most=MAX_HELD_US)
+CHANNEL = Field("channel", most=10**8 - 1)
+SEQUENCE = Field("sequence", most=10**14 - 1)
+
+DATA = Entry(
+    KEY, "data", ATTEMPT, AGE,
+    Field("ack_channel"), Field("ack_next"), Field("ack_held_us", most=MAX_HELD_US),
+    CHANNEL, SEQUENCE,
+    longest=59,
+)  # fmt: skip
+"""Frames to one peer. A frame carries an acknowledgement only where the entry is not too long then, and never without
+room for a digit by which the sequence may grow within a run (see `Acknowledger.carry`)."""
+GROUP = Entry(
+    KEY, "group", ATTEMPT, AGE,
+    Field("ack_channel", most=0), Field("ack_next", most=0), Field("ack_held_us", most=0),
+    CHANNEL, SEQUENCE,
+)  # fmt: skip
+"""Frames to the members of a channel; the fields are those of DATA."""
+OPEN = Entry(KEY, "open", Field("channel"), lone=True)
+"""The body is a JSON list of the endpoint ids that are members of the channel."""
+SKIP = Entry(KEY, "skip", Field("channel"), Field("sequence"), lone=True)
+"""Whatever is missing below the sequence was given up: go on from there."""
+ACK = Entry(KEY, "ack", HELD, Field("window", most=WINDOW), Field("channel"), Field("next"), lone=True)
+"""The body is a JSON list [start, stop, ...] of ranges that have come beyond `next`."""
+MENDED = Entry(
+    KEY, "mended", Field("mended"), HELD, Field("window", most=WINDOW), Field("channel"), Field("next"), lone=True
+)
+"""An ACK, and how many frames of the channel parity gave back so far."""
+PARITY = Entry(
+    KEY, "parity", AGE, Field("channel"), Field("first"), Field("count", most=64), Field("row", most=31), lone=True
+)
+"""The body is a block of parity over `count` frames from `first` on (see `parity`)."""
+BEST = Entry(KEY, "best", AGE, SEQUENCE)
+"""Best effort: never acknowledged, never resent."""
+
+_ACKNOWLEDGED = "held_us", "window", "channel", "next"
+ACKNOWLEDGED = {"ack": ACK.getter(*_ACKNOWLEDGED), "mended": MENDED.getter(*_ACKNOWLEDGED)}
+"""What takes held time, window, channel and next frame out of an acknowledgement, by its kind."""
+
+ENTRIES = by_kind(DATA, GROUP, OPEN, SKIP, ACK, MENDED, PARITY, BEST)
 
 
 def checked(entry: Any) -> str | None:
     """The kind of a well-formed entry: right length, integers in range; None for any other."""
-    if entry.__class__ is not list or not entry:
+    if entry.__class__ is not list or not entry or entry[0].__class__ is not str:
         return None
-    kind = entry[0]
-    if kind.__class__ is not str or _LENGTHS.get(kind) != len(entry):
-        return None
-    for value in entry[1:]:
-        if value.__class__ is not int or not 0 <= value < _LIMIT:
-            return None
-    return kind
+    declared = ENTRIES.get(entry[0])
+    return declared.kind if declared is not None and declared.fits(entry) else None
 
 
 class Kinds(dict[bytes | None, str]):
@@ -81,7 +106,7 @@ def decode_ranges(body: bytes, origin: int) -> list[tuple[int, int]] | None:
         return None
     if flat.__class__ is not list or not flat or len(flat) % 2 or len(flat) > 2 * MAX_RANGES:
         return None
-    if set(map(type, flat)) != {int} or flat[0] <= 0 or flat[-1] >= _LIMIT or not all(map(lt, flat, flat[1:])):
+    if set(map(type, flat)) != {int} or flat[0] <= 0 or flat[-1] >= INTEGER_LIMIT or not all(map(lt, flat, flat[1:])):
         return None
     return [(origin + start, origin + stop) for start, stop in zip(flat[::2], flat[1::2], strict=True)]
 

@@ -14,7 +14,7 @@ from typing import Any
 from glue.contract import Header, Inbound, advanced
 from glue.contract.pieces import total
 from glue.transport.fec.code import BELOW, FRAMES, LENGTH, ROWS, frame_of, mend, symbol_of
-from glue.transport.wire import KEY
+from glue.transport.wire import DATA, KEY, PARITY
 
 KEPT = 512  # frames of a channel: twice what a sender covers at once
 GROUPS = 8  # that wait for more parity or frames, on each channel; as many as two bursts have
@@ -22,6 +22,9 @@ SHORTEST = LENGTH + len(b"{}\n")  # bytes of a block
 UNUSED = 4096  # frames without any parity between them, after which none are kept any more
 BUDGET = 32 << 20  # bytes of frames and parity kept, over all channels of all peers: some 40 full ones
 RUN_COST = 1000  # bytes of bookkeeping a run, its header most of all
+
+_pack = DATA.packer("age_ms", "channel", "sequence")
+_values = PARITY.getter("age_ms", "first", "count", "row")
 
 
 Missing = Callable[[int, int], list[int]]
@@ -117,7 +120,7 @@ class Mending:
 
     def add(self, now: float, entry: list[Any], blocks: Sequence[bytes], promised: int, missing: Missing) -> None:
         """Parity blocks of a group have come."""
-        _, age_ms, _, first, count, index = entry
+        age_ms, first, count, index = _values(entry)
         sizes = {*map(len, blocks)}
         if not 0 < count <= FRAMES or index + len(blocks) > ROWS or len(sizes) > 1 or min(sizes) < SHORTEST:
             self._statistics["malformed parity"] += len(blocks)
@@ -162,7 +165,7 @@ class Mending:
                 for sequence in lacking:
                     if sequence in frames:
                         header, body = frames[sequence]
-                        header[KEY] = ["data", 0, int(age * 1000), 0, 0, 0, channel, sequence]
+                        header[KEY] = _pack(int(age * 1000), channel, sequence)
                         run = Inbound(like.peer, like.incarnation, like.address, header, [body], age)
                         found.append((sequence, run))
                         self._mended[sequence] = None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from glue.contract import Outbound, advanced
 from glue.transport.fec.code import protect, symbol_of
 from glue.transport.flight import Flight
-from glue.transport.wire import KEY, MAX_AGE_MS
+from glue.transport.wire import KEY, MAX_AGE_MS, PARITY
 
 
 def symbols_of(flights: Iterable[Flight]) -> list[bytes] | None:
@@ -40,7 +40,7 @@ def encoded(
     out = []
     for start in range(0, len(symbols), size):
         block = symbols[start : start + size]
-        entry = ["parity", age_ms, channel, first + start, len(block), 0]
+        entry = PARITY.pack(age_ms=age_ms, channel=channel, first=first + start, count=len(block))
         bodies = protect(block, rows)
         out += [Outbound(peers, bodies, {KEY: entry}) for peers in destinations]
     return out

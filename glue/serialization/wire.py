@@ -1,0 +1,22 @@
+"""Serialization's entry in the header, key "glue": which datagram of whom this is."""
+
+from __future__ import annotations
+
+from glue.contract.header import Entry, Field, Text
+
+KEY = "glue"
+VERSION = 1
+ID_DIGITS = 16
+MAX_NETWORK = 65_535
+MAX_COUNTER = 10**14 - 1  # three years of a million datagrams a second
+
+GLUE = Entry(
+    KEY,
+    None,
+    Field("version", most=VERSION, default=VERSION),
+    Field("network", most=MAX_NETWORK),
+    Text("sender", ID_DIGITS),
+    Field("incarnation"),
+    Field("counter", most=MAX_COUNTER),
+)
+"""`counter` numbers every datagram of the sender's life, which `incarnation` tells from others of the same `sender`."""
