@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 METADATA := setup.cfg pyproject.toml
 PURE := serialization discovery fragmentation transport topics model simulation recorded
 
-.PHONY: help demo test quick check mutants format clean
+.PHONY: help demo test quick check dist mutants format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,12 @@ check: $(VENV)/.installed-dev ## format, lint, types, import rules, the document
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/docs tests/test_style.py
+
+dist: $(VENV)/.installed-dev ## sdist and wheel in dist/; the demo runs from the wheel in an empty environment
+	@rm -rf build dist
+	@$(BIN)/python -m build --quiet
+	@$(BIN)/python -m twine check --strict dist/*
+	@tests/try-wheel $(BIN)/python dist/*.whl
 
 mutants: $(VENV)/.installed-dev ## plant bugs and show those that no test finds; SEED=7 COUNT=100 PATHS="glue/topics spark"
 	@$(BIN)/python -m tests.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \

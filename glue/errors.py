@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-DISTRIBUTION = "glue"
-"""What pip calls this package."""
+DISTRIBUTION = "glue-lan"
+"""The name of this package on PyPI, where `glue` is another project."""
 
 
 class GlueError(Exception):

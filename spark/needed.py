@@ -1,6 +1,6 @@
 """What a command of this package needs beside glue. Imported first, it ends the program with what to install.
 
-`pip install glue` brings none of it; the extra `spark` does.
+`pip install glue-lan` brings none of it; the extra `spark` does.
 """
 
 from __future__ import annotations

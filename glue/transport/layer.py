@@ -66,10 +66,8 @@ class Transport:
         self._eased = False  # whether acknowledgements came, which do so if anything waits for them
         self._kinds = Kinds()
         self._handlers: dict[str, Handler] = {
-            **self._reception.handlers,
-            "ack": self._on_ack,
-            "mended": self._on_ack,
-        }
+            **self._reception.handlers, "ack": self._on_ack, "mended": self._on_ack,
+        }  # fmt: skip
 
     def fit(self, size: int) -> int:
         """The header is paid for below; frames are as large as they may be."""

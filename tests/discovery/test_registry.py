@@ -196,7 +196,7 @@ def test_dns_sd_brings_endpoints_of_one_network_id_together() -> None:
 
 def test_without_zeroconf_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zeroconf", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'glue\[zeroconf\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'glue-lan\[zeroconf\]"):
         registry(1)
 
 
