@@ -31,7 +31,8 @@ from glue.sync.endpoint import Endpoint
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
-    from glue.endpoint.model import Entry, ModelStatus
+    from glue.endpoint.model import ModelStatus
+    from glue.endpoint.model_calls import Entry
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
     from glue.sync.model import Lock, Model, Watch
 
@@ -80,7 +81,8 @@ if not TYPE_CHECKING:  # else every name would be taken to be there
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),
-            "glue.endpoint.model": ("Entry", "ModelStatus"),
+            "glue.endpoint.model": ("ModelStatus",),
+            "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (
                 "ABSENT", "Change", "Conflict", "Delete", "Expect", "ExpectRevision", "Set", "Update",
             ),

@@ -1,46 +1,35 @@
-"""The model of an asyncio endpoint: the same calls with the same meaning as those of `glue.Model`, awaited."""
+"""The model of an asyncio endpoint: the calls of `glue.Model` with the same meaning, awaited."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol, TypeVar
 
 from glue.aio.subscription import Subscription
-from glue.endpoint.core import Core, id_of
-from glue.endpoint.model import (
-    GRACE,
-    TIMEOUT,
-    BaseModel,
-    Entry,
-    ModelStatus,
-    check_pattern,
-    checked,
-    committed,
-    compare_and_set,
-    found,
-    lease_ms,
-    locked,
-)
-from glue.endpoint.queues import Kept
+from glue.endpoint import model_calls as calls
+from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
+from glue.endpoint.model import Driver as OrderingDriver
+from glue.endpoint.model_calls import GRACE, TIMEOUT, Call, Entry
 from glue.errors import RefusedError
-from glue.model import Ask, CloseModel
+from glue.model import Ask
 from glue.model.mergeable import Prefixes
-from glue.model.questions import Ending, Question, Read, Remove, Synchronize, Transfer, Unwatch, Write
-from glue.model.questions import Watch as WatchQuestion
-from glue.model.state import Change, Conflict, Delete, Operation, Set, Unlock, Update, check_key
-from glue.model.state import Lock as LockOperation
+from glue.model.questions import Ending
+from glue.model.state import Change, Delete, Operation, Set, Update
 
-if TYPE_CHECKING:
-    from glue.aio.endpoint import Endpoint
+Result = TypeVar("Result")
 
-ChangeHandler = Callable[[Change], Any]
-"""A function, or a coroutine function, which is awaited change by change."""
+
+class Driver(OrderingDriver, Protocol):
+    """What an asyncio model asks of the driver of its endpoint."""
+
+    async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for something that turns bring about; returns whether it came true in time."""
 
 
 class _Pending:
-    """A question until it is answered; nobody may wait any more by then."""
+    """A question until it is answered; its caller may have stopped waiting by then."""
 
     __slots__ = ("done",)
 
@@ -48,170 +37,152 @@ class _Pending:
         self.done: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
     def answered(self, answer: Ending) -> None:
-        """For the endpoint."""
+        """Wake the caller with the answer."""
         if not self.done.done():
             self.done.set_result(answer)
 
 
 class Model(BaseModel):
-    """Shared state under a name; made by `glue.aio.Endpoint.model`. See `glue.Model` for what each call means."""
+    """Shared state under a name; made by `glue.aio.Endpoint.model`. `glue.Model` tells what each call means."""
 
-    def __init__(self, name: str, endpoint: Endpoint, core: Core, mergeable: Prefixes) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
         """Use `Endpoint.model`."""
-        super().__init__(name, core, mergeable, time.monotonic)
-        self._endpoint = endpoint
+        super().__init__(name, mergeable, parts, driver)
+        self._driver = driver
+
+    # ---------------------------------------------------------------------------------------------- reading
 
     async def get(self, key: str, default: Any = None, *, stale: bool = False, timeout: float = TIMEOUT) -> Any:
-        """A key's value, or `default`."""
+        """Return a key's value, or `default`; as of now, or if `stale`, as far as this endpoint knows (see `entry`)."""
         entry = await self.entry(key, stale=stale, timeout=timeout)
         return default if entry is None else entry.value
 
     async def entry(self, key: str, *, stale: bool = False, timeout: float = TIMEOUT) -> Entry | None:
-        """A key's value with its revision and age, None if it has none."""
-        if stale:
-            return self._local_entry(key)
-        for change in found(await self._ask(Read(check_key(key)), timeout)):
-            return Entry(change.key, change.value, change.index)
-        return None
+        """Return a key's value with its revision and age, None if it has none.
+
+        Raises MinorityError, but not if `stale`.
+        """
+        return self._local_entry(key) if stale else await self._ask(calls.read_entry(key), timeout)
 
     async def items(self, pattern: str = "#", *, stale: bool = False, timeout: float = TIMEOUT) -> dict[str, Any]:
-        """The values of all keys that match a pattern, by key."""
-        check_pattern(pattern)
-        if stale:
-            return {entry.key: entry.value for entry in self._local_entries(pattern)}
-        return {change.key: change.value for change in found(await self._ask(Read(pattern), timeout))}
+        """Return the values by key of all keys that match a pattern: `+` is any one level, a last `#` all the rest."""
+        return self._local_items(pattern) if stale else await self._ask(calls.read_items(pattern), timeout)
+
+    # ---------------------------------------------------------------------------------------------- writing
 
     async def set(self, key: str, value: Any, *, timeout: float = TIMEOUT) -> int:
         """Give a key a JSON value."""
-        return await self.transaction(Set(key, value), timeout=timeout)
+        return await self._ask(calls.write(Set(key, value)), timeout)
 
     async def delete(self, key: str, *, timeout: float = TIMEOUT) -> int:
-        """Take a key and its value away."""
-        return await self.transaction(Delete(key), timeout=timeout)
+        """Remove a key and its value; nothing happens if there is no such key."""
+        return await self._ask(calls.write(Delete(key)), timeout)
 
     async def update(self, key: str, delta: Any, *, timeout: float = TIMEOUT) -> int:
-        """Apply a JSON Merge Patch (RFC 7396)."""
-        return await self.transaction(Update(key, delta), timeout=timeout)
+        """Apply a JSON Merge Patch (RFC 7396): members of `delta` replace those of the value, None removes one."""
+        return await self._ask(calls.write(Update(key, delta)), timeout)
 
     async def add(self, key: str, what: Any, *, timeout: float = TIMEOUT) -> int:
-        """Add an integer to a mergeable counter, or a string to a mergeable set."""
-        return await self.transaction(self._addition(key, what, True), timeout=timeout)
+        """Add an integer to a mergeable counter, or a string to a mergeable set: `update` in other words."""
+        return await self._ask(calls.write(self._addition(key, what, True)), timeout)
 
     async def discard(self, key: str, element: str, *, timeout: float = TIMEOUT) -> int:
-        """Take a string out of a mergeable set."""
-        return await self.transaction(self._addition(key, element, None), timeout=timeout)
-
-    def conflicts(self, pattern: str = "#") -> dict[str, Conflict]:
-        """The registers and "multi" values that match, written at the same time in different places, by key."""
-        return self._local_conflicts(check_pattern(pattern))
-
-    async def synchronize(self, timeout: float = TIMEOUT) -> None:
-        """Wait until another endpoint has of the mergeable keys what this one has, and the other way round."""
-        committed(await self._ask(Synchronize(), timeout))
+        """Remove a string from a mergeable set; nothing happens if it is not in the set."""
+        return await self._ask(calls.write(self._addition(key, element, None)), timeout)
 
     async def compare_and_set(self, key: str, expected: Any, value: Any, *, timeout: float = TIMEOUT) -> int:
-        """Set the key if it has the expected value."""
-        return committed(await self._ask(Write(compare_and_set(key, expected, value)), timeout))
+        """Set the key if it has the expected value (`glue.ABSENT`: none). Raises RefusedError if it has another."""
+        return await self._ask(calls.compare_and_set(key, expected, value), timeout)
 
     async def transaction(self, *operations: Operation, timeout: float = TIMEOUT) -> int:
-        """Do all of these, or none."""
-        return committed(await self._ask(Write(checked(operations)), timeout))
+        """Do all of these (`glue.Set`, `Delete`, `Update`), or none if an `Expect` or `ExpectRevision` fails."""
+        return await self._ask(calls.write(*operations), timeout)
+
+    async def synchronize(self, timeout: float = TIMEOUT) -> None:
+        """Wait until another endpoint has of the mergeable keys what this one has, and the other way round.
+
+        Raises MinorityError if none is in reach.
+        """
+        await self._ask(calls.synchronize(), timeout)
+
+    # -------------------------------------------------------------------------------- watching, coordinating
 
     async def watch(self, pattern: str, handler: ChangeHandler | None = None) -> Watch:
-        """Hear every committed change of the keys that match, beginning with the present state."""
-        check_pattern(pattern)
-        watch = Watch(pattern, handler, self)
-        self._endpoint.adopt(watch.subscription)
+        """Receive every committed change of the keys that match, once, in order, beginning with the present state.
+
+        With a handler, it is called with each `Change`, and what it returns is awaited if it can be; without, iterate
+        over what is returned. Raises ModelError for a malformed pattern.
+        """
+        watch = Watch(pattern, self._subscription(Subscription, pattern, handler))
         try:
-            committed(await self._ask(WatchQuestion(watch.subscription, pattern), TIMEOUT))
+            await self._ask(calls.watch(watch._subscription, pattern), TIMEOUT)
         except RefusedError:
             watch.close()
             raise
         return watch
 
     async def lock(self, name: str, lease: float = 10.0, *, timeout: float = TIMEOUT) -> Lock:
-        """Wait for a lock and take it; an asynchronous context manager that gives it back."""
-        owner = self._owner()
-        operation = LockOperation(name, owner, lease_ms(lease))
-        ending = await self._ask(Write([operation], patient=True), timeout)
-        return Lock(self, name, owner, lease, *locked(ending))
+        """Wait for a lock and take it, for `lease` seconds unless renewed; an asynchronous context manager.
 
-    async def lock_operation(self, operation: Operation, timeout: float = TIMEOUT) -> int:
-        """For locks: renew or release."""
-        return committed(await self._ask(Write([operation]), timeout))
-
-    @property
-    def leader(self) -> str | None:
-        """The name of the endpoint that leads now, as far as this one knows."""
-        return self.status.leader
-
-    @property
-    def status(self) -> ModelStatus:
-        """What this endpoint's replica is, and how far it has come."""
-        return self._read_status()
+        Raises RefusedError if another owner holds it all the time.
+        """
+        owner = self._new_owner()
+        token, since = await self._ask(calls.take_lock(name, owner, lease), timeout)
+        return Lock(self._ask, name, owner, lease, token, since)
 
     async def wait_until_ready(self, timeout: float | None = None) -> bool:
-        """Wait until a leader is known; whether one was in time."""
-        return await self._endpoint.wait_until(lambda: self.status.leader is not None, timeout)
+        """Wait until a leader is known; returns whether one was in time."""
+        return await self._driver.wait_until(lambda: self._read_status().leader is not None, timeout)
 
     async def transfer(self, name: str, *, timeout: float = TIMEOUT) -> None:
-        """Hand the leadership to another voter, by name."""
-        committed(await self._ask(Transfer(id_of(name)), timeout))
+        """Hand the leadership to another voter, by name. Only at the leader. Raises RefusedError."""
+        await self._ask(calls.transfer(name), timeout)
 
     async def remove(self, name: str, *, timeout: float = TIMEOUT) -> None:
-        """Take an endpoint out of the voters for good, by name."""
-        committed(await self._ask(Remove(id_of(name)), timeout))
+        """Take an endpoint out of the voters for good, by name. Only at the leader. Raises RefusedError."""
+        await self._ask(calls.remove(name), timeout)
 
-    def close(self) -> None:
-        """Take part no more. Calls under way end; a second time does nothing."""
-        if not self._endpoint.closed and self._endpoint.models.pop(self.name, None) is not None:
-            self._endpoint.order(CloseModel(self.name))
-
-    async def _ask(self, question: Question, timeout: float) -> Ending | None:
+    async def _ask(self, call: Call[Result], timeout: float) -> Result:
+        """Ask a call's question and return its result."""
         pending = _Pending()
-        self._endpoint.order(Ask(self.name, pending, question, timeout, time.time()))
+        self._driver.order(Ask(self.name, pending, call.question, timeout, time.time()), wait=False)
         try:
             async with asyncio.timeout(timeout + GRACE):
-                return await pending.done
+                ending = await pending.done
         except TimeoutError:
-            return None
+            ending = None
+        return call.result(ending)
 
-    def end_watch(self, subscription: Subscription) -> None:
-        """For watches: one was closed."""
-        if not self._endpoint.closed:
-            self._endpoint.order(Ask(self.name, _Pending(), Unwatch(subscription), TIMEOUT, time.time()))
-        self._endpoint.disown(subscription)
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint that this model is of."""
-        return self._endpoint
+    def _inspect(self, read: Callable[[], Result]) -> Result:
+        return read()  # no turn runs meanwhile: all of it is in the thread of the event loop
 
 
 class Watch:
     """Changes of the keys that match one pattern. Without a handler, iterate with `async for`."""
 
-    def __init__(self, pattern: str, handler: ChangeHandler | None, model: Model) -> None:
+    def __init__(self, pattern: str, subscription: Subscription) -> None:
+        """Use `Model.watch`."""
         self.pattern = pattern
-        owner = _Owner(model)
-        waiting = Kept(owner, time.monotonic)
-        self.subscription = Subscription(pattern, handler, owner, waiting, payload_only=handler is not None)
+        self._subscription = subscription
 
     async def get(self, timeout: float | None = None) -> Change:
-        """The next change. Raises TimeoutError after `timeout` seconds, ClosedError once closed and empty."""
-        change: Change = (await self.subscription.get(timeout)).payload
+        """Return the next change.
+
+        Raises TimeoutError after `timeout` seconds, ClosedError once closed and empty.
+        """
+        change: Change = (await self._subscription.get(timeout)).payload
         return change
 
     def __aiter__(self) -> AsyncIterator[Change]:
         return self._changes()
 
     async def _changes(self) -> AsyncIterator[Change]:
-        async for message in self.subscription:
+        async for message in self._subscription:
             yield message.payload
 
     def close(self) -> None:
         """End the watch. A second time does nothing."""
-        self.subscription.close()
+        self._subscription.close()
 
     async def __aenter__(self) -> Watch:
         return self
@@ -220,55 +191,34 @@ class Watch:
         self.close()
 
 
-class _Owner:
-    """What a subscription asks of its endpoint, for one that is a watch."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self.keep = model.endpoint._owner.keep
-        self.handled = model.endpoint._owner.handled
-        self.failed = model.endpoint._owner.failed
-        self.tell_gap = model.endpoint._owner.tell_gap
-
-    def settled(self, fate: str, count: int) -> None:
-        """Changes are no messages of a topic: the ledger does not count them."""
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """The watch was closed."""
-        self._model.end_watch(subscription)
-
-
-class Lock:
+class Lock(BaseLock):
     """A lock that this endpoint holds; see `glue.Lock`."""
 
-    def __init__(self, model: Model, name: str, owner: str, lease: float, token: int, since: float) -> None:
-        self.name = name
-        self.token = token
-        self._model = model
-        self._owner = owner
-        self._lease = lease
-        self._ends = since + lease
-
-    @property
-    def remaining(self) -> float:
-        """Seconds for which it is certainly still held; 0.0 when that is over."""
-        return max(0.0, self._ends - time.monotonic())
+    def __init__(
+        self,
+        ask: Callable[[Call[int], float], Awaitable[int]],
+        name: str,
+        owner: str,
+        lease: float,
+        token: int,
+        since: float,
+    ) -> None:
+        """Use `Model.lock`."""
+        super().__init__(name, owner, lease, token, since)
+        self._ask = ask
 
     async def renew(self, lease: float | None = None) -> None:
         """Begin the lease again. Raises RefusedError if the lock was lost meanwhile."""
-        self._lease = self._lease if lease is None else lease
-        asked = time.monotonic()
-        token = await self._model.lock_operation(LockOperation(self.name, self._owner, lease_ms(self._lease)))
-        if token != self.token:
-            await self._model.lock_operation(Unlock(self.name, self._owner))
-            self._ends = 0.0
-            raise RefusedError(f"lock {self.name!r} was lost: its lease had ended")
-        self._ends = asked + self._lease
+        renewal, asked = self._renewal(lease), time.monotonic()
+        if await self._ask(renewal, TIMEOUT) != self.token:
+            await self._ask(self._release(), TIMEOUT)
+            raise self._lost()
+        self._renewed(asked)
 
     async def release(self) -> None:
-        """Give it back."""
+        """Give the lock back."""
         self._ends = 0.0
-        await self._model.lock_operation(Unlock(self.name, self._owner))
+        await self._ask(self._release(), TIMEOUT)
 
     async def __aenter__(self) -> Lock:
         return self

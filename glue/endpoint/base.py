@@ -76,7 +76,7 @@ class BaseEndpoint:
     on_lost = Callback[Callable[[str, int], Any]]("cause", "count")
     """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
 
-    AWAITS_CALLBACKS = False
+    _AWAITS_CALLBACKS = False
     """Whether callbacks may be coroutine functions."""
 
     _environment: Mapping[str, str] | None = None  # where settings are looked up; None: that of the process

@@ -41,7 +41,7 @@ class Callback(Generic[Handler]):
 
     def __set__(self, instance: object, handler: Handler | None) -> None:
         if handler is not None:
-            self._check(handler, bool(getattr(instance, "AWAITS_CALLBACKS", False)))
+            self._check(handler, bool(getattr(instance, "_AWAITS_CALLBACKS", False)))
         instance.__dict__[self._name] = handler
 
     def _check(self, handler: object, may_be_awaited: bool) -> None:

@@ -1,85 +1,34 @@
-"""What the models of all kinds of endpoint have in common: how they are opened, and what their answers mean.
+"""What the models of blocking and of asyncio endpoints share: all of a model, and of its locks, that does not wait.
 
-A call ends in one of three ways. It returns: committed, and nothing acknowledged is ever lost again. It raises
-RefusedError (MinorityError where the voters are out of reach): nothing was changed, for certain. Or it raises
-UnknownOutcomeError: it may have happened, or happen yet.
+`glue.sync.model` and `glue.aio.model` add the waiting: they hand the question of a `Call` (`glue.endpoint.model_calls`)
+to the driver, and its answer to the call.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import Any, cast
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar, cast
 
 import orjson
 
-from glue.endpoint.core import Core, id_of
-from glue.errors import (
-    ConfigurationError,
-    CorruptStorageError,
-    MinorityError,
-    ModelError,
-    RefusedError,
-    UnknownOutcomeError,
-)
-from glue.model import ModelOptions, Replicated
-from glue.model.consensus import ConsensusSettings, Role, Stored
-from glue.model.consensus.agreement import Agreement, founded
-from glue.model.mergeable import KINDS, Delta, ForeignError, MalformedError, Prefixes, TooFarError, decode_stored
-from glue.model.questions import Committed, Ending, Found, Refused, Unknown
-from glue.model.state import (
-    ABSENT,
-    Change,
-    Command,
-    Conflict,
-    Expect,
-    Operation,
-    Pattern,
-    Set,
-    Update,
-    check_key,
-    check_name,
-    encode_command,
-)
-from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
+from glue.endpoint.core import Core
+from glue.endpoint.model_calls import TIMEOUT, Call, Entry, check_pattern, release_lock, renew_lock
+from glue.endpoint.owner import OwnerFunctions
+from glue.endpoint.queues import Kept
+from glue.errors import ConfigurationError, ModelError, RefusedError
+from glue.model import Ask, CloseModel, Replicated, Wish
+from glue.model.consensus import Role
+from glue.model.mergeable import KINDS, Prefixes
+from glue.model.questions import Ending, Unwatch
+from glue.model.state import Change, Conflict, Update, check_key
 
-TIMEOUT = 10.0
-"""Seconds that a call waits: some elections."""
+Result = TypeVar("Result")
+SomeSubscription = TypeVar("SomeSubscription")
 
-GRACE = 2.0
-"""Seconds that an answer may be late, on a busy machine, before the outcome is taken to be unknown."""
-
-HEARTBEATS = 3
-"""Heartbeats in an election timeout; each costs CPU also at rest. Two in a row may be lost; a voter that misses a third
-only asks whether it would be elected, which those that hear the leader deny."""
-
-OTHER_CONTENT = (
-    "data_dir holds {} of a model of another name, network or mergeable=; open it with those it was made with, "
-    "or give this one a directory of its own"
-)
-
-OTHER_VOTERS = (
-    "data_dir holds the state of {}, but voters={}, members={} were given; open it with those it was founded with, "
-    "or give this one a directory of its own"
-)
-
-logger = logging.getLogger("glue")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A key's value, its revision (the log index of its last change) and how old that knowledge may be.
-
-    `age` is 0.0 for a linearizable read; for a stale one, seconds since this endpoint last heard a leader. A mergeable
-    key has neither revision nor age: it is what this endpoint knows.
-    """
-
-    key: str
-    value: Any
-    revision: int
-    age: float = 0.0
+ChangeHandler = Callable[[Change], Any]
+"""Called with each change; an asyncio endpoint awaits what it returns, if that is awaitable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,180 +49,103 @@ class ModelStatus:
     failure: str
 
 
-def model_options(
-    core: Core,
-    name: str,
-    *,
-    voters: int | None,
-    members: Sequence[str] | None,
-    observer: bool,
-    mergeable: Mapping[str, str] | None,
-    directory: Directory | None,
-    election_timeout: float,
-) -> ModelOptions:
-    """Check the options of a model and open its storage; `directory` is where to store, None: in memory.
+class Driver(Protocol):
+    """What every model asks of the driver of its endpoint."""
 
-    Raises ConfigurationError, ModelError, StorageError.
-    """
-    layer = core.stack.layers["model"]
-    if not isinstance(layer, Replicated):
-        raise ConfigurationError(f"the model layer is {type(layer).__name__}, which has no models; leave out model=…")
-    check_name(name)
-    if isinstance(members, str):
-        raise ConfigurationError(f"members={members!r}: expected a list of endpoint names")
-    if name in layer.groups:
-        raise ConfigurationError(f"model {name!r} is open at this endpoint already")
-    consensus = ConsensusSettings(
-        voters=voters,
-        members=None if members is None else tuple(id_of(member) for member in members),
-        observer=observer,
-        election_timeout=election_timeout,
-        heartbeat=election_timeout / HEARTBEATS,
-        ticket_timeout=2 * election_timeout,
-    )
-    prefixes = Prefixes(mergeable or {})
-    storage, stored = open_storage(directory, core.identity.random)
-    try:
-        if stored.vital.group and not stored.vital.group.startswith(layer.scope(name, prefixes) + "/"):
-            raise ConfigurationError(OTHER_CONTENT.format("state"))
-        if stored.vital.value and not Agreement(consensus).fits(stored.vital.value):
-            raise ConfigurationError(OTHER_VOTERS.format(founded(stored.vital.value), voters, members))
-        delta_file, deltas = open_deltas(directory, prefixes)
-    except BaseException:
-        storage.close()
-        raise
-    return ModelOptions(
-        consensus=consensus, storage=storage, stored=stored, mergeable=prefixes, delta_file=delta_file, deltas=deltas,
-        names=_known_names(core, members or ()),
-    )  # fmt: skip
+    @property
+    def closed(self) -> bool:
+        """Whether the endpoint is closed."""
+
+    def order(self, request: Wish, wait: bool = True) -> None:
+        """Pass a request to the stack; `wait` for a turn that is under way. Raises ClosedError."""
 
 
-def _known_names(core: Core, members: Sequence[str]) -> dict[str, str]:
-    """The names of endpoints by id: this one, those in reach, those that were given."""
-    here = {peer: known.name for peer, known in core.peers.items()}
-    return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}
+@dataclass(frozen=True, slots=True)
+class EndpointParts:
+    """The parts of an endpoint that its models use."""
+
+    endpoint: Any
+    core: Core
+    owner: OwnerFunctions
+    subscriptions: set[Any]
+    """The subscriptions that end with the endpoint."""
+    models: dict[str, Any]
+    """The models that are open, by name."""
 
 
-def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, Stored]:
-    """The storage in this directory, or in memory, with what it holds.
+class _Unasked:
+    """The token of a question whose answer nobody waits for."""
 
-    One that is damaged is put aside (the log says so), and the replica begins a new life: it fetches everything
-    from the others before it votes again.
-    """
-    if directory is None:
-        storage = MemoryStorage(luck)
-        return storage, storage.load()
-    files = FileStorage(directory, luck)
-    try:
-        return files, files.load()
-    except CorruptStorageError as error:
-        logger.error("%s; what is stored is put aside, and this replica begins anew", error)
-    except BaseException:
-        files.close()
-        raise
-    try:
-        return files, files.begin_anew()
-    except BaseException:
-        files.close()
-        raise
+    def answered(self, answer: Ending) -> None:
+        """Ignore the answer."""
 
 
-def open_deltas(directory: Directory | None, prefixes: Prefixes) -> tuple[DeltaFile | None, list[Delta]]:
-    """The file of mergeable keys in this directory with what it holds; one that is damaged is put aside.
-
-    Raises ConfigurationError if it was written with other prefixes.
-    """
-    if directory is None:
-        return None, []
-    file = DeltaFile(directory)
-    try:
-        if not prefixes and not file.exists:
-            return None, []
-        return file, _decoded(prefixes, file.load())
-    except ForeignError:
-        raise ConfigurationError(OTHER_CONTENT.format("mergeable keys")) from None
-    except (CorruptStorageError, MalformedError) as error:
-        logger.error("%s; it is put aside, and the mergeable keys are fetched from the others", error)
-        file.begin_anew()
-        return file, []
-
-
-def _decoded(prefixes: Prefixes, records: list[bytes]) -> list[Delta]:
-    """The deltas in these records, without those that no honest replica can have written."""
-    deltas = []
-    for record in records:
-        try:
-            deltas.append(decode_stored(prefixes, record))
-        except TooFarError as error:
-            logger.error("what is stored of a mergeable key is left out: %s", error)
-    return deltas
-
-
-# ------------------------------------------------------------------------------------------------ answers
-
-
-def committed(ending: Ending | None) -> int:
-    """The log index of a write. Raises RefusedError, MinorityError or UnknownOutcomeError."""
-    match ending:
-        case Committed(index):
-            return index
-        case Refused(reason, unreachable):
-            raise (MinorityError if unreachable else RefusedError)(reason)
-        case Found():
-            return 0
-    raise UnknownOutcomeError(ending.reason if isinstance(ending, Unknown) else "no answer came in time")
-
-
-def locked(ending: Ending | None) -> tuple[int, float]:
-    """The token of a lock, and a time (monotonic seconds) from which others count its lease, or from later.
-
-    That is not when the call was made: it may have waited for somebody else for longer than the lease. Raises as
-    `committed` does.
-    """
-    return committed(ending), ending.since if isinstance(ending, Committed) else 0.0
-
-
-def found(ending: Ending | None) -> list[Change]:
-    """What a read found. Raises MinorityError or RefusedError; a read never changes anything."""
-    if isinstance(ending, Found):
-        return ending.entries
-    if isinstance(ending, Refused):
-        raise (MinorityError if ending.unreachable else RefusedError)(ending.reason)
-    raise MinorityError("no answer came in time")
-
-
-def checked(operations: Sequence[Operation]) -> Sequence[Operation]:
-    """The operations, if they can be logged. Raises ModelError."""
-    encode_command(Command(0, 0, 0, list(operations)))
-    return operations
-
-
-def compare_and_set(key: str, expected: Any, value: Any) -> Sequence[Operation]:
-    """The operations of that name."""
-    condition = Expect(key) if expected is ABSENT else Expect(key, expected)
-    return checked([condition, Set(key, value)])
-
-
-def lease_ms(lease: float) -> int:
-    """A lease in the log's unit. Raises ConfigurationError."""
-    if not isinstance(lease, (int, float)) or not 0.001 <= lease <= 86_400:
-        raise ConfigurationError(f"lease={lease!r}: expected 0.001 to 86400 seconds")
-    return int(lease * 1000)
+def _ignore(fate: str, count: int) -> None:
+    """Leave changes out of the accounting, as they are no messages of a topic."""
 
 
 class BaseModel:
-    """The part of a model that does not wait: what this endpoint has, without asking anybody."""
+    """The part of a model that does not wait."""
 
-    def __init__(self, name: str, core: Core, mergeable: Prefixes, now: Callable[[], float]) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
         self.name = name
-        self._core = core
+        self._core = parts.core
         self._mergeable = mergeable
-        self._now = now
+        self._parts = parts
+        self._orders = driver
         self._locks_taken = 0
+
+    @property
+    def endpoint(self) -> Any:
+        """The endpoint that this model belongs to."""
+        return self._parts.endpoint
+
+    @property
+    def leader(self) -> str | None:
+        """The name of the endpoint that leads now, as far as this one knows."""
+        return self.status.leader
+
+    @property
+    def status(self) -> ModelStatus:
+        """What this endpoint's replica is, and how far it has come."""
+        return self._inspect(self._read_status)
+
+    def conflicts(self, pattern: str = "#") -> dict[str, Conflict]:
+        """Return the registers and "multi" values that match and were written at the same time in different places.
+
+        They are given by key, each with all its values; of a register the first is the one that `get` returns. Raises
+        ModelError.
+        """
+        return self._inspect(lambda: self._local_conflicts(check_pattern(pattern)))
+
+    def close(self) -> None:
+        """End this endpoint's part in the model. Calls under way end; a second time does nothing."""
+        if not self._orders.closed and self._parts.models.pop(self.name, None) is not None:
+            self._orders.order(CloseModel(self.name))
+
+    def _inspect(self, read: Callable[[], Result]) -> Result:
+        """Read something of the stack between two turns."""
+        raise NotImplementedError
+
+    def _subscription(
+        self, make: Callable[..., SomeSubscription], pattern: str, handler: ChangeHandler | None
+    ) -> SomeSubscription:
+        """Make the subscription of a watch: its changes are not counted, and its end is told to the model."""
+        check_pattern(pattern)
+        owner = replace(self._parts.owner, settled=_ignore, unsubscribe=self._end_watch)
+        subscription = make(pattern, handler, owner, Kept(owner, time.monotonic), handler is not None)
+        self._parts.subscriptions.add(subscription)
+        return subscription
+
+    def _end_watch(self, subscription: Any) -> None:
+        """Tell the model that a watch was closed."""
+        if not self._orders.closed:
+            self._orders.order(Ask(self.name, _Unasked(), Unwatch(subscription), TIMEOUT, time.time()), wait=False)
+        self._parts.subscriptions.discard(subscription)
 
     def _local_entries(self, pattern: str) -> list[Entry]:
         group = self._group()
-        age = group.age(self._now())
+        age = group.age(time.monotonic())
         return [
             Entry(change.key, change.value, change.index, age if change.index else 0.0)
             for change in group.local(pattern)
@@ -287,8 +159,11 @@ class BaseModel:
         found = {} if part is None else part.conflicts(pattern)
         return {key: Conflict(map(orjson.loads, values)) for key, values in found.items()}
 
+    def _local_items(self, pattern: str) -> dict[str, Any]:
+        return {entry.key: entry.value for entry in self._local_entries(check_pattern(pattern))}
+
     def _addition(self, key: str, what: Any, there: bool | None) -> Update:
-        """The update that puts something into a counter or a set, or if not to be `there`, out of it."""
+        """Return the update that puts something into a counter or a set; out of the set if `there` is None."""
         kind = self._mergeable.kind(check_key(key))
         if kind is KINDS["set"]:
             return Update(key, {what: there})
@@ -313,13 +188,13 @@ class BaseModel:
             leader=names.of(status.leader) if status.leader else None,
             commit_index=status.commit_index,
             voters=tuple(sorted(map(names.of, group.replica.configuration.voters))),
-            age=group.age(self._now()),
+            age=group.age(time.monotonic()),
             keys=group.size,
-            failure=group.failure(self._now()),
+            failure=group.failure(time.monotonic()),
         )
 
-    def _owner(self) -> str:
-        """A new owner of locks: unique, and telling for others who it is."""
+    def _new_owner(self) -> str:
+        """Return a new owner of locks: unique, and readable for others."""
         self._locks_taken += 1
         return f"{self._core.identity.name[:64]}/{self._core.identity.incarnation}/{self._locks_taken}"
 
@@ -327,6 +202,36 @@ class BaseModel:
         return f"<Model {self.name} at {self._core.identity.name}>"
 
 
-def check_pattern(pattern: str) -> str:
-    """The pattern. Raises ModelError if it is malformed."""
-    return Pattern(pattern).text
+class BaseLock:
+    """The part of a lock that does not wait."""
+
+    def __init__(self, name: str, owner: str, lease: float, token: int, since: float) -> None:
+        """`since` is when others began to count the lease (monotonic seconds), or earlier."""
+        self.name = name
+        self.token = token
+        self._owner = owner
+        self._lease = lease
+        self._ends = since + lease
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which it is certainly still held; 0.0 when that is over."""
+        return max(0.0, self._ends - time.monotonic())
+
+    def _renewal(self, lease: float | None) -> Call[int]:
+        """Return the call that begins the lease again, from now on of this length unless that is None."""
+        self._lease = self._lease if lease is None else lease
+        return renew_lock(self.name, self._owner, self._lease)
+
+    def _renewed(self, asked: float) -> None:
+        """Note that the lease began again when this was asked for (monotonic seconds)."""
+        self._ends = asked + self._lease
+
+    def _release(self) -> Call[int]:
+        """Return the call that gives the lock back."""
+        return release_lock(self.name, self._owner)
+
+    def _lost(self) -> RefusedError:
+        """Note that the lock was lost, and return what to raise."""
+        self._ends = 0.0
+        return RefusedError(f"lock {self.name!r} was lost: its lease had ended")

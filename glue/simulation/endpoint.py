@@ -18,7 +18,7 @@ from glue.endpoint.base import LINGER, BaseEndpoint, PublishOptions, multicast_n
 from glue.endpoint.core import Core, check_not_reserved
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
-from glue.endpoint.model import model_options
+from glue.endpoint.model_options import model_options
 from glue.endpoint.owner import Owner, OwnerFunctions
 from glue.endpoint.queues import Buffer, Kept, waiting_room
 from glue.endpoint.receipt import Receipt

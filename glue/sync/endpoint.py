@@ -47,7 +47,7 @@ class Endpoint(BaseEndpoint):
         self._driver: ThreadDriver | None = None
         self._subscriptions: set[Subscription] = set()
         self._owner: OwnerFunctions  # of the subscriptions; set by the start
-        self.models: dict[str, Model] = {}
+        self._models: dict[str, Model] = {}
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -88,7 +88,7 @@ class Endpoint(BaseEndpoint):
         """
         if self._driver is None or self._driver.closed:
             return
-        for model in list(self.models.values()):
+        for model in list(self._models.values()):
             model.close()
         self._driver.close(timeout)
         subscriptions = self._subscriptions.copy()
@@ -263,7 +263,8 @@ class Endpoint(BaseEndpoint):
         Raises ConfigurationError, ModelError, StorageError.
         """
         from glue.drivers.directory import open_directory
-        from glue.endpoint.model import model_options  # consensus is loaded by those who use it
+        from glue.endpoint.model import EndpointParts
+        from glue.endpoint.model_options import model_options  # consensus is loaded by those who use it
         from glue.sync.model import Model
 
         driver = self._running()
@@ -273,16 +274,9 @@ class Endpoint(BaseEndpoint):
             directory=open_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         driver.order(OpenModel(name, options, time.time()))
-        self.models[name] = Model(name, self, self._core, options.mergeable, driver)
-        return self.models[name]
-
-    def adopt(self, subscription: Subscription) -> None:
-        """For watches: a subscription that ends with the endpoint."""
-        self._subscriptions.add(subscription)
-
-    def disown(self, subscription: Subscription) -> None:
-        """For watches: one that has ended."""
-        self._subscriptions.discard(subscription)
+        parts = EndpointParts(self, self._core, self._owner, self._subscriptions, self._models)
+        self._models[name] = Model(name, options.mergeable, parts, driver)
+        return self._models[name]
 
     # --------------------------------------------------------------------------------- peers and progress
 

@@ -5,38 +5,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
-from glue.drivers.leader import ThreadDriver
-from glue.endpoint.core import Core, id_of
-from glue.endpoint.model import (
-    GRACE,
-    TIMEOUT,
-    BaseModel,
-    Entry,
-    ModelStatus,
-    check_pattern,
-    checked,
-    committed,
-    compare_and_set,
-    found,
-    lease_ms,
-    locked,
-)
-from glue.endpoint.queues import Kept
+from glue.endpoint import model_calls as calls
+from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
+from glue.endpoint.model import Driver as OrderingDriver
+from glue.endpoint.model_calls import GRACE, TIMEOUT, Call, Entry
 from glue.errors import ClosedError, RefusedError
-from glue.model import Ask, CloseModel
+from glue.model import Ask
 from glue.model.mergeable import Prefixes
-from glue.model.questions import Ending, Question, Read, Remove, Synchronize, Transfer, Unwatch, Write
-from glue.model.questions import Watch as WatchQuestion
-from glue.model.state import Change, Conflict, Delete, Operation, Set, Unlock, Update, check_key
-from glue.model.state import Lock as LockOperation
+from glue.model.questions import Ending
+from glue.model.state import Change, Delete, Operation, Set, Update
 from glue.sync.subscription import Subscription
 
-if TYPE_CHECKING:
-    from glue.sync.endpoint import Endpoint
+Result = TypeVar("Result")
 
-ChangeHandler = Callable[[Change], Any]
+
+class Driver(OrderingDriver, Protocol):
+    """What a blocking model asks of the driver of its endpoint."""
+
+    def inspect(self, read: Callable[[], Result]) -> Result:
+        """Read something of the stack between two turns."""
+
+    def wait_for(self, event: threading.Event, timeout: float) -> bool:
+        """Wait until another thread sets an event."""
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for something that turns bring about; returns whether it came true in time."""
 
 
 class _Pending:
@@ -49,7 +44,7 @@ class _Pending:
         self.answer: Ending | None = None
 
     def answered(self, answer: Ending) -> None:
-        """For the driver."""
+        """Keep the answer and wake the caller."""
         self.answer = answer
         self.done.set()
 
@@ -62,93 +57,79 @@ class Model(BaseModel):
     changed; MinorityError if for want of a majority) or UnknownOutcomeError. Reads are linearizable, unless `stale`.
     """
 
-    def __init__(self, name: str, endpoint: Endpoint, core: Core, mergeable: Prefixes, driver: ThreadDriver) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
         """Use `Endpoint.model`."""
-        super().__init__(name, core, mergeable, time.monotonic)
-        self._endpoint = endpoint
+        super().__init__(name, mergeable, parts, driver)
         self._driver = driver
 
     # ---------------------------------------------------------------------------------------------- reading
 
     def get(self, key: str, default: Any = None, *, stale: bool = False, timeout: float = TIMEOUT) -> Any:
-        """A key's value, or `default`; as of now, or if `stale`, as far as this endpoint knows (see `entry`)."""
+        """Return a key's value, or `default`; as of now, or if `stale`, as far as this endpoint knows (see `entry`)."""
         entry = self.entry(key, stale=stale, timeout=timeout)
         return default if entry is None else entry.value
 
     def entry(self, key: str, *, stale: bool = False, timeout: float = TIMEOUT) -> Entry | None:
-        """A key's value with its revision and age, None if it has none. Raises MinorityError, but not if `stale`."""
-        if stale:
-            return self._driver.inspect(lambda: self._local_entry(key))
-        for change in found(self._ask(Read(check_key(key)), timeout)):
-            return Entry(change.key, change.value, change.index)
-        return None
+        """Return a key's value with its revision and age, None if it has none.
+
+        Raises MinorityError, but not if `stale`.
+        """
+        return self._inspect(lambda: self._local_entry(key)) if stale else self._ask(calls.read_entry(key), timeout)
 
     def items(self, pattern: str = "#", *, stale: bool = False, timeout: float = TIMEOUT) -> dict[str, Any]:
-        """The values of all keys that match a pattern (`+` is any one level, a last `#` all the rest), by key."""
-        check_pattern(pattern)
+        """Return the values by key of all keys that match a pattern: `+` is any one level, a last `#` all the rest."""
         if stale:
-            return {entry.key: entry.value for entry in self._driver.inspect(lambda: self._local_entries(pattern))}
-        return {change.key: change.value for change in found(self._ask(Read(pattern), timeout))}
+            return self._inspect(lambda: self._local_items(pattern))
+        return self._ask(calls.read_items(pattern), timeout)
 
     # ---------------------------------------------------------------------------------------------- writing
 
     def set(self, key: str, value: Any, *, timeout: float = TIMEOUT) -> int:
         """Give a key a JSON value."""
-        return self.transaction(Set(key, value), timeout=timeout)
+        return self._ask(calls.write(Set(key, value)), timeout)
 
     def delete(self, key: str, *, timeout: float = TIMEOUT) -> int:
-        """Take a key and its value away; one that is not there is let be."""
-        return self.transaction(Delete(key), timeout=timeout)
+        """Remove a key and its value; nothing happens if there is no such key."""
+        return self._ask(calls.write(Delete(key)), timeout)
 
     def update(self, key: str, delta: Any, *, timeout: float = TIMEOUT) -> int:
         """Apply a JSON Merge Patch (RFC 7396): members of `delta` replace those of the value, None removes one."""
-        return self.transaction(Update(key, delta), timeout=timeout)
+        return self._ask(calls.write(Update(key, delta)), timeout)
 
     def add(self, key: str, what: Any, *, timeout: float = TIMEOUT) -> int:
         """Add an integer to a mergeable counter, or a string to a mergeable set: `update` in other words."""
-        return self.transaction(self._addition(key, what, True), timeout=timeout)
+        return self._ask(calls.write(self._addition(key, what, True)), timeout)
 
     def discard(self, key: str, element: str, *, timeout: float = TIMEOUT) -> int:
-        """Take a string out of a mergeable set; one that is not there is let be."""
-        return self.transaction(self._addition(key, element, None), timeout=timeout)
+        """Remove a string from a mergeable set; nothing happens if it is not in the set."""
+        return self._ask(calls.write(self._addition(key, element, None)), timeout)
 
     def compare_and_set(self, key: str, expected: Any, value: Any, *, timeout: float = TIMEOUT) -> int:
         """Set the key if it has the expected value (`glue.ABSENT`: none). Raises RefusedError if it has another."""
-        return committed(self._ask(Write(compare_and_set(key, expected, value)), timeout))
+        return self._ask(calls.compare_and_set(key, expected, value), timeout)
 
     def transaction(self, *operations: Operation, timeout: float = TIMEOUT) -> int:
         """Do all of these (`glue.Set`, `Delete`, `Update`), or none if an `Expect` or `ExpectRevision` fails."""
-        return committed(self._ask(Write(checked(operations)), timeout))
-
-    # ------------------------------------------------------------------------------------------ mergeable keys
-
-    def conflicts(self, pattern: str = "#") -> dict[str, Conflict]:
-        """The registers and "multi" values that match, written at the same time in different places, by key.
-
-        Each with all its values; of a register the first is the one that `get` returns. Raises ModelError.
-        """
-        return self._driver.inspect(lambda: self._local_conflicts(check_pattern(pattern)))
+        return self._ask(calls.write(*operations), timeout)
 
     def synchronize(self, timeout: float = TIMEOUT) -> None:
         """Wait until another endpoint has of the mergeable keys what this one has, and the other way round.
 
         Raises MinorityError if none is in reach.
         """
-        committed(self._ask(Synchronize(), timeout))
+        self._ask(calls.synchronize(), timeout)
 
     # -------------------------------------------------------------------------------- watching, coordinating
 
     def watch(self, pattern: str, handler: ChangeHandler | None = None) -> Watch:
-        """Hear every committed change of the keys that match, once, in order, beginning with the present state.
+        """Receive every committed change of the keys that match, once, in order, beginning with the present state.
 
         With a handler, it is called with each `Change` from a background thread; without, iterate over what is
         returned. Raises ModelError for a malformed pattern.
         """
-        check_pattern(pattern)
-        watch = Watch(pattern, handler, self)
-        self._endpoint.adopt(watch.subscription)
+        watch = Watch(pattern, self._subscription(Subscription, pattern, handler))
         try:
-            committed(self._ask(WatchQuestion(watch.subscription, pattern), TIMEOUT))
+            self._ask(calls.watch(watch._subscription, pattern), TIMEOUT)
         except RefusedError:
             watch.close()
             raise
@@ -157,77 +138,49 @@ class Model(BaseModel):
     def lock(self, name: str, lease: float = 10.0, *, timeout: float = TIMEOUT) -> Lock:
         """Wait for a lock and take it, for `lease` seconds unless renewed; a context manager that gives it back.
 
-        Raises RefusedError if somebody else holds it all the time.
+        Raises RefusedError if another owner holds it all the time.
         """
-        owner = self._owner()
-        ending = self._ask(Write([LockOperation(name, owner, lease_ms(lease))], patient=True), timeout)
-        return Lock(self, name, owner, lease, *locked(ending))
-
-    def lock_operation(self, operation: Operation, timeout: float = TIMEOUT) -> int:
-        """For locks: renew or release."""
-        return committed(self._ask(Write([operation]), timeout))
-
-    @property
-    def leader(self) -> str | None:
-        """The name of the endpoint that leads now, as far as this one knows."""
-        return self.status.leader
-
-    @property
-    def status(self) -> ModelStatus:
-        """What this endpoint's replica is, and how far it has come."""
-        return self._driver.inspect(self._read_status)
+        owner = self._new_owner()
+        token, since = self._ask(calls.take_lock(name, owner, lease), timeout)
+        return Lock(self._ask, name, owner, lease, token, since)
 
     def wait_until_ready(self, timeout: float | None = None) -> bool:
-        """Wait until a leader is known; whether one was in time."""
+        """Wait until a leader is known; returns whether one was in time."""
         return self._driver.wait_until(lambda: self._read_status().leader is not None, timeout)
 
     def transfer(self, name: str, *, timeout: float = TIMEOUT) -> None:
         """Hand the leadership to another voter, by name. Only at the leader. Raises RefusedError."""
-        committed(self._ask(Transfer(id_of(name)), timeout))
+        self._ask(calls.transfer(name), timeout)
 
     def remove(self, name: str, *, timeout: float = TIMEOUT) -> None:
         """Take an endpoint out of the voters for good, by name. Only at the leader. Raises RefusedError."""
-        committed(self._ask(Remove(id_of(name)), timeout))
+        self._ask(calls.remove(name), timeout)
 
-    def close(self) -> None:
-        """Take part no more. Calls under way end; a second time does nothing."""
-        if not self._driver.closed and self.name in self._endpoint.models:
-            del self._endpoint.models[self.name]
-            self._driver.order(CloseModel(self.name))
-
-    def _ask(self, question: Question, timeout: float) -> Ending | None:
+    def _ask(self, call: Call[Result], timeout: float) -> Result:
+        """Ask a call's question and return its result."""
         pending = _Pending()
-        self._driver.order(Ask(self.name, pending, question, timeout, time.time()), wait=False)
+        self._driver.order(Ask(self.name, pending, call.question, timeout, time.time()), wait=False)
         self._driver.wait_for(pending.done, timeout + GRACE)
-        return pending.answer
+        return call.result(pending.answer)
 
-    # ------------------------------------------------------------------------------------- for subscriptions
-
-    def end_watch(self, subscription: Subscription) -> None:
-        """For watches: one was closed."""
-        if not self._driver.closed:
-            self._driver.order(Ask(self.name, _Pending(), Unwatch(subscription), TIMEOUT, time.time()), wait=False)
-        self._endpoint.disown(subscription)
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint that this model is of."""
-        return self._endpoint
+    def _inspect(self, read: Callable[[], Result]) -> Result:
+        return self._driver.inspect(read)
 
 
 class Watch:
     """Changes of the keys that match one pattern; a context manager. Without a handler, iterate: `next` waits."""
 
-    def __init__(self, pattern: str, handler: ChangeHandler | None, model: Model) -> None:
+    def __init__(self, pattern: str, subscription: Subscription) -> None:
+        """Use `Model.watch`."""
         self.pattern = pattern
-        self._model = model
-        owner = _Owner(model)
-        waiting = Kept(owner, time.monotonic)
-        self.subscription = Subscription(pattern, handler, owner, waiting, payload_only=handler is not None)
+        self._subscription = subscription
 
     def get(self, timeout: float | None = None) -> Change:
-        """The next change. Raises TimeoutError after `timeout` seconds, ClosedError once closed and empty."""
-        change: Change = self.subscription.get(timeout).payload
+        """Return the next change.
+
+        Raises TimeoutError after `timeout` seconds, ClosedError once closed and empty.
+        """
+        change: Change = self._subscription.get(timeout).payload
         return change
 
     def __iter__(self) -> Iterator[Change]:
@@ -241,7 +194,7 @@ class Watch:
 
     def close(self) -> None:
         """End the watch. A second time does nothing."""
-        self.subscription.close()
+        self._subscription.close()
 
     def __enter__(self) -> Watch:
         return self
@@ -250,59 +203,32 @@ class Watch:
         self.close()
 
 
-class _Owner:
-    """What a subscription asks of its endpoint, for one that is a watch."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self.keep = model.endpoint._owner.keep
-        self.handled = model.endpoint._owner.handled
-        self.failed = model.endpoint._owner.failed
-        self.tell_gap = model.endpoint._owner.tell_gap
-
-    def settled(self, fate: str, count: int) -> None:
-        """Changes are no messages of a topic: the ledger does not count them."""
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """The watch was closed."""
-        self._model.end_watch(subscription)
-
-
-class Lock:
+class Lock(BaseLock):
     """A lock that this endpoint holds. `token` grows with each holder: give it to whatever the lock protects.
 
     The lease is counted from the try that took it, by this machine's monotonic clock, so that it ends here no later
     than for the others.
     """
 
-    def __init__(self, model: Model, name: str, owner: str, lease: float, token: int, since: float) -> None:
-        self.name = name
-        self.token = token
-        self._model = model
-        self._owner = owner
-        self._lease = lease
-        self._ends = since + lease
-
-    @property
-    def remaining(self) -> float:
-        """Seconds for which it is certainly still held; 0.0 when that is over."""
-        return max(0.0, self._ends - time.monotonic())
+    def __init__(
+        self, ask: Callable[[Call[int], float], int], name: str, owner: str, lease: float, token: int, since: float
+    ) -> None:
+        """Use `Model.lock`."""
+        super().__init__(name, owner, lease, token, since)
+        self._ask = ask
 
     def renew(self, lease: float | None = None) -> None:
         """Begin the lease again. Raises RefusedError if the lock was lost meanwhile."""
-        self._lease = self._lease if lease is None else lease
-        asked = time.monotonic()
-        token = self._model.lock_operation(LockOperation(self.name, self._owner, lease_ms(self._lease)))
-        if token != self.token:
-            self._model.lock_operation(Unlock(self.name, self._owner))
-            self._ends = 0.0
-            raise RefusedError(f"lock {self.name!r} was lost: its lease had ended")
-        self._ends = asked + self._lease
+        renewal, asked = self._renewal(lease), time.monotonic()
+        if self._ask(renewal, TIMEOUT) != self.token:
+            self._ask(self._release(), TIMEOUT)
+            raise self._lost()
+        self._renewed(asked)
 
     def release(self) -> None:
-        """Give it back."""
+        """Give the lock back."""
         self._ends = 0.0
-        self._model.lock_operation(Unlock(self.name, self._owner))
+        self._ask(self._release(), TIMEOUT)
 
     def __enter__(self) -> Lock:
         return self

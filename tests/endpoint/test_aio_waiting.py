@@ -131,7 +131,8 @@ def test_a_cancellation_that_comes_together_with_news_is_not_lost() -> None:
         async with pair() as (a, _):
             waiting = asyncio.create_task(a.wait_for_peers(99))
             await asyncio.sleep(0)
-            a._notify()
+            assert a._driver is not None
+            a._driver._notify()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting

@@ -1,0 +1,181 @@
+"""The calls of a model: each one's question, and what its answer means.
+
+A call ends in one of three ways. It returns: committed, and nothing acknowledged is ever lost again. It raises
+RefusedError (MinorityError where the voters are out of reach): nothing was changed, for certain. Or it raises
+UnknownOutcomeError: it may have happened, or may still happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from glue.endpoint.core import id_of
+from glue.errors import ConfigurationError, MinorityError, RefusedError, UnknownOutcomeError
+from glue.model.questions import (
+    Committed,
+    Ending,
+    Found,
+    Question,
+    Read,
+    Refused,
+    Remove,
+    Synchronize,
+    Transfer,
+    Unknown,
+    Watch,
+    Write,
+)
+from glue.model.state import (
+    ABSENT,
+    Change,
+    Command,
+    Expect,
+    Lock,
+    Operation,
+    Pattern,
+    Set,
+    Unlock,
+    check_key,
+    encode_command,
+)
+
+TIMEOUT = 10.0
+"""Seconds that a call waits: some elections."""
+
+GRACE = 2.0
+"""Seconds that an answer may be late, on a busy machine, before the outcome is taken to be unknown."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key's value, its revision (the log index of its last change) and how old that knowledge may be.
+
+    `age` is 0.0 for a linearizable read; for a stale one, seconds since this endpoint last heard a leader. A mergeable
+    key has neither revision nor age: it is what this endpoint knows.
+    """
+
+    key: str
+    value: Any
+    revision: int
+    age: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Result]):
+    """A question to the model, and the function that makes the call's result of the answer; it may raise."""
+
+    question: Question
+    result: Callable[[Ending | None], Result]
+
+
+def write(*operations: Operation, patient: bool = False) -> Call[int]:
+    """Commit these operations together; the result is the log index. Raises ModelError for what cannot be logged."""
+    encode_command(Command(0, 0, 0, list(operations)))
+    return Call(Write(operations, patient), committed)
+
+
+def compare_and_set(key: str, expected: Any, value: Any) -> Call[int]:
+    """Set a key if it has the expected value; `ABSENT` expects none."""
+    return write(Expect(key) if expected is ABSENT else Expect(key, expected), Set(key, value))
+
+
+def read_entry(key: str) -> Call[Entry | None]:
+    """Read one key."""
+    return Call(Read(check_key(key)), _entry)
+
+
+def read_items(pattern: str) -> Call[dict[str, Any]]:
+    """Read the values of all keys that match a pattern."""
+    return Call(Read(check_pattern(pattern)), _items)
+
+
+def synchronize() -> Call[int]:
+    """Exchange the mergeable keys with another endpoint."""
+    return Call(Synchronize(), committed)
+
+
+def transfer(name: str) -> Call[int]:
+    """Hand the leadership to the endpoint of this name."""
+    return Call(Transfer(id_of(name)), committed)
+
+
+def remove(name: str) -> Call[int]:
+    """Take the endpoint of this name out of the voters."""
+    return Call(Remove(id_of(name)), committed)
+
+
+def watch(subscription: Hashable, pattern: str) -> Call[int]:
+    """Tell a subscription of every change of the keys that match."""
+    return Call(Watch(subscription, pattern), committed)
+
+
+def take_lock(name: str, owner: str, lease: float) -> Call[tuple[int, float]]:
+    """Take a lock, when its holder gives it back; the result is that of `locked`."""
+    return Call(Write([Lock(name, owner, lease_ms(lease))], patient=True), locked)
+
+
+def renew_lock(name: str, owner: str, lease: float) -> Call[int]:
+    """Begin the lease of a lock again; the result is the lock's token, another one if it was lost meanwhile."""
+    return Call(Write([Lock(name, owner, lease_ms(lease))]), committed)
+
+
+def release_lock(name: str, owner: str) -> Call[int]:
+    """Give a lock back."""
+    return Call(Write([Unlock(name, owner)]), committed)
+
+
+def check_pattern(pattern: str) -> str:
+    """Return the pattern. Raises ModelError if it is malformed."""
+    return Pattern(pattern).text
+
+
+def lease_ms(lease: float) -> int:
+    """Return a lease in the log's unit. Raises ConfigurationError."""
+    if not isinstance(lease, (int, float)) or not 0.001 <= lease <= 86_400:
+        raise ConfigurationError(f"lease={lease!r}: expected 0.001 to 86400 seconds")
+    return int(lease * 1000)
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+def committed(ending: Ending | None) -> int:
+    """Return the log index of a write. Raises RefusedError, MinorityError or UnknownOutcomeError."""
+    match ending:
+        case Committed(index):
+            return index
+        case Refused(reason, unreachable):
+            raise (MinorityError if unreachable else RefusedError)(reason)
+        case Found():
+            return 0
+    raise UnknownOutcomeError(ending.reason if isinstance(ending, Unknown) else "no answer came in time")
+
+
+def locked(ending: Ending | None) -> tuple[int, float]:
+    """Return the token of a lock and a time (monotonic seconds) from which others count its lease, or from later.
+
+    That is not the time of the call, which may have waited for another holder for longer than the lease. Raises what
+    `committed` raises.
+    """
+    return committed(ending), ending.since if isinstance(ending, Committed) else 0.0
+
+
+def found(ending: Ending | None) -> list[Change]:
+    """Return what a read found. Raises MinorityError or RefusedError; a read never changes anything."""
+    if isinstance(ending, Found):
+        return ending.entries
+    if isinstance(ending, Refused):
+        raise (MinorityError if ending.unreachable else RefusedError)(ending.reason)
+    raise MinorityError("no answer came in time")
+
+
+def _entry(ending: Ending | None) -> Entry | None:
+    return next((Entry(change.key, change.value, change.index) for change in found(ending)), None)
+
+
+def _items(ending: Ending | None) -> dict[str, Any]:
+    return {change.key: change.value for change in found(ending)}
