@@ -11,19 +11,72 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 from glue.contract import RENDEZVOUS_PORT, Address
 from glue.errors import ConfigurationError
 
 PREFIX = "GLUE_"
-KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 WRITTEN_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
-def setting(default: Any, help: str) -> Any:
-    """A dataclass field with its meaning attached."""
-    return field(default=default, metadata={"help": help})
+Discovery = Literal["multicast", "dns-sd"]
+"""How peers are found."""
+
+
+@dataclass(frozen=True)
+class Converter:
+    """How a setting is read; each function raises ValueError for a value that is not `wanted`."""
+
+    wanted: str
+    from_keyword: Callable[[Any], Any]
+    from_text: Callable[[str], Any]
+    """Called with the text of an environment variable."""
+
+
+def _instance(*kinds: type) -> Callable[[Any], Any]:
+    """Return a function that checks a value's type; True and False are of no type but bool."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise ValueError(value)
+        return value
+
+    return check
+
+
+def _number(value: Any) -> float:
+    return float(_instance(int, float)(value))
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in TRUTHS:
+        raise ValueError(text)
+    return TRUTHS[text.lower()]
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise ValueError(value)
+    return tuple(value)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+TEXT = Converter("text", _instance(str), str)
+INTEGER = Converter("a whole number", _instance(int), int)
+NUMBER = Converter("a number", _number, float)
+TRUTH = Converter("true or false", _instance(bool), _truth)
+TEXTS = Converter("a list of text", _texts, _split)
+
+
+def setting(default: Any, converter: Converter, help: str) -> Any:
+    """Make a dataclass field that carries how it is read and what it means."""
+    return field(default=default, metadata={"converter": converter, "help": help})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,25 +86,33 @@ class Settings:
     `sources` tells for each setting where its value came from: "keyword", "environment" or "default".
     """
 
-    name: str | None = setting(None, "the endpoint's name, unique on the network (default: host and a random suffix)")
-    interface: str | None = setting(None, "network interface by name, such as en0 (default: chosen, with its reason)")
-    network_id: int = setting(1, "endpoints hear only those with the same network id (0 to 65535)")
-    multicast_address: str = setting("239.192.137.1:37320", "multicast group and port; [group]:port for IPv6")
-    listen_port: int = setting(0, "UDP port for unicast (0: any free one)")
-    announce_interval: float = setting(1.0, "seconds between announcements")
-    lease_intervals: float = setting(5.0, "a peer silent for this many of its intervals, or a minute, is removed")
-    message_limit: int = setting(256 << 20, "the largest message in bytes")
-    queue_limit: int = setting(4 << 20, "bytes published and not yet acknowledged, above which publish blocks")
-    receive_limit: int = setting(32 << 20, "bytes received and not yet handled, above which senders are stopped")
-    receive_buffer: int = setting(32 << 20, "bytes of socket receive buffer to ask the kernel for")
-    offload: bool = setting(True, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
-    spin: float = setting(0.0005, "seconds to poll before sleeping while answers come that fast (0: never)")
-    parity: float | None = setting(
-        None, "parity beside each burst of frames, as a share of it (default: by the loss seen; 0: none)"
+    name: str | None = setting(
+        None, TEXT, "the endpoint's name, unique on the network (default: host and a random suffix)"
     )
-    discovery: str = setting("multicast", "how peers are found: multicast or dns-sd")
+    interface: str | None = setting(
+        None, TEXT, "network interface by name, such as en0 (default: chosen, with its reason)"
+    )
+    network_id: int = setting(1, INTEGER, "endpoints hear only those with the same network id (0 to 65535)")
+    multicast_address: str = setting("239.192.137.1:37320", TEXT, "multicast group and port; [group]:port for IPv6")
+    listen_port: int = setting(0, INTEGER, "UDP port for unicast (0: any free one)")
+    announce_interval: float = setting(1.0, NUMBER, "seconds between announcements")
+    lease_intervals: float = setting(
+        5.0, NUMBER, "a peer silent for this many of its intervals, or a minute, is removed"
+    )
+    message_limit: int = setting(256 << 20, INTEGER, "the largest message in bytes")
+    queue_limit: int = setting(4 << 20, INTEGER, "bytes published and not yet acknowledged, above which publish blocks")
+    receive_limit: int = setting(
+        32 << 20, INTEGER, "bytes received and not yet handled, above which senders are stopped"
+    )
+    receive_buffer: int = setting(32 << 20, INTEGER, "bytes of socket receive buffer to ask the kernel for")
+    offload: bool = setting(True, TRUTH, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
+    spin: float = setting(0.0005, NUMBER, "seconds to poll before sleeping while answers come that fast (0: never)")
+    parity: float | None = setting(
+        None, NUMBER, "parity beside each burst of frames, as a share of it (default: by the loss seen; 0: none)"
+    )
+    discovery: Discovery = setting("multicast", TEXT, "how peers are found: multicast or dns-sd")
     peers: tuple[str, ...] = setting(
-        (), "addresses, host or host:port, to look for peers at where multicast is blocked"
+        (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -62,7 +123,7 @@ class Settings:
         self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
         self._check(0 <= self.spin <= 0.1, "spin", "0 to 0.1 seconds")
         self._check(self.parity is None or 0 <= self.parity <= 1, "parity", "a share from 0 to 1")
-        self._check(self.discovery in ("multicast", "dns-sd"), "discovery", "multicast or dns-sd")
+        self._check(self.discovery in get_args(Discovery), "discovery", "multicast or dns-sd")
         self._check(self.name is None or 0 < _utf8_size(self.name) <= 255, "name", "1 to 255 bytes of UTF-8")
         for name in ("message_limit", "queue_limit", "receive_limit", "receive_buffer"):
             self._check(1 <= getattr(self, name) <= 1 << 40, name, "a positive number of bytes")
@@ -128,7 +189,7 @@ class Keywords(TypedDict, total=False):
     offload: bool | None
     spin: float | None
     parity: float | None
-    discovery: str | Callable[..., Any] | None
+    discovery: Discovery | Callable[..., Any] | None
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]
@@ -164,34 +225,20 @@ def effective(keywords: Mapping[str, Any], environment: Mapping[str, str] | None
         if name not in known:
             raise ConfigurationError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
     for name, spec in known.items():
+        converter: Converter = spec.metadata["converter"]
         if keywords.get(name) is not None:
-            values[name], sources[name] = _typed(name, keywords[name], str(spec.type)), "keyword"
-        elif environment.get(variable(name)):
-            text = environment[variable(name)]
-            values[name], sources[name] = _parsed(name, text, str(spec.type)), "environment"
+            values[name], sources[name] = _converted(converter, converter.from_keyword, name, keywords[name]), "keyword"
+        elif text := environment.get(variable(name)):
+            values[name], sources[name] = (
+                _converted(converter, converter.from_text, variable(name), text),
+                "environment",
+            )
     return Settings(**values, sources=sources)
 
 
-def _typed(name: str, value: Any, type_name: str) -> Any:
-    if type_name.startswith("tuple"):
-        if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
-            raise ConfigurationError(f"{name}={value!r}: expected a list of text")
-        return tuple(value)
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
-    type_name = type_name.removesuffix(" | None")
-    kind = kinds.get(type_name, (str,))
-    if not isinstance(value, kind) or (isinstance(value, bool) and type_name != "bool"):
-        raise ConfigurationError(f"{name}={value!r}: expected {KINDS.get(type_name, KINDS['str'])}")
-    return float(value) if isinstance(value, int) and type_name == "float" else value
-
-
-def _parsed(name: str, text: str, type_name: str) -> Any:
-    if type_name.startswith("tuple"):
-        return tuple(part.strip() for part in text.split(","))
-    type_name = type_name.removesuffix(" | None")
+def _converted(converter: Converter, convert: Callable[[Any], Any], told: str, value: Any) -> Any:
+    """Convert a value; ConfigurationError, with the name as the caller is told it, for one of the wrong type."""
     try:
-        if type_name == "bool":
-            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
-        return {"int": int, "float": float}.get(type_name, str)(text)
-    except (KeyError, ValueError):
-        raise ConfigurationError(f"{variable(name)}={text!r}: expected {KINDS[type_name]}") from None
+        return convert(value)
+    except ValueError:
+        raise ConfigurationError(f"{told}={value!r}: expected {converter.wanted}") from None
