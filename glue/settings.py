@@ -110,7 +110,9 @@ class Settings:
     parity: float | None = setting(
         None, NUMBER, "parity beside each burst of frames, as a share of it (default: by the loss seen; 0: none)"
     )
-    discovery: Discovery = setting("multicast", TEXT, "how peers are found: multicast or dns-sd")
+    discovery: Discovery = setting(  # noqa: RUF009  # that makes a field, as for the others
+        "multicast", TEXT, "how peers are found: multicast or dns-sd"
+    )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )

@@ -119,9 +119,9 @@ class Acknowledger:
 
     def _answers(self, now: float, incoming: Incoming) -> Iterator[Outbound]:
         answer = self._acknowledgement(now, incoming)
-        if incoming.mended != incoming.told:  # twice, for if none came, all that was mended would be sent again
-            incoming.told = incoming.mended
-            answer.header[KEY] = _pack_mended(incoming.mended, *_fields(answer.header[KEY]))
+        if incoming.recovered != incoming.reported:  # twice, for if none came, all that was mended would be sent again
+            incoming.reported = incoming.recovered
+            answer.header[KEY] = _pack_mended(incoming.recovered, *_fields(answer.header[KEY]))
             yield Outbound(answer.peers, answer.bodies, dict(answer.header))
         yield answer
 
@@ -169,7 +169,7 @@ class Acknowledger:
     def carry(self, now: float, item: Outbound) -> None:
         """Let data to a single peer carry the acknowledgement that is owed to it."""
         incoming = self._owing.get(item.peers[0])
-        if incoming is None or not self.accepting or incoming.ranges.size or incoming.mended != incoming.told:
+        if incoming is None or not self.accepting or incoming.ranges.size or incoming.recovered != incoming.reported:
             return
         entry = item.header[KEY]
         if entry[0] != "data":

@@ -26,30 +26,9 @@ class ChannelState:
     """Members, flights, the queue and the sequences of one channel."""
 
     __slots__ = (
-        "_deadline",
-        "_limit",
-        "_queue",
-        "_queued",
-        "attached",
-        "awaited",
-        "base",
-        "destinations",
-        "fec",
-        "flights",
-        "flow",
-        "handed_over",
-        "kind",
-        "members",
-        "needed",
-        "next",
-        "number",
-        "outcomes",
-        "peers",
-        "scattered",
-        "statistics",
-        "transmissions",
-        "unicast_only",
-        "waits_for_some",
+        "_deadline", "_limit", "_queue", "_queued", "attached", "awaited", "base", "destinations", "fec", "flights",
+        "flow", "handed_over", "kind", "members", "needed", "next", "number", "outcomes", "peers", "scattered",
+        "statistics", "transmissions", "unicast_only", "waits_for_some",
     )  # fmt: skip
 
     def __init__(

@@ -67,7 +67,9 @@ class Exchange:
 
     def hear(self, incoming: Incoming | None) -> bool:
         """From now on hear this channel, if nothing of it is missing, nor to be told but what frames can carry."""
-        if incoming is None or incoming.ranges or incoming.mending is not None or incoming.mended != incoming.told:
+        if incoming is None or incoming.ranges or incoming.decoder is not None:
+            return False
+        if incoming.recovered != incoming.reported:
             return False
         owing = self._shared.acknowledger.owing(incoming.peer)
         if owing is not incoming and (owing is not None or incoming.unacknowledged):

@@ -16,7 +16,7 @@ class Flight:
     """A run of frames of one message that was sent and is not yet acknowledged by all members."""
 
     __slots__ = (
-        "begins", "covered_at", "first", "forgone", "item", "mended", "number", "sent_at", "since", "size", "stop",
+        "begins", "covered_at", "first", "forgone", "item", "number", "repaired", "sent_at", "since", "size", "stop",
     )  # fmt: skip
 
     def __init__(
@@ -32,7 +32,7 @@ class Flight:
         self.begins = begins  # whether it is the beginning of its message
         self.covered_at = -inf  # when parity for it was sent
         self.forgone = NOBODY  # the members that will not get it
-        self.mended = NOBODY  # the members that any of this, or of its message before this, was resent to
+        self.repaired = NOBODY  # the members that any of this, or of its message before this, was resent to
 
 
 class Flights:
@@ -103,19 +103,19 @@ class Flights:
 
     def _finish(self, flight: Flight, members: Sized) -> None:
         self.messages += flight.item.messages * (len(members) - len(flight.forgone))
-        if flight.mended:
+        if flight.repaired:
             if flight.item.messages:
-                self.repairs += flight.item.messages * len(flight.mended)
+                self.repairs += flight.item.messages * len(flight.repaired)
             else:  # its message goes on
                 following = self._kept[0] if self._kept else self._open[0] if self._open else None
                 if following is not None:
-                    following.mended |= flight.mended
+                    following.repaired |= flight.repaired
 
     def leave(self, peer: str) -> None:
         """A member is gone."""
         for flight in self:
             flight.forgone -= {peer}
-            flight.mended -= {peer}
+            flight.repaired -= {peer}
 
     def clear(self) -> None:
         """Nobody needs any of it."""

@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 from glue.contract import Inbound, advanced
 from glue.contract.pieces import total
-from glue.transport.fec.decoder import Mending
+from glue.transport.fec.decoder import Decoder
 from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
 
@@ -33,8 +33,8 @@ class Incoming:
     """One channel of one peer, as received here."""
 
     __slots__ = (
-        "_budget", "_early", "acknowledge_at", "burst", "burst_at", "channel", "gap_told", "members", "mended",
-        "mending", "newest_at", "next", "outcome", "peer", "promised", "ranges", "report_at", "stride", "told",
+        "_budget", "_early", "acknowledge_at", "burst", "burst_at", "channel", "decoder", "gap_told", "members",
+        "newest_at", "next", "outcome", "peer", "promised", "ranges", "recovered", "report_at", "reported", "stride",
         "unacknowledged",
     )  # fmt: skip
 
@@ -54,9 +54,9 @@ class Incoming:
         self.acknowledge_at = 0.0  # when a delayed acknowledgement is due; 0: none is
         self.newest_at = 0.0  # when the frame with the highest sequence came
         self.outcome = ""  # why the latest frames were not all taken, for the counters
-        self.mending: Mending | None = None  # if parity comes
-        self.mended = 0  # frames that parity gave back
-        self.told = 0  # of them, those that the sender was told of
+        self.decoder: Decoder | None = None  # if parity comes
+        self.recovered = 0  # frames that parity gave back
+        self.reported = 0  # of them, those that the sender was told of
         self._early: dict[int, tuple[Inbound, float]] = {}  # by first sequence: the run, and when it came
         self._budget = budget
 
@@ -102,7 +102,7 @@ class Incoming:
         gaps = self.ranges.gaps(max(first, self.next), first + count)
         return [sequence for start, stop in gaps for sequence in range(start, stop)]
 
-    def newest_mended(self, now: float) -> None:
+    def newest_decoded(self, now: float) -> None:
         """What was taken just now came by parity: if it is the newest, the time it took tells nothing about the way."""
         if self.newest_at == now:
             self.newest_at = now - UNKNOWN
@@ -148,9 +148,9 @@ class Incoming:
         for run, _ in self._early.values():
             self._budget.held -= _cost(run)
         self._early.clear()
-        if self.mending is not None:
-            self.mending.drop()
-            self.mending = None
+        if self.decoder is not None:
+            self.decoder.drop()
+            self.decoder = None
 
     def window(self, accepting: bool) -> int:
         """Frames beyond `next` that the sender may send from now on; what was promised stays promised."""

@@ -168,7 +168,7 @@ class Transport:
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         held_us, window, channel, upto = ACKNOWLEDGED[entry[0]](entry)
-        if entry[0] == "mended" and not self._mended(now, run.peer, channel, _mended(entry)):
+        if entry[0] == "mended" and not self._on_recovered(now, run.peer, channel, _mended(entry)):
             self.statistics["malformed entries"] += 1
             return
         for offset, body in enumerate(run.bodies):
@@ -191,11 +191,11 @@ class Transport:
                     recovery.taken_late(channel, peer)
             carried.clear()
 
-    def _mended(self, now: float, peer: str, number: int, total: int) -> bool:
+    def _on_recovered(self, now: float, peer: str, number: int, total: int) -> bool:
         """A receiver tells how many frames of a channel parity gave it; False if that cannot be true."""
         channel = self._by_number.get(number)
         member = channel.members.get(peer) if channel else None
-        return channel is None or member is None or policy.mended(channel, member, total, now)
+        return channel is None or member is None or policy.recovered(channel, member, total, now)
 
     def _acknowledged(
         self, now: float, peer: str, number: int, upto: int, ranges: list[tuple[int, int]], window: int, held: float

@@ -35,11 +35,11 @@ class Obstacle(Protocol):
 class Hole:
     """A frame that is missing, or was sent again: its latest transmission, and when the one `before` was sent."""
 
-    __slots__ = ("attempt", "before", "mendable", "number", "probed", "sent_at")
+    __slots__ = ("attempt", "before", "decodable_until", "number", "probed", "sent_at")
 
-    def __init__(self, number: int, sent_at: float, mendable: float = -math.inf) -> None:
+    def __init__(self, number: int, sent_at: float, decodable_until: float = -math.inf) -> None:
         self.probed = False  # whether it was sent again for want of any answer
-        self.mendable = mendable  # until when it may turn out that parity has mended it
+        self.decodable_until = decodable_until  # until when it may turn out that parity has mended it
         self.number = number
         self.sent_at = sent_at
         self.attempt = 0
@@ -50,37 +50,10 @@ class Member:
     """The state kept for one receiver of a channel."""
 
     __slots__ = (
-        "_regressed_at",
-        "backoff",
-        "behind_since",
-        "check_at",
-        "crowded_since",
-        "detached",
-        "dug",
-        "heard_at",
-        "held_by",
-        "holes",
-        "invite",
-        "invited",
-        "latest",
-        "limit",
-        "lost",
-        "next",
-        "notice",
-        "patience",
-        "peer",
-        "ranges",
-        "regressions",
-        "return_at",
-        "round_trip",
-        "sent",
-        "skip",
-        "stalled",
-        "told",
-        "trials",
-        "uncounted",
-        "waiting_since",
-        "window",
+        "_regressed_at", "backoff", "behind_since", "check_at", "crowded_since", "detached", "dug", "heard_at",
+        "held_by", "holes", "invite", "invited", "latest", "limit", "lost", "next", "notice", "patience", "peer",
+        "ranges", "regressions", "return_at", "round_trip", "sent", "skip", "stalled", "told", "trials", "uncounted",
+        "waiting_since", "window",
     )  # fmt: skip
 
     def __init__(self, peer: str, window: Window, invite: bool) -> None:
@@ -202,7 +175,7 @@ class Member:
             if hole.probed and flowing:
                 continue
             if not hole.attempt:
-                if hole.mendable == -math.inf:
+                if hole.decodable_until == -math.inf:
                     self._came_late(now - hole.sent_at)
             elif self._explains(now, hole):
                 if self.round_trip.guessed and -math.inf < hole.before < now - self.round_trip.probe_timeout(0):
@@ -239,8 +212,8 @@ class Member:
         delay = patience or self.round_trip.loss_delay()
         for sequence, hole in self.holes.items():
             if hole.number < latest and sequence < self.told and sequence not in lost:
-                if hole.mendable > now:
-                    self.check_at = min(self.check_at, hole.mendable)
+                if hole.decodable_until > now:
+                    self.check_at = min(self.check_at, hole.decodable_until)
                 elif (not patience and latest - hole.number >= REORDERING) or hole.sent_at + delay <= now:
                     yield sequence
                 elif hole.sent_at + delay < self.check_at:

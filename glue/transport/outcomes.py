@@ -57,7 +57,7 @@ class Outcomes:
             if before < flight.stop <= member.skip:
                 count += flight.item.messages
                 flight.forgone |= {member.peer}
-                flight.mended -= {member.peer}
+                flight.repaired -= {member.peer}
         self.lost(member.peer, count, cause, _forgotten(awaited, member.peer, member.skip))
 
     def expired(self, peers: Iterable[str], item: Outbound) -> None:
@@ -76,7 +76,7 @@ class Outcomes:
         """A member is about to be taken off the channel; without a cause, what it misses takes another way."""
         peer = member.peer
         had = [flight for flight in flights if flight.stop <= member.next and peer not in flight.forgone]
-        repaired = sum([flight.item.messages for flight in had if peer in flight.mended])
+        repaired = sum([flight.item.messages for flight in had if peer in flight.repaired])
         self.delivered(sum([flight.item.messages for flight in had]), repaired)
         receipts = _forgotten(awaited, peer)
         if cause is not None:

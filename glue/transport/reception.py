@@ -13,7 +13,7 @@ from typing import Any
 from glue.contract import Gap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
-from glue.transport.fec.decoder import Mending, Store
+from glue.transport.fec.decoder import Decoder, DecoderMemory
 from glue.transport.incoming import BUDGET, Budget, Incoming, Source
 from glue.transport.wire import BEST, DATA, KEY, OPEN, PARITY, SKIP, decode_members
 
@@ -36,7 +36,9 @@ Carried = tuple[float, str, int, int, int]
 class Reception:
     """The receiving ends of all channels, as far as they share anything; `handlers` by kind of frame."""
 
-    __slots__ = ("_acknowledger", "_best_effort", "_budget", "_id", "_kept", "_statistics", "carried", "handlers")
+    __slots__ = (
+        "_acknowledger", "_best_effort", "_budget", "_decoder_memory", "_id", "_statistics", "carried", "handlers",
+    )  # fmt: skip
 
     def __init__(
         self, endpoint_id: str, statistics: Counter[str], acknowledger: Acknowledger, best_effort: BestEffort
@@ -55,7 +57,7 @@ class Reception:
         self._statistics = statistics
         self._acknowledger = acknowledger
         self._budget = Budget()  # for frames behind gaps
-        self._kept = Store()  # for parity, and frames that it may need
+        self._decoder_memory = DecoderMemory()  # for parity, and frames that it may need
 
     # ------------------------------------------------------------------------------------- kinds of frames
 
@@ -78,10 +80,10 @@ class Reception:
         if incoming is None:
             self._statistics["parity of channels not known"] += len(run.bodies)
             return
-        if incoming.mending is None:
-            incoming.mending = Mending(self._kept, self._statistics)
-        incoming.mending.add(now, entry, run.bodies, incoming.promised, incoming.missing)
-        self._mend(now, run, incoming, incoming.mending, 0, up)
+        if incoming.decoder is None:
+            incoming.decoder = Decoder(self._decoder_memory, self._statistics)
+        incoming.decoder.add(now, entry, run.bodies, incoming.promised, incoming.missing)
+        self._decode(now, run, incoming, incoming.decoder, 0, up)
 
     def _on_open(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
         for offset, body in enumerate(run.bodies):
@@ -140,7 +142,7 @@ class Reception:
     def awaits(self, entry: list[Any], source: Source) -> bool:
         """Whether frames of data with this entry begin with the next of their channel, sent for the first time."""
         incoming = source.channels.get(entry[_CHANNEL])
-        if incoming is None or entry[_ATTEMPT] or incoming.mending is not None:
+        if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
             return False
         return entry[_SEQUENCE] == incoming.next and not incoming.ranges.size
 
@@ -149,7 +151,7 @@ class Reception:
         entry = run.header[KEY]
         channel, count = entry[_CHANNEL], len(run.bodies)
         incoming = source.channels.get(channel)
-        if incoming is None or entry[_ATTEMPT] or incoming.mending is not None:
+        if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
             return None
         if not incoming.advance(now, entry[_SEQUENCE], count):
             return None
@@ -176,8 +178,8 @@ class Reception:
             return
         else:
             self._take_apart(now, run, incoming, attempt, sequence, up)
-        if incoming.mending is not None:
-            self._keep(now, run, incoming, incoming.mending, sequence, attempt, up)
+        if incoming.decoder is not None:
+            self._keep(now, run, incoming, incoming.decoder, sequence, attempt, up)
 
     def _take_apart(
         self, now: float, run: Inbound, incoming: Incoming, attempt: int, sequence: int, up: list[Upward]
@@ -197,27 +199,27 @@ class Reception:
         now: float,
         run: Inbound,
         incoming: Incoming,
-        mending: Mending,
+        decoder: Decoder,
         sequence: int,
         attempt: int,
         up: list[Upward],
     ) -> None:
         """These frames may serve to mend others, or show that what was mended was not lost."""
         if incoming.outcome and not attempt:
-            incoming.mended -= mending.came_late(sequence, len(run.bodies))
-        mending.keep(run, sequence)
-        if mending.waiting:
-            self._mend(now, run, incoming, mending, attempt, up)
-        if mending.unused:
-            mending.drop()
-            incoming.mending = None
+            incoming.recovered -= decoder.came_late(sequence, len(run.bodies))
+        decoder.keep(run, sequence)
+        if decoder.waiting:
+            self._decode(now, run, incoming, decoder, attempt, up)
+        if decoder.unused:
+            decoder.drop()
+            incoming.decoder = None
 
-    def _mend(
-        self, now: float, run: Inbound, incoming: Incoming, mending: Mending, attempt: int, up: list[Upward]
+    def _decode(
+        self, now: float, run: Inbound, incoming: Incoming, decoder: Decoder, attempt: int, up: list[Upward]
     ) -> None:
         """Take what parity gives back, now that `run` has come; the sender knows what was lost if that is a resend."""
-        for sequence, frame in mending.mended(now, incoming.channel, incoming.missing, run):
-            incoming.mended += not attempt
+        for sequence, frame in decoder.decoded(now, incoming.channel, incoming.missing, run):
+            incoming.recovered += not attempt
             self._statistics["frames mended by parity"] += 1
             self._take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
-            incoming.newest_mended(now)
+            incoming.newest_decoded(now)

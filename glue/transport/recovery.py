@@ -94,11 +94,11 @@ def dig(channel: ChannelState, member: Member, end: int) -> None:
         stop = min(flight.stop, flight.first + member.latest - flight.number, end)
         if stop <= at:
             break
-        mendable = flight.covered_at + member.round_trip.probe_timeout(0)
+        decodable_until, ahead = flight.covered_at + member.round_trip.probe_timeout(0), flight.number - flight.first
         for first, last in member.ranges.gaps(at, stop):
             for sequence in range(first, last):
                 if sequence not in member.holes:
-                    member.holes[sequence] = Hole(flight.number + sequence - flight.first, flight.sent_at, mendable)
+                    member.holes[sequence] = Hole(ahead + sequence, flight.sent_at, decodable_until)
         at = stop
     member.dug = at
 
@@ -108,7 +108,7 @@ def find_lost(channel: ChannelState, now: float, member: Member) -> None:
     found = [*member.overdue(now)]
     if found:
         member.lost.update(found)
-        if any(member.holes[sequence].mendable > -math.inf for sequence in found):
+        if any(member.holes[sequence].decodable_until > -math.inf for sequence in found):
             member.waiting_since = now  # parity was waited for: only now does the wait for what is sent again begin
         member.window.lost(len(found))
         channel.fec.lost(member.peer, len(found), channel.transmissions)
@@ -192,7 +192,7 @@ def resend(channel: ChannelState, now: float, start: int, count: int, members: l
         flight = channel.flights.find(start)
         end = min(stop, flight.stop)
         for member in members:
-            flight.mended |= {member.peer}
+            flight.repaired |= {member.peer}
             first_sent_at = -math.inf if member.detached else flight.sent_at  # it may be the first time
             member.repaired(now, range(start, end), channel.transmissions, attempt, first_sent_at)
         channel.transmissions += end - start

@@ -1,15 +1,14 @@
-"""Parity over a group of frames: any `count` of its frames and parity blocks together give back the missing frames.
+"""The FEC code: any `count` of the source and repair symbols of a block give back all its `count` source symbols.
 
-A systematic Reed-Solomon code over GF(256) with a Cauchy matrix (Blömer et al. 1995, "An XOR-based erasure-resilient
-coding scheme"; the field is that of RFC 5510), its columns scaled so that the first parity block is the plain XOR. A
-frame is a column, a *symbol*: its length, the header that the layers above gave it, its body, and zeros up to the size
-of the longest.
+The code is a systematic Reed-Solomon code over GF(256) with a Cauchy matrix (Blömer et al. 1995, "An XOR-based
+erasure-resilient coding scheme"; the field of RFC 5510). The columns are scaled so that the first repair symbol is the
+plain XOR. A *source symbol* is a frame: its length, the header of the layers above, its body, and zeros up to the size
+of the longest symbol. A repair symbol is called parity on the wire, its number in the block `row`.
 
-Plain Python is fast where it handles long integers as a whole. So a product is never formed byte by byte: each
-coefficient is taken apart into its 8 bits, the symbols under each bit are added (XOR), and the 8 sums are put together
-by doubling. The sums take four symbols at a time out of a table of their 16 combinations, which all rows share (the
-method of the four Russians). 12 blocks for 52 frames of 1,280 bytes take some 0.4 ms on the machine of
-docs/benchmarks.md.
+Plain Python is fast with long integers. Therefore no product is formed byte by byte. Each coefficient is split into
+its 8 bits, the symbols under each bit are added (XOR), and the 8 sums are joined by doubling. The sums take four
+symbols at a time out of a table of their 16 combinations, shared by all rows (the method of the four Russians). 12
+repair symbols for 52 frames of 1,280 bytes take some 0.4 ms on the machine of docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ import orjson
 
 from glue.contract import Header
 
-FRAMES = 64  # of a group at most: larger ones need little less parity, and work grows with the square
-ROWS = 32  # parity blocks of a group at most: with 64 frames, 33 %, twice what 10 % loss needs
+SOURCE_SYMBOLS = 64  # of a block at most: larger blocks need little less repair, and work grows with the square
+REPAIR_SYMBOLS = 32  # of a block at most: with 64 source symbols 33 %, twice what 10 % loss needs
 LENGTH = 2  # bytes before each symbol that tell its length
-HEAD = 50 - LENGTH  # bytes of header in a symbol: what the wire format leaves to all layers above but this one
+HEAD = 50 - LENGTH  # bytes of header in a symbol: the wire format leaves no more to the layers above
 POLYNOMIAL = 0x11D  # x^8 + x^4 + x^3 + x^2 + 1, of which 2 is a generator (RFC 5510, section 8.1)
 BELOW = "glue"  # the one key of a header that a layer below adds
 
@@ -39,17 +38,17 @@ Planes = list[list[int] | None]
 
 
 def multiply(a: int, b: int) -> int:
-    """A product in GF(256)."""
+    """Return the product in GF(256)."""
     return _POWERS[_LOGARITHMS[a] + _LOGARITHMS[b]] if a and b else 0
 
 
 def inverse(a: int) -> int:
-    """1 / a, in GF(256); a is not 0."""
+    """Return 1 / a in GF(256); a is not 0."""
     return _POWERS[255 - _LOGARITHMS[a]]
 
 
 def coefficient(row: int, column: int) -> int:
-    """What a symbol counts in a parity block: (x0 + y) / (x + y) with x = 255 - row and y = column."""
+    """Return the coefficient of a source symbol: (x0 + y) / (x + y) with x = 255 - row and y = column."""
     return multiply(255 ^ column, inverse((255 - row) ^ column))
 
 
@@ -65,20 +64,20 @@ def _planes(coefficients: Sequence[int]) -> Planes:
     return planes
 
 
-@lru_cache(maxsize=ROWS)
+@lru_cache(maxsize=REPAIR_SYMBOLS)
 def _row(row: int) -> Planes:
-    """The coefficients of a parity block for the most columns; the first are those of fewer. Some 5 kB each."""
-    return _planes([coefficient(row, column) for column in range(FRAMES)])
+    """Return a row's coefficients for the most columns; fewer columns use the first of them. Some 5 kB each."""
+    return _planes([coefficient(row, column) for column in range(SOURCE_SYMBOLS)])
 
 
 @lru_cache(maxsize=4)
 def _low_bits(size: int) -> int:
-    """The lowest bit of each byte."""
+    """Return a mask of the lowest bit of each byte."""
     return int.from_bytes(b"\1" * size)
 
 
 def _combinations(symbols: Sequence[int]) -> list[list[int]]:
-    """For each four symbols, the sum of each of their 16 subsets."""
+    """Return, for each four symbols, the sums of their 16 subsets."""
     tables = []
     padded = [*symbols, *[0] * (-len(symbols) % 4)]
     for start in range(0, len(padded), 4):
@@ -90,7 +89,7 @@ def _combinations(symbols: Sequence[int]) -> list[list[int]]:
 
 
 def _combined(rows: Sequence[Planes], symbols: Sequence[int], size: int) -> list[int]:
-    """For each row, the sum of the symbols times its coefficients."""
+    """Return, for each row, the sum of the symbols times the row's coefficients."""
     tables, low = _combinations(symbols), _low_bits(size)
     sums = []
     for planes in rows:
@@ -106,33 +105,37 @@ def _combined(rows: Sequence[Planes], symbols: Sequence[int], size: int) -> list
     return sums
 
 
-def protect(symbols: Sequence[bytes], rows: int) -> list[bytes]:
-    """The first so many parity blocks of a group, as long as its longest symbol. At most FRAMES symbols, ROWS rows."""
+def encode(symbols: Sequence[bytes], rows: int) -> list[bytes]:
+    """Return the first `rows` repair symbols of a block, each as long as the longest source symbol.
+
+    At most SOURCE_SYMBOLS symbols and REPAIR_SYMBOLS rows.
+    """
     size = max(map(len, symbols))
     numbers = [int.from_bytes(symbol, "little") for symbol in symbols]
     return [total.to_bytes(size, "little") for total in _combined([*map(_row, range(rows))], numbers, size)]
 
 
-def mend(symbols: Sequence[bytes | None], blocks: dict[int, bytes]) -> list[bytes]:
-    """The missing symbols (None) of a group, in order, from its parity blocks by row; there are at least as many.
+def decode(symbols: Sequence[bytes | None], repair: dict[int, bytes]) -> list[bytes]:
+    """Return the missing source symbols (None) of a block, in order, from at least as many repair symbols by row.
 
-    Symbols and blocks are not longer than the first block; the symbols given back are as long as that.
+    No symbol is longer than the first repair symbol; the returned symbols are as long as that.
     """
     missing = [column for column, symbol in enumerate(symbols) if symbol is None]
-    rows = sorted(blocks)[: len(missing)]
-    size = len(blocks[rows[0]])
+    rows = sorted(repair)[: len(missing)]
+    size = len(repair[rows[0]])
     numbers = [int.from_bytes(symbol, "little") if symbol else 0 for symbol in symbols]
     known = _combined([_row(row) for row in rows], numbers, size)
-    rest = [number ^ int.from_bytes(blocks[row], "little") for number, row in zip(known, rows, strict=True)]
+    rest = [number ^ int.from_bytes(repair[row], "little") for number, row in zip(known, rows, strict=True)]
     solution = map(_planes, _inverted(rows, missing))
     return [total.to_bytes(size, "little") for total in _combined([*solution], rest, size)]
 
 
 def _inverted(rows: Sequence[int], columns: Sequence[int]) -> list[list[int]]:
-    """The inverse of a square part of the matrix, in closed form, as that is but for factors a Cauchy matrix, too.
+    """Return the inverse of a square part of the matrix, in closed form: but for factors it is a Cauchy matrix, too.
 
     Each entry is a product of sums x + y, x + x' and y + y' (Knuth, The Art of Computer Programming, volume 1, section
-    1.2.3, exercise 41), here of logarithms: work grows with the square of what is missing, whoever sent the parity.
+    1.2.3, exercise 41), computed with logarithms. The work grows with the square of the number of missing symbols,
+    whatever rows the peer chose to send.
     """
     log, xs, ys = _LOGARITHMS, [255 - row for row in rows], columns
     by_row = [sum([log[x ^ y] for y in ys]) - sum([log[x ^ other] for other in xs if other != x]) for x in xs]
@@ -149,7 +152,7 @@ def _inverted(rows: Sequence[int], columns: Sequence[int]) -> list[list[int]]:
 
 
 def symbol_of(header: Header, body: bytes) -> bytes | None:
-    """A frame as a symbol, `header` being what the layers above gave it; None if that is too long."""
+    """Return a frame as a source symbol, with the `header` of the layers above; None if the header is too long."""
     head = orjson.dumps(header)
     if len(head) >= HEAD:
         return None
@@ -157,7 +160,7 @@ def symbol_of(header: Header, body: bytes) -> bytes | None:
 
 
 def frame_of(symbol: bytes) -> tuple[Header, bytes] | None:
-    """The header and body of a symbol, zeros behind it allowed; None if it is none."""
+    """Return the header and body of a source symbol, followed by zeros or not; None if it is malformed."""
     length = int.from_bytes(symbol[:LENGTH], "little")
     head, newline, body = symbol[LENGTH : LENGTH + length].partition(b"\n")
     if LENGTH + length > len(symbol) or symbol[LENGTH + length :].strip(b"\0") or not newline:

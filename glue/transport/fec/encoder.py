@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from glue.contract import Outbound, advanced
-from glue.transport.fec.code import protect, symbol_of
+from glue.transport.fec.code import encode, symbol_of
 from glue.transport.flight import Flight
 from glue.transport.wire import KEY, MAX_AGE_MS, PARITY
 
@@ -41,6 +41,6 @@ def encoded(
     for start in range(0, len(symbols), size):
         block = symbols[start : start + size]
         entry = PARITY.pack(age_ms=age_ms, channel=channel, first=first + start, count=len(block))
-        bodies = protect(block, rows)
+        bodies = encode(block, rows)
         out += [Outbound(peers, bodies, {KEY: entry}) for peers in destinations]
     return out

@@ -1,13 +1,14 @@
-"""Which frames of a channel FEC covers, and with how much: by the loss that its receivers have, or a fixed share.
+"""The FEC policy: which frames of a channel get repair symbols, and how many, by the loss seen or a fixed share.
 
-FEC spares a receiver that lost a frame the wait for a round trip. So it goes where a round trip is worth something, and
-where there is room: nothing else waits to be sent, and the windows are not full. A stream that fills the link gets
-none, as repair symbols would only take room from data, and resends delay it little.
+FEC spares a receiver the round trip of a resend. Therefore the policy adds repair symbols where a round trip costs
+noticeable time, and only while there is room: no other frame waits to be sent, and the windows are not full. A stream
+that fills the link gets none, as repair symbols would take room from data, and a resend delays such a stream little.
 
-A message in many fragments is covered at once, in blocks of up to `FRAMES`. Small messages are gathered for an eighth
-of a round trip and covered in common; a lone one is covered by a copy. There are as many repair symbols as make it
-unlikely that more frames of a block are lost than there are symbols; what then is missing is sent again, once the
-answer to the repair symbols is overdue. Receivers tell what they decoded, since that is lost, too.
+A message in many fragments is covered at once, in source blocks of up to `SOURCE_SYMBOLS` frames. Small messages
+gather for an eighth of a round trip and share a block; the repair symbol of a lone frame is a copy. The number of
+repair symbols is chosen so that a block rarely loses more frames than it has symbols. Frames that stay missing are
+resent once the answer to the repair symbols is overdue. Receivers report how many frames they decoded, because the
+network lost these frames, too.
 """
 
 from __future__ import annotations
@@ -18,48 +19,48 @@ from functools import lru_cache
 from glue.contract import Outbound
 from glue.transport import slow_receivers
 from glue.transport.channel_state import ChannelState
-from glue.transport.fec.code import FRAMES, ROWS
+from glue.transport.fec.code import REPAIR_SYMBOLS, SOURCE_SYMBOLS
 from glue.transport.fec.encoder import encoded, symbols_of
 from glue.transport.fec.state import SPAN
 from glue.transport.member import Member
 from glue.transport.round_trip import GRANULARITY
 
-LEAST = 0.005  # share of loss below which there is no parity: a message of 64 kB comes whole in three of four cases
-MOST = 1 / 3  # share of loss above which there is none, either: it would double the traffic of a link that hardly works
-WORTH = 0.01  # seconds of round trip from which on parity is sent unasked: a resend that costs less is hardly noticed
-GATHER = 1 / 8  # of a round trip in which frames gather until they are covered: small beside what is spared
-ENOUGH = 16  # frames that need not wait for others: for 10 % loss they take 38 % parity, 4 take 75 % and 64 take 22 %
-FAILING = 0.01  # chance that parity does not suffice, for all groups of a burst together: so the p99 is without resends
-HOPELESS = 0.5  # chance of that beyond which there is none at all
-BURST = 4 * FRAMES  # frames covered at once at most: 330 kB, some 2 ms of work
+LEAST = 0.005  # share of loss below which FEC is off: three of four messages of 64 kB arrive whole
+MOST = 1 / 3  # share of loss above which FEC is off: the link hardly works, and its traffic would double
+WORTH = 0.01  # seconds of round trip below which FEC is off: a faster resend is hardly noticed
+GATHER = 1 / 8  # of a round trip for which frames gather until they are covered: short beside the round trip spared
+ENOUGH = 16  # frames that wait for no more: at 10 % loss they need 38 % repair symbols, 4 need 75 % and 64 need 22 %
+FAILING = 0.01  # accepted chance that a burst needs a resend all the same: the 99th percentile is then free of resends
+HOPELESS = 0.5  # chance of a resend beyond which FEC is off
+BURST = 4 * SOURCE_SYMBOLS  # frames covered at once at most: 330 kB, some 2 ms of work
 
 
 def is_wanted(channel: ChannelState) -> bool:
-    """Whether any frame that is sent now is to be covered, or one sent before is and was not yet."""
+    """Whether FEC covers frames sent now, or still has to cover frames sent before."""
     fec = channel.fec
     return fec.active and (fec.at < math.inf or bool(fec.share or _loss(channel)))
 
 
-def mended(channel: ChannelState, member: Member, total: int, now: float) -> bool:
-    """Take the number of frames that a member had mended, less those that came late; False if it cannot be true."""
+def recovered(channel: ChannelState, member: Member, total: int, now: float) -> bool:
+    """Take a member's report of how many frames it decoded, late arrivals deducted; False if it cannot be true."""
     if total > channel.next:
         return False
     meter = channel.fec.meters.get(member.peer)
-    count = total - (meter.mended if meter else 0)
+    count = total - (meter.recovered if meter else 0)
     if count:
         meter = channel.fec.lost(member.peer, count, channel.transmissions)
-        meter.mended = total
+        meter.recovered = total
         channel.statistics["frames lost and mended by parity"] += count
-        if total > meter.most_mended:  # else it only fell for a while, by frames that parity had merely outrun
-            member.window.lost(total - meter.most_mended)
-            meter.most_mended = total
+        if total > meter.most_recovered:  # else the report had only fallen for a while, by late arrivals
+            member.window.lost(total - meter.most_recovered)
+            meter.most_recovered = total
         if channel.kind == "group":
             slow_receivers.detach_if_lossy(channel, member, now)
     return True
 
 
 def launched(channel: ChannelState, now: float, count: int) -> None:
-    """Note that so many frames, from `channel.next` on, are sent just now, for the first time."""
+    """Plan to cover frames that are sent just now for the first time, `count` of them from `channel.next` on."""
     fec = channel.fec
     if fec.at == math.inf or not channel.flights:
         if not channel.attached or not (fec.share or _loss(channel)):
@@ -71,7 +72,7 @@ def launched(channel: ChannelState, now: float, count: int) -> None:
 
 
 def _loss(channel: ChannelState) -> float:
-    """The worst loss among members far enough away, rounded up, so that few differ; 0 if not worth any FEC."""
+    """Return the worst loss among members far enough away, rounded up to few distinct values; 0 for no FEC."""
     worst = 0.0
     for member in channel.attached:
         meter = channel.fec.meters.get(member.peer)
@@ -83,14 +84,14 @@ def _loss(channel: ChannelState) -> float:
 
 
 def cover(channel: ChannelState, now: float) -> list[Outbound]:
-    """The repair symbols that are due for what was sent, if they are worth it and there is room."""
+    """Return the repair symbols that are due, if there is room and a benefit."""
     fec = channel.fec
     fec.at = math.inf
     flights = channel.flights.since(fec.first)
     count = channel.next - flights[0].first if flights else 0
     if not count or count > BURST or channel.waiting:
         return []
-    blocks = -(-count // FRAMES)
+    blocks = -(-count // SOURCE_SYMBOLS)
     size = -(-count // blocks)
     rows = _rows(channel, size, blocks)
     symbols = symbols_of(flights) if rows else None
@@ -102,25 +103,25 @@ def cover(channel: ChannelState, now: float) -> list[Outbound]:
         flight.covered_at = now
     for member in channel.attached:
         if member.missing(channel.next) and member.next >= flights[0].first:
-            member.waiting_since = now  # nothing but what is covered is to be answered
+            member.waiting_since = now  # only covered frames wait for an acknowledgement
     return out
 
 
 def _rows(channel: ChannelState, count: int, blocks: int) -> int:
     share = channel.fec.share
     if share:
-        return min(math.ceil(share * count), ROWS)
+        return min(math.ceil(share * count), REPAIR_SYMBOLS)
     loss = _loss(channel)
-    return rows_for(count, loss, FAILING / blocks) if loss else 0
+    return symbols_needed(count, loss, FAILING / blocks) if loss else 0
 
 
 @lru_cache(maxsize=1024)
-def rows_for(count: int, loss: float, failing: float) -> int:
-    """The fewest parity blocks for so many frames of which no more are lost than that, but for a chance of `failing`.
+def symbols_needed(count: int, loss: float, failing: float) -> int:
+    """Return the fewest repair symbols for `count` frames with a chance of at most `failing` to need a resend.
 
-    Never more blocks than frames, nor than ROWS; 0 if these most likely do not suffice.
+    Never more symbols than frames, nor than REPAIR_SYMBOLS; 0 if even these most likely do not suffice.
     """
-    most, chance = min(count, ROWS), 1.0
+    most, chance = min(count, REPAIR_SYMBOLS), 1.0
     for rows in range(1, most + 1):
         frames = count + rows
         chance = 1 - sum(math.comb(frames, k) * loss**k * (1 - loss) ** (frames - k) for k in range(rows + 1))

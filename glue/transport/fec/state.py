@@ -1,4 +1,4 @@
-"""What FEC keeps of one channel at its sender: the loss of each receiver, and the frames to be covered."""
+"""The FEC state of one channel at its sender: the loss of each receiver, and the frames to be covered."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ MEASURED = 100  # frames before which no loss is known; the standard error of 10
 SPAN = 1000  # frames over which loss is measured; then half of them are forgotten
 
 
-class Meter:
-    """The share of frames that one receiver loses; kept from its first loss on, so that it costs nothing before."""
+class LossMeter:
+    """The share of frames that one receiver loses; a meter is made at the first loss."""
 
-    __slots__ = ("_lost", "_since", "_uncounted", "mended", "most_mended")
+    __slots__ = ("_lost", "_since", "_uncounted", "most_recovered", "recovered")
 
     def __init__(self, sent: int) -> None:
         self._since = max(sent - MEASURED, 0)  # transmissions before this are forgotten
         self._lost = 0.0
-        self._uncounted = 0  # that of the member, as far as it is counted by now
-        self.mended = 0  # frames that it has told were mended, and are not known to have come late
-        self.most_mended = 0  # the most that this ever was
+        self._uncounted = 0  # the member's `uncounted`, as far as it is counted by now
+        self.recovered = 0  # frames that the receiver reported as decoded, late arrivals deducted
+        self.most_recovered = 0  # the largest report so far
 
     def lost(self, count: int) -> None:
         """Count frames that did not arrive; a negative number if they did after all."""
         self._lost += count
 
     def share(self, sent: int, uncounted: int) -> float:
-        """The share lost of what was sent lately, `sent` transmissions having been made in all; 0 if not yet known."""
+        """Return the share lost of the latest transmissions, of `sent` in all; 0 if not yet known."""
         self._lost = max(self._lost + uncounted - self._uncounted, 0.0)
         self._uncounted = uncounted
         frames = sent - self._since
@@ -46,16 +46,16 @@ class FecState:
     def __init__(self, share: float | None) -> None:
         """`share`: repair symbols for each frame; None to go by the loss seen, 0 for never."""
         self.share = share
-        self.meters: dict[str, Meter] = {}  # by peer
-        self.first = 0  # from this frame on nothing was covered
-        self.active = bool(share)  # whether the policy is to be told of what is sent
-        self.at = math.inf  # when what was sent is to be covered
+        self.meters: dict[str, LossMeter] = {}  # by peer
+        self.first = 0  # the first frame not yet covered
+        self.active = bool(share)  # whether the policy is to be called for each frame sent
+        self.at = math.inf  # when the frames sent so far are to be covered
 
-    def lost(self, peer: str, count: int, transmissions: int) -> Meter:
+    def lost(self, peer: str, count: int, transmissions: int) -> LossMeter:
         """Count frames that a peer lost, of so many transmissions in all."""
         meter = self.meters.get(peer)
         if meter is None:
-            meter = self.meters[peer] = Meter(transmissions)
+            meter = self.meters[peer] = LossMeter(transmissions)
             self.active = self.share != 0
         meter.lost(count)
         return meter

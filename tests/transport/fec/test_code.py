@@ -1,4 +1,4 @@
-"""The code: any `count` of a group's frames and parity blocks together give back the missing frames, byte by byte."""
+"""The FEC code: any `count` source and repair symbols of a block give back the missing frames, byte by byte."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from random import Random
 import pytest
 
 from glue.transport.fec.code import (
-    FRAMES,
     HEAD,
-    ROWS,
+    REPAIR_SYMBOLS,
+    SOURCE_SYMBOLS,
     coefficient,
+    decode,
+    encode,
     frame_of,
     inverse,
-    mend,
     multiply,
-    protect,
     symbol_of,
 )
 
 CHANCE = Random(1)
 
 
-def group(count: int, longest: int = 40) -> list[bytes]:
+def source_block(count: int, longest: int = 40) -> list[bytes]:
     """Symbols of different lengths."""
     return [CHANCE.randbytes(CHANCE.randrange(1, longest)) for _ in range(count)]
 
@@ -55,44 +55,44 @@ def test_products_are_those_of_polynomials() -> None:
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1, 1), (1, 3), (2, 2), (3, 2), (5, 3), (7, 4)])
-def test_every_pattern_of_losses_of_a_small_group_is_mended(count: int, rows: int) -> None:
-    symbols = group(count)
-    blocks = protect(symbols, rows)
-    size = len(blocks[0])
+def test_every_pattern_of_losses_in_a_small_block_is_decoded(count: int, rows: int) -> None:
+    symbols = source_block(count)
+    repair = encode(symbols, rows)
+    size = len(repair[0])
     for missing in range(1, min(count, rows) + 1):
         for lost in combinations(range(count), missing):
             for arrived in combinations(range(rows), missing):
-                found = mend(without(symbols, lost), {row: blocks[row] for row in arrived})
+                found = decode(without(symbols, lost), {row: repair[row] for row in arrived})
                 assert found == padded([symbols[place] for place in lost], size)
 
 
-def test_losses_at_random_of_the_largest_group_are_mended() -> None:
-    symbols = group(FRAMES, 1300)
-    blocks = protect(symbols, ROWS)
+def test_random_losses_in_the_largest_block_are_decoded() -> None:
+    symbols = source_block(SOURCE_SYMBOLS, 1300)
+    repair = encode(symbols, REPAIR_SYMBOLS)
     for _ in range(20):
-        missing = CHANCE.randrange(1, ROWS + 1)
-        lost = tuple(sorted(CHANCE.sample(range(FRAMES), missing)))
-        arrived = CHANCE.sample(range(ROWS), CHANCE.randrange(missing, ROWS + 1))
-        found = mend(without(symbols, lost), {row: blocks[row] for row in arrived})
-        assert found == padded([symbols[place] for place in lost], len(blocks[0]))
+        missing = CHANCE.randrange(1, REPAIR_SYMBOLS + 1)
+        lost = tuple(sorted(CHANCE.sample(range(SOURCE_SYMBOLS), missing)))
+        arrived = CHANCE.sample(range(REPAIR_SYMBOLS), CHANCE.randrange(missing, REPAIR_SYMBOLS + 1))
+        found = decode(without(symbols, lost), {row: repair[row] for row in arrived})
+        assert found == padded([symbols[place] for place in lost], len(repair[0]))
 
 
-def test_a_block_is_the_sum_of_the_symbols_times_their_coefficients_and_the_first_one_their_xor() -> None:
-    symbols = group(9)
-    blocks = protect(symbols, 4)
+def test_a_repair_symbol_is_the_sum_of_symbols_times_coefficients_and_the_first_their_xor() -> None:
+    symbols = source_block(9)
+    repair = encode(symbols, 4)
     size = max(map(len, symbols))
-    for row, block in enumerate(blocks):
+    for row, block in enumerate(repair):
         total = [0] * size
         for column, symbol in enumerate(symbols):
             for place, byte in enumerate(symbol):
                 total[place] ^= naively_multiplied(coefficient(row, column), byte)
         assert block == bytes(total)
-    assert {coefficient(0, column) for column in range(FRAMES)} == {1}
+    assert {coefficient(0, column) for column in range(SOURCE_SYMBOLS)} == {1}
     documented = (1, 0), (1, 1), (1, 2), (31, 63)  # in docs/wire-format.md
     assert [coefficient(row, column) for row, column in documented] == [127, 252, 126, 200]
 
 
-def test_what_is_mended_is_the_frame_with_the_header_that_the_layers_above_gave_it() -> None:
+def test_a_decoded_frame_has_the_header_of_the_layers_above() -> None:
     header = {"fragment": [0, 1280, 65536, 7]}
     symbol = symbol_of(header, b"\0body\n\0")
     assert symbol is not None
@@ -108,5 +108,5 @@ def test_what_is_mended_is_the_frame_with_the_header_that_the_layers_above_gave_
         b"\x04\0{}}\n", b"\xff\xff{}\n",
     ],
 )  # fmt: skip
-def test_what_is_no_frame_is_told_apart(symbol: bytes) -> None:
+def test_a_symbol_that_holds_no_frame_is_refused(symbol: bytes) -> None:
     assert frame_of(symbol) is None

@@ -1,4 +1,4 @@
-"""Parity as received: what is malformed, too late or too much is counted and dropped, and memory is bounded."""
+"""The FEC decoder: malformed, late and superfluous repair symbols are counted and dropped, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from glue.contract import Inbound, PeerAdded
 from glue.transport import Transport
-from glue.transport.fec.code import FRAMES, ROWS, protect, symbol_of
-from glue.transport.fec.decoder import BUDGET, GROUPS, KEPT, UNUSED
+from glue.transport.fec.code import REPAIR_SYMBOLS, SOURCE_SYMBOLS, encode, symbol_of
+from glue.transport.fec.decoder import BLOCKS, BUDGET, KEPT, UNUSED
 from glue.transport.wire import KEY
 from tests.transport.network import endpoint_id
 
@@ -18,7 +18,7 @@ HERE, THERE = endpoint_id(0), endpoint_id(1)
 
 
 class Receiver:
-    """A transport that knows one peer, and hears what the test makes up."""
+    """A transport that knows one peer, and receives the frames that the test makes up."""
 
     def __init__(self) -> None:
         self.transport = Transport(endpoint_id=HERE)
@@ -45,12 +45,12 @@ def numbered(count: int) -> list[bytes]:
 
 def parity_of(bodies: list[bytes], rows: int) -> list[bytes]:
     symbols = [symbol_of({}, body) for body in bodies]
-    return protect([symbol for symbol in symbols if symbol is not None], rows)
+    return encode([symbol for symbol in symbols if symbol is not None], rows)
 
 
 @pytest.fixture
 def receiver() -> Receiver:
-    """One who has been sent a first group with parity, so that it keeps frames from now on."""
+    """A receiver that has a first block with repair symbols, and therefore keeps frames from now on."""
     made = Receiver()
     made.data(*numbered(4))
     made.parity(*parity_of(numbered(4), 1))
@@ -58,7 +58,7 @@ def receiver() -> Receiver:
     return made
 
 
-def test_frames_and_parity_may_come_in_any_order(receiver: Receiver) -> None:
+def test_frames_and_repair_symbols_may_arrive_in_any_order(receiver: Receiver) -> None:
     bodies = numbered(6)
     blocks = parity_of(bodies, 3)
     pieces: list[tuple[bool, int]] = [(False, place) for place in (0, 2, 5)] + [(True, row) for row in range(3)]
@@ -83,26 +83,26 @@ def test_any_rows_will_do(receiver: Receiver) -> None:
     ("entry", "bodies"),
     [
         (["parity", 0, 1, 0, 0, 0], [bytes(9)]),
-        (["parity", 0, 1, 0, FRAMES + 1, 0], [bytes(9)]),
-        (["parity", 0, 1, 4, 4, ROWS], [bytes(9)]),
-        (["parity", 0, 1, 4, 4, ROWS - 1], [bytes(9), bytes(9)]),
+        (["parity", 0, 1, 0, SOURCE_SYMBOLS + 1, 0], [bytes(9)]),
+        (["parity", 0, 1, 4, 4, REPAIR_SYMBOLS], [bytes(9)]),
+        (["parity", 0, 1, 4, 4, REPAIR_SYMBOLS - 1], [bytes(9), bytes(9)]),
         (["parity", 0, 1, 4, 4, 0], [b""]),
         (["parity", 0, 1, 4, 4, 0], [b"1234"]),
         (["parity", 0, 1, 4, 4, 0], [bytes(9), bytes(8)]),
     ],
 )
-def test_malformed_parity_is_counted_and_dropped(receiver: Receiver, entry: list[Any], bodies: list[bytes]) -> None:
+def test_malformed_repair_symbols_are_counted(receiver: Receiver, entry: list[Any], bodies: list[bytes]) -> None:
     receiver.hear(entry, *bodies)
     assert receiver["malformed parity"] == len(bodies)
 
 
 @pytest.mark.parametrize("entry", [["parity", 0, 1, 4, 4], ["parity", 0, 1, 4, -1, 0], ["mended", 1, 0, 4096, 1]])
-def test_entries_that_are_not_as_they_should_be_are_counted(receiver: Receiver, entry: list[Any]) -> None:
+def test_malformed_entries_are_counted(receiver: Receiver, entry: list[Any]) -> None:
     receiver.hear(entry, bytes(9))
     assert receiver["malformed entries"] == 1
 
 
-def test_parity_for_what_is_complete_or_far_ahead_or_of_no_channel_is_dropped(receiver: Receiver) -> None:
+def test_repair_symbols_for_complete_or_unknown_frames_are_dropped(receiver: Receiver) -> None:
     receiver.parity(bytes(9))
     receiver.parity(bytes(9), first=2**50)
     receiver.parity(bytes(9), channel=7)
@@ -110,7 +110,7 @@ def test_parity_for_what_is_complete_or_far_ahead_or_of_no_channel_is_dropped(re
     assert receiver["parity of channels not known"] == 1
 
 
-def test_parity_that_does_not_fit_its_frames_gives_nothing_and_the_frame_is_waited_for(receiver: Receiver) -> None:
+def test_repair_symbols_that_do_not_fit_their_frames_give_nothing(receiver: Receiver) -> None:
     receiver.data(b"0", b"1", b"2", first=4)
     receiver.parity(b"\xff" * 9, first=4)  # says that the missing one is none
     receiver.parity(b"12345", first=4)  # shorter than a frame that came
@@ -119,7 +119,7 @@ def test_parity_that_does_not_fit_its_frames_gives_nothing_and_the_frame_is_wait
     assert receiver.heard == [b"0", b"1", b"2", b"3"]
 
 
-def test_blocks_of_another_length_or_twice_the_same_add_nothing(receiver: Receiver) -> None:
+def test_repair_symbols_of_another_length_or_row_known_add_nothing(receiver: Receiver) -> None:
     bodies = numbered(4)
     blocks = parity_of(bodies, 2)
     receiver.data(*bodies[:2], first=4)
@@ -131,13 +131,13 @@ def test_blocks_of_another_length_or_twice_the_same_add_nothing(receiver: Receiv
     assert receiver.heard == bodies
 
 
-def test_groups_that_are_never_complete_are_given_up_for_newer_ones(receiver: Receiver) -> None:
+def test_blocks_that_never_complete_are_given_up_for_newer_ones(receiver: Receiver) -> None:
     for number in range(100):
         receiver.parity(bytes(1000), first=4 + 4 * number)
-    assert receiver["groups given up for newer ones"] == 100 - GROUPS
+    assert receiver["groups given up for newer ones"] == 100 - BLOCKS
 
 
-def test_what_is_kept_for_parity_is_bounded_whatever_is_sent() -> None:
+def test_memory_for_decoding_is_bounded_whatever_is_sent() -> None:
     receiver = Receiver()
     body = bytes(60_000)
     for channel in range(1, 20):
@@ -147,30 +147,30 @@ def test_what_is_kept_for_parity_is_bounded_whatever_is_sent() -> None:
             receiver.data(body, first=number, channel=channel)
             receiver.parity(body, body, first=100 * number, channel=channel)
     sources = receiver.transport._sources[THERE].channels.values()
-    held = sum(incoming.mending._held for incoming in sources if incoming.mending is not None)
-    assert held == receiver.transport._reception._kept.held <= BUDGET
+    held = sum(incoming.decoder._held for incoming in sources if incoming.decoder is not None)
+    assert held == receiver.transport._reception._decoder_memory.held <= BUDGET
     for incoming in sources:
         incoming.drop()
-    assert receiver.transport._reception._kept.held == 0
+    assert receiver.transport._reception._decoder_memory.held == 0
 
 
-def test_one_channel_alone_keeps_no_more_than_all_may() -> None:
+def test_one_channel_alone_keeps_no_more_than_the_budget_of_all() -> None:
     receiver = Receiver()
     receiver.data(b"")
     receiver.parity(bytes(9), first=1)
     body = bytes(60_000)
     for number in range(1, KEPT):
         receiver.data(body, first=number)
-    for row in range(ROWS):
-        receiver.parity(body, first=2000, count=FRAMES, row=row)
-        receiver.parity(body, first=3000, count=FRAMES, row=row)
+    for row in range(REPAIR_SYMBOLS):
+        receiver.parity(body, first=2000, count=SOURCE_SYMBOLS, row=row)
+        receiver.parity(body, first=3000, count=SOURCE_SYMBOLS, row=row)
     receiver.data(body, first=KEPT)
     assert receiver["frames not kept for parity"] > 0
     assert receiver["parity frames beyond the budget"] > 0
-    assert receiver.transport._reception._kept.held <= BUDGET
+    assert receiver.transport._reception._decoder_memory.held <= BUDGET
 
 
-def test_channels_that_keep_much_and_are_silent_since_leave_parity_to_those_that_are_not() -> None:
+def test_silent_channels_give_their_memory_to_active_ones() -> None:
     receiver = Receiver()
     for channel in range(1, 100):
         receiver.data(b"", channel=channel)
@@ -185,18 +185,18 @@ def test_channels_that_keep_much_and_are_silent_since_leave_parity_to_those_that
     assert receiver.heard == bodies
 
 
-def test_frames_are_kept_for_a_while_after_the_latest_parity(receiver: Receiver) -> None:
+def test_frames_are_kept_for_a_while_after_the_latest_repair_symbol(receiver: Receiver) -> None:
     incoming = receiver.transport._sources[THERE].channels[1]
     for first in range(4, 4 + UNUSED, 64):
         receiver.data(*numbered(64), first=first)
-        assert incoming.mending is not None
-        assert incoming.mending._frames <= KEPT
+        assert incoming.decoder is not None
+        assert incoming.decoder._frames <= KEPT
     receiver.data(*numbered(64), first=4 + UNUSED)
-    assert incoming.mending is None
-    assert receiver.transport._reception._kept.held == 0
+    assert incoming.decoder is None
+    assert receiver.transport._reception._decoder_memory.held == 0
 
 
-def test_what_is_mended_is_as_old_as_its_sender_said_and_the_wait_here() -> None:
+def test_the_age_of_a_decoded_frame_includes_the_wait_at_the_receiver() -> None:
     receiver = Receiver()
     ages: list[float] = []
     receiver.data(b"0")

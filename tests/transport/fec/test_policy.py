@@ -1,4 +1,4 @@
-"""Forward error correction between transports: what parity mends, what it costs, and when there is none."""
+"""FEC between transports: which losses it recovers, what it costs, and when it is off."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from glue.contract import Inbound, Outbound
-from glue.transport.fec.policy import rows_for
-from glue.transport.fec.state import Meter
+from glue.transport.fec.policy import symbols_needed
+from glue.transport.fec.state import LossMeter
 from glue.transport.window import Window
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
@@ -18,7 +18,7 @@ ACROSS = 0.05  # seconds one way
 
 
 def quiet(receivers: int = 1, delay: float = ACROSS) -> Wire:
-    """A sender that adds 25 % and receivers, who know the way between them, on which nothing is lost so far."""
+    """A sender that adds 25 % repair symbols, and receivers; their round trip is measured, and nothing was lost yet."""
     wire = Wire(1 + receivers, parity=0.25)
     wire.delay = delay
     for _ in range(10):
@@ -42,7 +42,7 @@ def send(wire: Wire, count: int) -> None:
 
 
 def lose(wire: Wire, places: Collection[int], victim: int = 1, first: int = 10) -> None:
-    """From now on an endpoint does not get these frames in their first attempt."""
+    """Lose these frames, in their first attempt, on the way to an endpoint."""
     others = wire.loses
 
     def is_lost(destination: str, entry: list[Any]) -> bool:
@@ -64,7 +64,7 @@ def kinds(wire: Wire, kind: str) -> int:
 
 
 @pytest.mark.parametrize("places", [[0], [19], [3, 7], [0, 1, 2, 3, 4], [5, 11, 17, 18, 19]])
-def test_parity_mends_what_was_lost_without_a_resend(places: list[int]) -> None:
+def test_fec_recovers_lost_frames_without_a_resend(places: list[int]) -> None:
     wire = quiet()
     lose(wire, places)
     send(wire, 20)
@@ -79,7 +79,7 @@ def test_parity_mends_what_was_lost_without_a_resend(places: list[int]) -> None:
     assert wire.backlog == 0
 
 
-def test_mended_frames_have_the_headers_they_were_sent_with() -> None:
+def test_decoded_frames_have_the_headers_they_were_sent_with() -> None:
     wire = quiet()
     lose(wire, [4])
     seen: dict[int, list[int]] = {}
@@ -98,7 +98,7 @@ def test_mended_frames_have_the_headers_they_were_sent_with() -> None:
     assert seen[14] == [0, 9, 99, 4]
 
 
-def test_what_is_beyond_parity_is_sent_again_once_and_nothing_else() -> None:
+def test_only_frames_beyond_the_repair_symbols_are_resent_once() -> None:
     wire = quiet()
     lose(wire, range(3, 12))
     send(wire, 20)
@@ -110,7 +110,7 @@ def test_what_is_beyond_parity_is_sent_again_once_and_nothing_else() -> None:
     assert wire.backlog == 0
 
 
-def test_one_parity_serves_all_members_of_a_group_whatever_each_of_them_lost() -> None:
+def test_one_repair_symbol_serves_all_members_whatever_each_lost() -> None:
     wire = quiet(receivers=3, delay=0.02)
     for victim, places in ((1, [0, 8]), (2, [3, 4, 5]), (3, [19])):
         lose(wire, places, victim)
@@ -134,7 +134,7 @@ def test_a_lone_frame_is_covered_by_a_copy() -> None:
     assert count(wire, 0, "frames resent") == count(wire, 0, "probes") == 0
 
 
-def test_messages_that_follow_each_other_closely_are_covered_in_common() -> None:
+def test_messages_close_together_share_a_block() -> None:
     wire = quiet()
     lose(wire, [1])
     for _ in range(4):
@@ -145,7 +145,7 @@ def test_messages_that_follow_each_other_closely_are_covered_in_common() -> None
     assert count(wire, 1, "frames mended by parity") == 1
 
 
-def test_a_frame_that_was_only_late_is_not_taken_for_lost() -> None:
+def test_a_late_frame_is_not_counted_as_lost() -> None:
     wire = quiet()
     receiver, late = wire.transports[wire.ids[1]], list[Inbound]()
     receive = receiver.receive
@@ -165,7 +165,7 @@ def test_a_frame_that_was_only_late_is_not_taken_for_lost() -> None:
     assert [body for _, body in wire.heard[wire.ids[1]]] == bodies(20)
 
 
-def test_where_parity_outruns_what_is_late_again_and_again_the_windows_count_no_frame_as_lost_twice() -> None:
+def test_frames_late_again_and_again_are_never_counted_as_lost_twice() -> None:
     lost = []
 
     class Counting(Window):
@@ -182,7 +182,7 @@ def test_where_parity_outruns_what_is_late_again_and_again_the_windows_count_no_
     assert 0.04 < sum(lost) / 4000 < 0.07
 
 
-def test_a_stream_that_fills_the_window_gets_hardly_any_parity() -> None:
+def test_a_stream_that_fills_the_window_gets_hardly_any_repair_symbols() -> None:
     wire = quiet()
     for _ in range(100):
         send(wire, 100)
@@ -192,7 +192,7 @@ def test_a_stream_that_fills_the_window_gets_hardly_any_parity() -> None:
 
 
 @pytest.mark.parametrize(("parity", "loss", "most"), [(None, 0.0, 0), (None, 0.001, 20), (0.0, 0.2, 0)])
-def test_there_is_no_parity_without_loss_hardly_any_with_little_and_none_if_switched_off(
+def test_repair_symbols_follow_the_loss_and_stop_when_switched_off(
     parity: float | None, loss: float, most: int
 ) -> None:
     wire = Wire(2, parity=parity, loss=loss)
@@ -203,7 +203,7 @@ def test_there_is_no_parity_without_loss_hardly_any_with_little_and_none_if_swit
     assert kinds(wire, "parity") <= most
 
 
-def test_parity_comes_and_goes_with_loss() -> None:
+def test_fec_starts_and_ends_with_loss() -> None:
     wire = Wire(2)
     wire.delay = ACROSS
     for loss, least, most in ((0.0, 0, 0), (0.1, 500, 2000), (0.0, 0, 1000), (0.0, 0, 0)):
@@ -215,7 +215,7 @@ def test_parity_comes_and_goes_with_loss() -> None:
         wire.sent.clear()
 
 
-def test_a_near_link_gets_none_unasked_since_a_resend_is_as_fast() -> None:
+def test_a_near_link_gets_no_repair_symbols_as_a_resend_is_as_fast() -> None:
     wire = Wire(2, loss=0.1)
     for _ in range(100):
         send(wire, 20)
@@ -223,15 +223,15 @@ def test_a_near_link_gets_none_unasked_since_a_resend_is_as_fast() -> None:
     assert kinds(wire, "parity") == 0
 
 
-def test_there_are_as_few_blocks_as_the_chance_of_failure_allows() -> None:
-    assert [rows_for(52, loss, 0.01) for loss in (0.01, 0.05, 0.1, 0.2)] == [3, 7, 12, 23]
-    assert rows_for(1, 0.05, 0.01) == rows_for(1, 0.3, 0.01) == 1  # never more than frames
-    assert rows_for(64, 0.5, 0.01) == 0  # they would hardly ever suffice
-    assert rows_for(52, 0.1, 0.001) > 12
+def test_there_are_as_few_repair_symbols_as_the_chance_of_a_resend_allows() -> None:
+    assert [symbols_needed(52, loss, 0.01) for loss in (0.01, 0.05, 0.1, 0.2)] == [3, 7, 12, 23]
+    assert symbols_needed(1, 0.05, 0.01) == symbols_needed(1, 0.3, 0.01) == 1  # never more than frames
+    assert symbols_needed(64, 0.5, 0.01) == 0  # they would hardly ever suffice
+    assert symbols_needed(52, 0.1, 0.001) > 12
 
 
 def test_loss_is_measured_over_the_latest_frames() -> None:
-    meter = Meter(50)
+    meter = LossMeter(50)
     meter.lost(5)
     assert meter.share(99, 0) == 0  # not yet known
     assert meter.share(100, 0) == pytest.approx(0.05)
@@ -241,7 +241,7 @@ def test_loss_is_measured_over_the_latest_frames() -> None:
     assert meter.share(2500, 5) > 0.1
 
 
-def test_a_receiver_cannot_tell_of_more_mended_frames_than_there_are() -> None:
+def test_a_report_of_more_decoded_frames_than_were_sent_is_refused() -> None:
     wire = quiet()
     sender = wire.ids[0]
     wire.tell(sender, Inbound(wire.ids[1], 1, None, {KEY: ["mended", 11, 0, 4096, 1, 10]}, [b"[]"]))
