@@ -2,7 +2,8 @@
 
 A *row* is one measurement: a dictionary of what was measured (keys) and what came out (figures). Rows of several
 runs that agree in their keys are one line of a table: the median, and the lowest and highest in brackets. A script
-that is given `--document` writes its tables into `docs/benchmarks.md`, between markers that bear their names.
+that is given `--document` writes its tables into `docs/benchmarks.md` or a page of `docs/measurements`, between markers
+that bear their names.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import psutil
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
+MEASUREMENTS = ROOT / "docs" / "measurements"
 IMAGES = ROOT / "docs" / "images"
 IDLE = 85.0  # percent of all cores from which on the machine is taken to be idle
 IDLE_SAMPLE = 0.3  # seconds over which that is looked at
@@ -147,17 +149,21 @@ def save(path: Path, arguments: Sequence[str], rows: Sequence[Row]) -> None:
     path.write_text(json.dumps({"machine": machine(), "arguments": [*arguments], "rows": rows}, indent=1) + "\n")
 
 
-def refresh(sections: Mapping[str, str], page: Path = PAGE) -> None:
-    """Replace what stands between the markers `<!-- begin NAME -->` and `<!-- end NAME -->` of a page.
+def refresh(sections: Mapping[str, str], pages: Iterable[Path] | None = None) -> None:
+    """Replace what stands between the markers `<!-- begin NAME -->` and `<!-- end NAME -->` of these pages.
 
-    Raises ValueError, and changes nothing, if the page has no such markers.
+    Raises ValueError, and changes nothing, if none of the pages has such markers.
     """
-    text = page.read_text()
+    texts = {page: page.read_text() for page in pages or (PAGE, *sorted(MEASUREMENTS.glob("*.md")))}
+    changed = set()
     for name, content in sections.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
-        before, found, rest = text.partition(begin)
+        page = next((page for page, text in texts.items() if begin in text), None)
+        before, _, rest = texts[page].partition(begin) if page else ("", "", "")
         _, closed, after = rest.partition(end)
-        if not (found and closed):
-            raise ValueError(f"{page.name} has no markers for {name!r}: {begin.strip()} … {end}")
-        text = f"{before}{begin}{content.strip()}\n{end}{after}"
-    page.write_text(text)
+        if not (page and closed):
+            raise ValueError(f"no page has markers for {name!r}: {begin.strip()} … {end}")
+        texts[page] = f"{before}{begin}{content.strip()}\n{end}{after}"
+        changed.add(page)
+    for page in changed:
+        page.write_text(texts[page])

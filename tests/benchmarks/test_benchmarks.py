@@ -82,20 +82,20 @@ def test_a_page_is_renewed_between_its_markers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- begin one -->\nold\n<!-- end one -->\nafter\n")
     for _ in range(2):
-        results.refresh({"one": "new"}, page)
+        results.refresh({"one": "new"}, [page])
         assert page.read_text() == "before\n<!-- begin one -->\nnew\n<!-- end one -->\nafter\n"
-    with pytest.raises(ValueError, match="no markers for 'two'"):
-        results.refresh({"one": "newer", "two": ""}, page)
+    with pytest.raises(ValueError, match="no page has markers for 'two'"):
+        results.refresh({"one": "newer", "two": ""}, [page])
     assert "newer" not in page.read_text()
 
 
-def test_the_page_has_a_place_for_every_table() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
+def test_every_table_has_one_place_in_the_documentation() -> None:
+    pages = "".join(page.read_text() for page in (results.PAGE, *results.MEASUREMENTS.glob("*.md")))
     names = [f"end-to-end {case}" for case in CASES]
     names += [f"compare {name}" for name in ("verdicts", "start-up", *compare.MATRICES)]
     for name in [*names, "micro", "discovery cost"]:
-        assert f"<!-- begin {name} -->" in page
-        assert f"<!-- end {name} -->" in page
+        assert pages.count(f"<!-- begin {name} -->") == 1
+        assert pages.count(f"<!-- end {name} -->") == 1
 
 
 @pytest.mark.parametrize(
