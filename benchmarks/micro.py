@@ -20,6 +20,7 @@ from benchmarks.micro_cases import CASES, Case
 from benchmarks.results import PAGE, Column, Row, provenance, refresh, table
 from benchmarks.timers import Timer
 from glue.drivers.malloc import keep_freed_memory
+from glue.settings import Settings
 
 MODULE = "benchmarks.micro"
 PROCESSES, VALUES, MIN_TIME = 5, 3, 0.05
@@ -69,7 +70,7 @@ def main() -> None:
     runner.argparser.add_argument("--only", default="", help="cases whose name contains this")
     runner.argparser.add_argument("--document", action="store_true", help=f"write the table into {PAGE.name}")
     options = runner.parse_args()
-    keep_freed_memory()  # as an endpoint does
+    keep_freed_memory(Settings().malloc_threshold)  # as an endpoint does
     options.quiet = True  # or each case would be told how it could be measured better
     rows: list[Row] = []
     for case in CASES:

@@ -107,6 +107,14 @@ class Settings:
     receive_buffer: int = setting(32 << 20, INTEGER, "bytes of socket receive buffer to ask the kernel for")
     offload: bool = setting(True, TRUTH, "use UDP_SEGMENT and UDP_GRO where the kernel has them")
     spin: float = setting(0.0005, NUMBER, "seconds to poll before sleeping while answers come that fast (0: never)")
+    sched_batch: bool = setting(
+        True, TRUTH, "wait with the policy SCHED_BATCH (Linux) while a stream comes in that goes to several endpoints"
+    )
+    malloc_threshold: int = setting(
+        16 << 20,
+        INTEGER,
+        "freed blocks up to so many bytes stay with glibc's malloc, for the whole process (0: as it is)",
+    )
     parity: float | None = setting(
         None, NUMBER, "parity beside each burst of frames, as a share of it (default: by the loss seen; 0: none)"
     )
@@ -124,6 +132,7 @@ class Settings:
         self._check(0.01 <= self.announce_interval <= 3600, "announce_interval", "0.01 to 3600 seconds")
         self._check(1.5 <= self.lease_intervals <= 1000, "lease_intervals", "1.5 to 1000 intervals")
         self._check(0 <= self.spin <= 0.1, "spin", "0 to 0.1 seconds")
+        self._check(0 <= self.malloc_threshold <= 32 << 20, "malloc_threshold", "0 to 33554432 bytes")
         self._check(self.parity is None or 0 <= self.parity <= 1, "parity", "a share from 0 to 1")
         self._check(self.discovery in get_args(Discovery), "discovery", "multicast or dns-sd")
         self._check(self.name is None or 0 < _utf8_size(self.name) <= 255, "name", "1 to 255 bytes of UTF-8")
@@ -190,6 +199,8 @@ class Keywords(TypedDict, total=False):
     receive_buffer: int | None
     offload: bool | None
     spin: float | None
+    sched_batch: bool | None
+    malloc_threshold: int | None
     parity: float | None
     discovery: Discovery | Callable[..., Any] | None
     peers: str | Sequence[str] | None

@@ -56,7 +56,7 @@ class ThreadDriver(Turns):
     def start(self) -> None:
         """Fit the stack to the network and begin."""
         self._closed = False
-        keep_freed_memory()
+        keep_freed_memory(self._core.settings.malloc_threshold)
         self._maintain()
         self._leader = self._thread(self._lead, "glue")
         self._leader.start()

@@ -52,6 +52,7 @@ def multicast_network(settings: Settings) -> MulticastNetwork:
         receive_buffer=settings.receive_buffer,
         offload=settings.offload,
         spin=settings.spin,
+        sched_batch=settings.sched_batch,
     )
     heirs.add(network)
     return network

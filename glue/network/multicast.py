@@ -62,12 +62,14 @@ class MulticastNetwork:
         receive_buffer: int,
         offload: bool,
         spin: float = 0.0,
+        sched_batch: bool = True,
     ) -> None:
         """Open the sockets and join the group. The arguments are the settings of the same names.
 
         `interface` None chooses one, and moves to another once that cannot be used, or is loopback for want of a
-        better one. `offload` False does without UDP_SEGMENT and UDP_GRO. Raises ConfigurationError for a bad
-        address, InterfaceError for an unknown interface, PortInUseError for a port that is taken.
+        better one. `offload` False does without UDP_SEGMENT and UDP_GRO, `sched_batch` without SCHED_BATCH.
+        Raises ConfigurationError for a bad address, InterfaceError for an unknown interface, PortInUseError for a port
+        that is taken.
         """
         self.statistics = Counts()
         self._group = parse_group(multicast_address)
@@ -80,13 +82,13 @@ class MulticastNetwork:
             # This order, because a port once bound by a group is never given to a socket that takes any free one.
             self._multicast = cleanup.enter_context(sockets.open_multicast_socket(self._group))
             self._unicast = cleanup.enter_context(sockets.open_unicast_socket(self._group, listen_port))
-            self._configure(offload, spin)
+            self._configure(offload, spin, sched_batch)
             cleanup.callback(self._waiter.close)
             self._cleanup = cleanup.pop_all()
         logger.info("interface %s", self._choice.reason)
         self._attach(self._choice.interface)
 
-    def _configure(self, offload: bool, spin: float) -> None:
+    def _configure(self, offload: bool, spin: float, sched_batch: bool) -> None:
         """Buffers, offload, and the parts that move the datagrams."""
         both = (self._unicast, self._multicast)
         self._send_buffer_granted = sockets.raise_send_buffer(self._unicast)
@@ -98,8 +100,9 @@ class MulticastNetwork:
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
+        self._is_courteous = sched_batch
         self._unicast_receiver = self._receiver(self._unicast, self._multicast, False)
-        self._multicast_receiver = self._receiver(self._multicast, self._unicast, True)
+        self._multicast_receiver = self._receiver(self._multicast, self._unicast, sched_batch)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
         self._fresh = False  # whether there was nothing to receive just before
         self._waited_by = 0  # the thread that called `wait`, and is not wanted elsewhere; 0: none
@@ -126,7 +129,7 @@ class MulticastNetwork:
             self._unicast_ready, self._multicast_ready = True, False
             return
         rested, is_shared = self._look_back()
-        is_courteous = is_shared and courtesy.show()
+        is_courteous = is_shared and self._is_courteous and courtesy.show()
         try:
             ready = self._waiter.wait(timeout, patient or rested)
         finally:

@@ -55,13 +55,14 @@ def test_an_endpoint_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_setting_can_be_given_as_a_variable(name: str) -> None:
     texts = {
         "interface": "lo", "multicast_address": "239.1.2.3:4", "name": "n", "announce_interval": "2.5",
-        "lease_intervals": "7.5", "offload": "no", "discovery": "dns-sd", "spin": "0.01",
+        "lease_intervals": "7.5", "offload": "no", "sched_batch": "0", "discovery": "dns-sd", "spin": "0.01",
         "parity": "0.25", "peers": "10.0.0.5, 10.0.0.6:7000",
     }  # fmt: skip
     values: dict[str, Any] = {
         "announce_interval": 2.5,
         "lease_intervals": 7.5,
         "offload": False,
+        "sched_batch": False,
         "spin": 0.01,
         "parity": 0.25,
     }
@@ -140,6 +141,14 @@ def test_once_started_the_printout_tells_what_the_network_made_of_it(lan: Lan) -
     assert "as asked for" in text
     assert "network reason" in text
     assert lan.settings["multicast_address"] in text
+
+
+def test_what_malloc_keeps_is_what_the_setting_says(lan: Lan, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    monkeypatch.setattr("glue.drivers.leader.keep_freed_memory", kept.append)
+    lan.start(malloc_threshold=0)
+    lan.start()
+    assert kept == [0, 16 << 20]
 
 
 def test_an_unknown_interface_is_refused_with_those_that_exist(lan: Lan) -> None:

@@ -10,7 +10,6 @@ EXEMPT: dict[str, tuple[str, ...]] = {
     "glue/capture/sniffer.py": ("BUFFER",),
     "glue/capture/tap.py": ("HEADERS_KNOWN",),
     "glue/endpoint/core.py": ("CHUNK", "KNOWN_LENGTH", "KNOWN_TOPICS"),
-    "glue/drivers/malloc.py": ("RECYCLED",),
     "glue/fragmentation/assembly.py": ("FEW",),
     "glue/network/buffer.py": ("JOINED", "LAYOUTS", "LENT", "STREAM"),
     "glue/network/interfaces.py": ("ADDRESSES",),

@@ -57,6 +57,7 @@ def opened(
     listen_port: int = 0,
     receive_buffer: int = 1 << 20,
     offload: bool = True,
+    sched_batch: bool = True,
 ) -> Iterator[MulticastNetwork]:
     """A network, closed afterwards."""
     network = MulticastNetwork(
@@ -65,6 +66,7 @@ def opened(
         listen_port=listen_port,
         receive_buffer=receive_buffer,
         offload=offload,
+        sched_batch=sched_batch,
     )
     try:
         yield network

@@ -127,6 +127,15 @@ def test_it_is_shown_only_by_who_waits_for_more_of_a_stream_that_goes_to_several
                 assert wait(sender, waited) == usual  # it heard nobody but itself
 
 
+def test_it_is_not_shown_where_the_setting_says_so(waited: list[int]) -> None:
+    group = f"239.192.137.77:{free_port()}"
+    with opened(LOOPBACK, group) as sender, opened(LOOPBACK, group, sched_batch=False) as receiver:
+        for _ in range(2):
+            sender.send([Train(None, bytes(STREAM), 1024)])
+            assert len(heard(receiver, STREAM // 1024)) == STREAM // 1024
+            assert wait(receiver, waited) == (os.SCHED_OTHER, os.SCHED_OTHER)
+
+
 @pytest.mark.parametrize("is_multicast", [True, False], ids=["multicast", "unicast"])
 def test_so_does_who_waits_for_the_rest_of_what_is_being_sent_to_several(
     is_multicast: bool, monkeypatch: pytest.MonkeyPatch
