@@ -235,7 +235,7 @@ class Core:
     @property
     def is_done(self) -> bool:
         """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
-        return not self.backlog and not getattr(self.stack.layers["transport"], "unsettled", 0)
+        return not self.backlog and not getattr(self.stack.layers["transport"], "unfinished", 0)
 
     @property
     def is_first_round_over(self) -> bool:

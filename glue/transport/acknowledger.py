@@ -20,7 +20,7 @@ from random import Random
 import orjson
 
 from glue.contract import Outbound
-from glue.transport.incoming import Incoming
+from glue.transport.incoming import IncomingChannel
 from glue.transport.round_trip import ACK_DELAY
 from glue.transport.wire import ACK, DATA, KEY, MAX_HELD_US, MENDED, WINDOW, encode_ranges
 
@@ -49,11 +49,11 @@ class Acknowledger:
     def __init__(self, statistics: Counter[str], chance: Random) -> None:
         self.accepting = True  # whether windows are opened further
         self._statistics = statistics
-        self._late: deque[tuple[float, Incoming]] = deque()  # delayed acknowledgements by time due
-        self._owing: dict[str, Incoming] = {}  # by peer: what data to that peer can carry
+        self._late: deque[tuple[float, IncomingChannel]] = deque()  # delayed acknowledgements by time due
+        self._owing: dict[str, IncomingChannel] = {}  # by peer: what data to that peer can carry
         self._chance = chance
-        self._reports: list[tuple[float, int, Incoming]] = []  # of gaps in groups: a heap by time due
-        self._prompt: dict[int, Incoming] = {}  # to be acknowledged in this turn
+        self._reports: list[tuple[float, int, IncomingChannel]] = []  # of gaps in groups: a heap by time due
+        self._prompt: dict[int, IncomingChannel] = {}  # to be acknowledged in this turn
 
     @property
     def deadline(self) -> float:
@@ -66,7 +66,7 @@ class Acknowledger:
         at = late[0][0] if late else math.inf
         return min(at, self._reports[0][0]) if self._reports else at
 
-    def taken(self, now: float, incoming: Incoming, count: int, at_once: bool) -> None:
+    def taken(self, now: float, incoming: IncomingChannel, count: int, at_once: bool) -> None:
         """So many frames came on a channel: acknowledge them at once, or soon."""
         if at_once and self._cannot_wait(now, incoming, count):
             self._prompt[id(incoming)] = incoming
@@ -79,7 +79,7 @@ class Acknowledger:
             self._late.append((at, incoming))
             self._owing[incoming.peer] = incoming
 
-    def _cannot_wait(self, now: float, incoming: Incoming, count: int) -> bool:
+    def _cannot_wait(self, now: float, incoming: IncomingChannel, count: int) -> bool:
         """Whether what is to be told at once is; in a group, a gap is reported after a random time."""
         if incoming.members > FEW:
             if incoming.ranges and not incoming.report_at:
@@ -88,7 +88,7 @@ class Acknowledger:
             return False
         return not _can_wait(now, incoming, count)
 
-    def now(self, incoming: Incoming) -> None:
+    def now(self, incoming: IncomingChannel) -> None:
         """Acknowledge in this turn, whatever the channel."""
         self._prompt[id(incoming)] = incoming
 
@@ -117,7 +117,7 @@ class Acknowledger:
         self._statistics["acknowledgements sent"] += len(prompt)
         return [answer for incoming in prompt.values() for answer in self._answers(now, incoming)]
 
-    def _answers(self, now: float, incoming: Incoming) -> Iterator[Outbound]:
+    def _answers(self, now: float, incoming: IncomingChannel) -> Iterator[Outbound]:
         answer = self._acknowledgement(now, incoming)
         if incoming.recovered != incoming.reported:  # twice, for if none came, all that was mended would be sent again
             incoming.reported = incoming.recovered
@@ -125,30 +125,30 @@ class Acknowledger:
             yield Outbound(answer.peers, answer.bodies, dict(answer.header))
         yield answer
 
-    def _acknowledgement(self, now: float, incoming: Incoming) -> Outbound:
+    def _acknowledgement(self, now: float, incoming: IncomingChannel) -> Outbound:
         held = self._held(now, incoming)
         incoming.gap_told = bool(incoming.ranges)
         body = encode_ranges(list(incoming.ranges), incoming.next)
         entry = _pack(held, incoming.window(self.accepting), incoming.channel, incoming.next)
         return Outbound((incoming.peer,), [body], {KEY: entry})
 
-    def _held(self, now: float, incoming: Incoming) -> int:
+    def _held(self, now: float, incoming: IncomingChannel) -> int:
         """Note that it is acknowledged now; return for how long the newest frame had to wait, in µs."""
         self._acknowledged(incoming)
         held = int((now - incoming.newest_at) * 1e6)
         return held if held < MAX_HELD_US else MAX_HELD_US
 
-    def _acknowledged(self, incoming: Incoming) -> None:
+    def _acknowledged(self, incoming: IncomingChannel) -> None:
         incoming.acknowledge_at = 0.0
         incoming.unacknowledged = 0
         if self._owing.get(incoming.peer) is incoming:
             del self._owing[incoming.peer]
 
-    def owing(self, peer: str) -> Incoming | None:
+    def owing(self, peer: str) -> IncomingChannel | None:
         """The channel of which data to a peer would carry an acknowledgement."""
         return self._owing.get(peer)
 
-    def was_carried(self, incoming: Incoming, times: int, upto: int, left: int) -> None:
+    def was_carried(self, incoming: IncomingChannel, times: int, upto: int, left: int) -> None:
         """Data has carried acknowledgements of a channel, the last up to this frame; after which so many came."""
         incoming.gap_told = False
         incoming.promised = max(incoming.promised, upto + WINDOW)
@@ -156,7 +156,7 @@ class Acknowledger:
         incoming.unacknowledged = left
         self._statistics["acknowledgements carried by data"] += times
 
-    def owe(self, since: float, incoming: Incoming) -> None:
+    def owe(self, since: float, incoming: IncomingChannel) -> None:
         """Acknowledge soon, with data if there is any, what has come since then: a few frames, told of late."""
         if not incoming.acknowledge_at:
             late, place = self._late, len(self._late)
@@ -186,7 +186,7 @@ class Acknowledger:
         self._statistics["acknowledgements carried by data"] += 1
 
 
-def _can_wait(now: float, incoming: Incoming, count: int) -> bool:
+def _can_wait(now: float, incoming: IncomingChannel, count: int) -> bool:
     """Whether these frames are of a stream, the sender of which knows that some are missing."""
     if now - incoming.burst_at > ACK_DELAY:
         incoming.burst_at, incoming.burst = now, 0

@@ -46,7 +46,7 @@ class Barrier:
         return member is not None and member.detached
 
 
-class Pending:
+class PendingMessage:
     """A message waiting to be sent, of which `offset` frames have been."""
 
     __slots__ = ("barriers", "ends", "item", "offset", "since")

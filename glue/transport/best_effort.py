@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from glue.contract import Inbound, Outbound
-from glue.transport.incoming import Source
+from glue.transport.incoming import IncomingPeer
 from glue.transport.wire import BEST, KEY
 
 _pack = BEST.packer("sequence")
@@ -30,7 +30,7 @@ class BestEffort:
             item.peers = ()
         return item
 
-    def take(self, run: Inbound, age_ms: int, source: Source) -> list[Inbound]:
+    def take(self, run: Inbound, age_ms: int, source: IncomingPeer) -> list[Inbound]:
         """What of a run was not had before."""
         run.age = age_ms / 1000
         fresh = source.best.take(run)

@@ -15,7 +15,7 @@ import math
 from glue.contract import Outbound
 from glue.contract.pieces import total
 from glue.transport import recovery, slow_receivers
-from glue.transport.barrier import Barrier, Pending, rest
+from glue.transport.barrier import Barrier, PendingMessage, rest
 from glue.transport.channel_state import ChannelState
 from glue.transport.fec import policy
 from glue.transport.flight import Flight
@@ -42,7 +42,7 @@ class Channel(ChannelState):
 
     def submit(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Queue a message for sending, not before these barriers let it pass."""
-        self._queue.append(Pending(item, now, barriers))
+        self._queue.append(PendingMessage(item, now, barriers))
         self._queued += total(item.bodies)
 
     # ------------------------------------------------------------------------------------------ sending
@@ -107,14 +107,14 @@ class Channel(ChannelState):
             self.arm()
         return out
 
-    def _expire(self, pending: Pending) -> None:
+    def _expire(self, pending: PendingMessage) -> None:
         """The message at the head of the queue is too old to be sent at all."""
         self._end(pending)
         self._queued -= total(pending.item.bodies)
         self.statistics["frames expired unsent"] += len(pending.item.bodies)
         self.outcomes.expired(self.members, pending.item)
 
-    def _end(self, pending: Pending) -> None:
+    def _end(self, pending: PendingMessage) -> None:
         """The message that was at the head of the queue is wholly sent, or will not be."""
         for barrier in pending.ends:
             barrier.stop = self.next
@@ -127,7 +127,7 @@ class Channel(ChannelState):
         self._queue[-1].ends += (barrier,)
         return barrier
 
-    def _waits(self, pending: Pending) -> bool:
+    def _waits(self, pending: PendingMessage) -> bool:
         """Whether the message must wait for other channels, so as not to overtake."""
         while pending.barriers:
             barrier = pending.barriers[-1]

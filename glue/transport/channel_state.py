@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from glue.contract import Flow, Outbound, advanced
-from glue.transport.barrier import Barrier, Pending
+from glue.transport.barrier import Barrier, PendingMessage
 from glue.transport.fec.state import FecState
 from glue.transport.flight import Flight, Flights
 from glue.transport.member import Member
@@ -64,7 +64,7 @@ class ChannelState:
         self.waits_for_some = False  # whether nothing new is sent until members that were silent have caught up
         self._deadline: float | None = math.inf  # no later than it is; None: to be found anew
         self._limit = WINDOW  # frames below this every attached member is ready to take, and maybe some beyond
-        self._queue: deque[Pending] = deque()
+        self._queue: deque[PendingMessage] = deque()
         self._queued = 0  # bytes
 
     @property

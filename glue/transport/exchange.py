@@ -17,7 +17,7 @@ from glue.contract.pieces import total
 from glue.transport.acknowledger import FEW_DIGITS, SHORT, Acknowledger
 from glue.transport.channel import Channel
 from glue.transport.fec import policy
-from glue.transport.incoming import Incoming, Source
+from glue.transport.incoming import IncomingChannel, IncomingPeer
 from glue.transport.reception import Carried
 from glue.transport.wire import DATA, MAX_HELD_US
 
@@ -41,7 +41,7 @@ class Exchange:
         "_said", "_shared", "_source", "_times", "_upto", "_window", "channel", "is_asked", "is_full",
     )  # fmt: skip
 
-    def __init__(self, shared: Exchanges, source: Source, channel: Channel) -> None:
+    def __init__(self, shared: Exchanges, source: IncomingPeer, channel: Channel) -> None:
         self._shared = shared
         self._source = source
         self.channel = channel
@@ -56,7 +56,7 @@ class Exchange:
         self._end = min(member.next + self._window, self._most)  # frames below this may leave
         self.is_full = self._said >= self._end
         self._acks, self._acked_at, self._held = 0, 0.0, _NONE
-        self._incoming: Incoming | None = None
+        self._incoming: IncomingChannel | None = None
         self._from = b""  # the number of the channel that is heard, once it is known
         self._first = self._next = self._promised = 0  # of that: the sequence that came first, and that comes next
         self._owed, self._owed_since, self._heard_at = 0, 0.0, 0.0  # frames that came since the last acknowledgement
@@ -65,7 +65,7 @@ class Exchange:
         self._end_then = 0  # the end, once that has come
         self.is_asked = False
 
-    def hear(self, incoming: Incoming | None) -> bool:
+    def hear(self, incoming: IncomingChannel | None) -> bool:
         """From now on hear this channel, if nothing of it is missing, nor to be told but what frames can carry."""
         if incoming is None or incoming.ranges or incoming.decoder is not None:
             return False
@@ -182,7 +182,7 @@ class Exchange:
             self._shared.carried.append((self._acked_at, peer, number, self._upto, int(self._held)))
         return came, left
 
-    def _book_heard(self, incoming: Incoming, came: int) -> None:
+    def _book_heard(self, incoming: IncomingChannel, came: int) -> None:
         if came:
             incoming.advance(self._heard_at, self._first, came)
             self._source.channels.move_to_end(incoming.channel)
@@ -225,7 +225,7 @@ class Exchanges:
         self,
         channels: OrderedDict[Flow, Channel],
         busy: dict[int, Channel],
-        sources: dict[str, Source],
+        sources: dict[str, IncomingPeer],
         acknowledger: Acknowledger,
         carried: list[Carried],
         statistics: Counter[str],

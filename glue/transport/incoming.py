@@ -20,7 +20,7 @@ UNKNOWN = 1.0  # seconds: more than an acknowledgement can tell
 RUN_COST = 1000  # bytes of bookkeeping a run: its header as parsed is most of it
 
 
-class Budget:
+class GapBudget:
     """Bytes held behind gaps, over all channels."""
 
     __slots__ = ("held",)
@@ -29,7 +29,7 @@ class Budget:
         self.held = 0
 
 
-class Incoming:
+class IncomingChannel:
     """One channel of one peer, as received here."""
 
     __slots__ = (
@@ -38,7 +38,7 @@ class Incoming:
         "unacknowledged",
     )  # fmt: skip
 
-    def __init__(self, peer: str, channel: int, budget: Budget) -> None:
+    def __init__(self, peer: str, channel: int, budget: GapBudget) -> None:
         self.peer = peer
         self.channel = channel
         self.next = 0  # all frames below were handed up
@@ -179,7 +179,7 @@ def _part(run: Inbound, sequence: int, start: int, stop: int) -> Inbound:
     return Inbound(run.peer, run.incarnation, run.address, header, run.bodies[skip : stop - sequence], run.age)
 
 
-class Recent:
+class RecentFrames:
     """Which best-effort sequences of a peer were had lately: drops duplicates, keeps no order.
 
     What is far from the rest is dropped: one forged number must not make all that follow look old. Frames there that
@@ -237,17 +237,17 @@ class Recent:
         return bool(fresh)
 
 
-class Source:
+class IncomingPeer:
     """What is kept of a peer as a sender: the channels it uses towards this endpoint."""
 
     __slots__ = ("best", "channels", "incarnation")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.channels: OrderedDict[int, Incoming] = OrderedDict()  # the least recently used first
-        self.best = Recent()
+        self.channels: OrderedDict[int, IncomingChannel] = OrderedDict()  # the least recently used first
+        self.best = RecentFrames()
 
-    def use(self, channel: int) -> Incoming | None:
+    def use(self, channel: int) -> IncomingChannel | None:
         """A channel that is about to be used; None if it is not known."""
         incoming = self.channels.get(channel)
         if incoming is not None:

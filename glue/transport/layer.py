@@ -28,7 +28,7 @@ from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
 from glue.transport.exchange import Exchanges
 from glue.transport.fec import policy
-from glue.transport.incoming import Source
+from glue.transport.incoming import IncomingPeer
 from glue.transport.outcomes import Outcomes
 from glue.transport.reception import Handler, Reception
 from glue.transport.window import Window
@@ -56,8 +56,8 @@ class Transport:
         self._replaced: dict[Flow, list[Channel]] = {}  # left by members, but not yet done with
         self._numbers = 0
         self._busy: dict[int, Channel] = {}  # channels with anything queued or unacknowledged
-        self._sources: dict[str, Source] = {}
-        self._absent: OrderedDict[str, Source] = OrderedDict()
+        self._sources: dict[str, IncomingPeer] = {}
+        self._absent: OrderedDict[str, IncomingPeer] = OrderedDict()
         self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
         self._best_effort = BestEffort(self.statistics)
         self._reception = Reception(endpoint_id, self.statistics, self._acknowledger, self._best_effort)
@@ -80,7 +80,7 @@ class Transport:
         return sum([channel.backlog for channel in self._busy.values()]) if self._busy else 0
 
     @property
-    def unsettled(self) -> int:
+    def unfinished(self) -> int:
         """Reliable messages that are on their way, once for each receiver."""
         self._take_carried()
         return sum([channel.unfinished for channel in self._by_number.values()])
@@ -166,7 +166,7 @@ class Transport:
         carried = self._reception.carried
         return Exchanges(self._channels, self._busy, self._sources, self._acknowledger, carried, self.statistics)
 
-    def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+    def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         held_us, window, channel, upto = ACKNOWLEDGED[entry[0]](entry)
         if entry[0] == "mended" and not self._on_recovered(now, run.peer, channel, _mended(entry)):
             self.statistics["malformed entries"] += 1
@@ -229,7 +229,7 @@ class Transport:
             if source is not None and source.incarnation != item.incarnation:
                 source.drop()
                 source = None
-            self._sources[item.peer] = source or Source(item.incarnation)
+            self._sources[item.peer] = source or IncomingPeer(item.incarnation)
             for channel in self._by_number.values():
                 channel.avoid(item.peer)
         elif isinstance(item, PeerRemoved):

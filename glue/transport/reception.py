@@ -14,7 +14,7 @@ from glue.contract import Gap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.fec.decoder import Decoder, DecoderMemory
-from glue.transport.incoming import BUDGET, Budget, Incoming, Source
+from glue.transport.incoming import BUDGET, GapBudget, IncomingChannel, IncomingPeer
 from glue.transport.wire import BEST, DATA, KEY, OPEN, PARITY, SKIP, decode_members
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
@@ -25,7 +25,7 @@ _ACK_CHANNEL, _ACK_NEXT, _ACK_HELD = map(DATA.place, ("ack_channel", "ack_next",
 _parity_channel, _opened = PARITY.getter("channel"), OPEN.getter("channel")
 _skipped, _best_age = SKIP.getter("channel", "sequence"), BEST.getter("age_ms")
 
-Handler = Callable[[float, Inbound, list[Any], Source, list[Upward]], None]
+Handler = Callable[[float, Inbound, list[Any], IncomingPeer, list[Upward]], None]
 """Takes a run of frames and its entry, which is well-formed, from this source; what goes up is appended to the list."""
 
 
@@ -56,26 +56,26 @@ class Reception:
         self._best_effort = best_effort
         self._statistics = statistics
         self._acknowledger = acknowledger
-        self._budget = Budget()  # for frames behind gaps
+        self._budget = GapBudget()  # for frames behind gaps
         self._decoder_memory = DecoderMemory()  # for parity, and frames that it may need
 
     # ------------------------------------------------------------------------------------- kinds of frames
 
-    def _on_data(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+    def _on_data(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         if entry[_ACK_CHANNEL]:
             self.carried.append((now, run.peer, entry[_ACK_CHANNEL], entry[_ACK_NEXT], entry[_ACK_HELD]))
         channel = entry[_CHANNEL]
         incoming = source.use(channel) or self._open(source, run.peer, channel)
         self._take(now, run, incoming, entry[_ATTEMPT], entry[_AGE], entry[_SEQUENCE], up)
 
-    def _on_group(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+    def _on_group(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         incoming = source.use(entry[_CHANNEL])
         if incoming is None:
             self._statistics["frames of groups not joined"] += len(run.bodies)
             return
         self._take(now, run, incoming, entry[_ATTEMPT], entry[_AGE], entry[_SEQUENCE], up)
 
-    def _on_parity(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+    def _on_parity(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         incoming = source.use(_parity_channel(entry))
         if incoming is None:
             self._statistics["parity of channels not known"] += len(run.bodies)
@@ -85,7 +85,7 @@ class Reception:
         incoming.decoder.add(now, entry, run.bodies, incoming.promised, incoming.missing)
         self._decode(now, run, incoming, incoming.decoder, 0, up)
 
-    def _on_open(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+    def _on_open(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         for offset, body in enumerate(run.bodies):
             members = decode_members(body)
             if members is None:
@@ -96,7 +96,7 @@ class Reception:
                 incoming.members = len(members)
                 self._acknowledger.now(incoming)
 
-    def _on_skip(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+    def _on_skip(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         """Go on from a later frame: the sender gave up what is missing before it."""
         channel, sequence = _skipped(entry)
         incoming = source.use(channel)
@@ -111,19 +111,19 @@ class Reception:
         self._statistics["frames received"] += sum(len(part.bodies) for part in ready)
         self._acknowledger.now(incoming)
 
-    def _on_best(self, now: float, run: Inbound, entry: list[Any], source: Source, up: list[Upward]) -> None:
+    def _on_best(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         up += self._best_effort.take(run, _best_age(entry), source)
 
     # -------------------------------------------------------------------------------------------- channels
 
-    def _open(self, source: Source, peer: str, channel: int) -> Incoming:
+    def _open(self, source: IncomingPeer, peer: str, channel: int) -> IncomingChannel:
         """The receiving end of a channel that is new here."""
         if len(source.channels) >= INCOMING:
             self._forget_one(source)
-        incoming = source.channels[channel] = Incoming(peer, channel, self._budget)
+        incoming = source.channels[channel] = IncomingChannel(peer, channel, self._budget)
         return incoming
 
-    def _forget_one(self, source: Source) -> None:
+    def _forget_one(self, source: IncomingPeer) -> None:
         """Forget the channel that was not used for longest, of those that hold nothing if there is any.
 
         What waits behind a gap was acknowledged: the sender may count on it. Channels that are alive are far fewer than
@@ -139,14 +139,14 @@ class Reception:
 
     # ---------------------------------------------------------------------------------------------- frames
 
-    def awaits(self, entry: list[Any], source: Source) -> bool:
+    def awaits(self, entry: list[Any], source: IncomingPeer) -> bool:
         """Whether frames of data with this entry begin with the next of their channel, sent for the first time."""
         incoming = source.channels.get(entry[_CHANNEL])
         if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
             return False
         return entry[_SEQUENCE] == incoming.next and not incoming.ranges.size
 
-    def lift(self, now: float, run: Inbound, source: Source) -> Inbound | None:
+    def lift(self, now: float, run: Inbound, source: IncomingPeer) -> Inbound | None:
         """Frames of data, sent for the first time, go up if they are the next; what they acknowledge can wait."""
         entry = run.header[KEY]
         channel, count = entry[_CHANNEL], len(run.bodies)
@@ -164,7 +164,14 @@ class Reception:
         return run
 
     def _take(
-        self, now: float, run: Inbound, incoming: Incoming, attempt: int, age_ms: int, sequence: int, up: list[Upward]
+        self,
+        now: float,
+        run: Inbound,
+        incoming: IncomingChannel,
+        attempt: int,
+        age_ms: int,
+        sequence: int,
+        up: list[Upward],
     ) -> None:
         """Hand up what is in order, and settle when to acknowledge."""
         run.age = age_ms / 1000
@@ -182,7 +189,7 @@ class Reception:
             self._keep(now, run, incoming, incoming.decoder, sequence, attempt, up)
 
     def _take_apart(
-        self, now: float, run: Inbound, incoming: Incoming, attempt: int, sequence: int, up: list[Upward]
+        self, now: float, run: Inbound, incoming: IncomingChannel, attempt: int, sequence: int, up: list[Upward]
     ) -> None:
         """The same for frames among which, or before which, something is missing, or was had before."""
         ready = incoming.take(now, run, sequence)
@@ -198,7 +205,7 @@ class Reception:
         self,
         now: float,
         run: Inbound,
-        incoming: Incoming,
+        incoming: IncomingChannel,
         decoder: Decoder,
         sequence: int,
         attempt: int,
@@ -215,7 +222,7 @@ class Reception:
             incoming.decoder = None
 
     def _decode(
-        self, now: float, run: Inbound, incoming: Incoming, decoder: Decoder, attempt: int, up: list[Upward]
+        self, now: float, run: Inbound, incoming: IncomingChannel, decoder: Decoder, attempt: int, up: list[Upward]
     ) -> None:
         """Take what parity gives back, now that `run` has come; the sender knows what was lost if that is a resend."""
         for sequence, frame in decoder.decoded(now, incoming.channel, incoming.missing, run):

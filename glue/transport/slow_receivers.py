@@ -33,7 +33,7 @@ from glue.transport.channel_state import ChannelState
 from glue.transport.member import Member
 from glue.transport.wire import KEY, OPEN, SKIP
 
-Group = TypeVar("Group", bound=ChannelState)
+AnyChannel = TypeVar("AnyChannel", bound=ChannelState)
 
 SILENCE = 0.1  # seconds without any answer, probes included: longer than a turn, short for the other members
 CROWDING = 0.4  # seconds in which a member alone has no room for more: longer than a pattern of turns on a shared core
@@ -74,7 +74,7 @@ def serve_members(channel: ChannelState, now: float) -> list[Outbound]:
     return out
 
 
-def dispensable(groups: list[Group], now: float) -> Group | None:
+def dispensable(groups: list[AnyChannel], now: float) -> AnyChannel | None:
     """Return a group that may be closed, as it is idle or kept only for silent members; else None."""
     return next((channel for channel in groups if channel.idle), None) or next(
         (channel for channel in groups if not channel.waiting and _serves_only_silent(channel, now)), None

@@ -82,7 +82,7 @@ class Party:
     def check_ledger(self, is_over: bool = False) -> None:
         """What became of all messages adds up, at both ends; once all is over, nothing is on its way."""
         book = self.endpoint.ledger
-        assert book.sending == self.transports[-1].unsettled, f"{self.name}: {book}"
+        assert book.sending == self.transports[-1].unfinished, f"{self.name}: {book}"
         assert not is_over or book.sending == 0, f"{self.name}: {book}"
         assert book.waiting == 0, f"{self.name}: {book}"
         for listener in self.listeners.values():

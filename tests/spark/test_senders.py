@@ -107,10 +107,14 @@ def test_sets_are_spread_over_executors_and_told_as_a_page(
 
 def test_constants_are_exchanged_wherever_they_are_used() -> None:
     from glue.transport import incoming, wire
+    from glue.transport.fec import policy
 
     with constants({"wire.MAX_RANGES": "7", "incoming.STRIDE": "9"}):
         assert (wire.MAX_RANGES, incoming.STRIDE) == (7, 9)
     assert (wire.MAX_RANGES, incoming.STRIDE) == (100, 64)
+    with constants({"fec.policy.LEAST": "0.5"}):
+        assert policy.LEAST == 0.5
+    assert policy.LEAST == 0.005
 
 
 def test_what_is_no_setting_is_refused() -> None:

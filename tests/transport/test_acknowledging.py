@@ -9,7 +9,7 @@ import pytest
 from glue.contract import Accept
 from glue.contract.counters import Counts
 from glue.transport.acknowledger import MOST, MOST_OF_GROUP, Acknowledger
-from glue.transport.incoming import Budget, Incoming
+from glue.transport.incoming import GapBudget, IncomingChannel
 from glue.transport.round_trip import ACK_DELAY, MAX_PROBE
 from glue.transport.wire import WINDOW
 from tests.transport.network import Wire
@@ -73,8 +73,8 @@ def test_what_is_published_while_nothing_may_come_goes_on_its_way_too(receivers:
 
 def test_of_the_acknowledgements_owed_the_first_is_due_first() -> None:
     acknowledger = Acknowledger(Counts(), Random(1))
-    budget = Budget()
-    late, early = Incoming("a" * 16, 1, budget), Incoming("b" * 16, 1, budget)
+    budget = GapBudget()
+    late, early = IncomingChannel("a" * 16, 1, budget), IncomingChannel("b" * 16, 1, budget)
     acknowledger.taken(5.0, late, 1, False)
     acknowledger.owe(4.999, early)
     assert acknowledger.deadline == 4.999 + ACK_DELAY

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from glue.contract import Inbound, Outbound, PeerAdded, PeerRemoved, Upward
 from glue.transport import Transport
-from glue.transport.incoming import BUDGET, Recent
+from glue.transport.incoming import BUDGET, RecentFrames
 from glue.transport.reception import INCOMING
 from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import endpoint_id
@@ -44,7 +44,7 @@ def heard(transport: Transport, *items: Upward, now: float = 1.0) -> list[bytes]
 
 
 class NaiveRecent:
-    """The naive twin of `Recent`: a set of what was had, of which what is too old is taken to be had."""
+    """The naive twin of `RecentFrames`: a set of what was had, of which what is too old is taken to be had."""
 
     def __init__(self) -> None:
         self._had: set[int] = set()
@@ -54,19 +54,19 @@ class NaiveRecent:
         fresh = []
         for number in range(sequence, sequence + count):
             self._top = max(self._top, number + 1)
-            if number not in self._had and number >= self._top - Recent.SPAN:
+            if number not in self._had and number >= self._top - RecentFrames.SPAN:
                 fresh.append(number)
             self._had.add(number)
         return [b"%d" % number for number in fresh]
 
 
-JUMPS = st.one_of(st.integers(0, 40), st.integers(0, 3 * Recent.SPAN), st.integers(0, Recent.LEAP))
+JUMPS = st.one_of(st.integers(0, 40), st.integers(0, 3 * RecentFrames.SPAN), st.integers(0, RecentFrames.LEAP))
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(JUMPS, st.one_of(st.integers(1, 12), st.just(Recent.SPAN + 5))), max_size=20))
+@given(st.lists(st.tuples(JUMPS, st.one_of(st.integers(1, 12), st.just(RecentFrames.SPAN + 5))), max_size=20))
 def test_best_effort_frames_are_taken_once_and_their_own_numbers_kept(runs: list[tuple[int, int]]) -> None:
-    recent, naive = Recent(), NaiveRecent()
+    recent, naive = RecentFrames(), NaiveRecent()
     for sequence, count in runs:
         parts = recent.take(best_effort(sequence, count))
         assert [body for part in parts for body in part.bodies] == naive.take(sequence, count)
@@ -74,28 +74,28 @@ def test_best_effort_frames_are_taken_once_and_their_own_numbers_kept(runs: list
 
 
 def test_one_forged_number_far_ahead_silences_nobody() -> None:
-    recent = Recent()
+    recent = RecentFrames()
     taken = []
     for number in range(100):
         taken += [body for part in recent.take(best_effort(number, 1)) for body in part.bodies]
-        assert number % 10 or recent.take(best_effort((1 << 53) - 1 - number * Recent.LEAP, 1)) == []
+        assert number % 10 or recent.take(best_effort((1 << 53) - 1 - number * RecentFrames.LEAP, 1)) == []
     assert taken == numbered(0, 100)
 
 
 def test_a_sender_who_talked_to_others_for_long_is_heard_from_its_second_frame_on() -> None:
-    recent = Recent()
+    recent = RecentFrames()
     assert recent.take(best_effort(0, 1))
-    taken = [recent.take(best_effort(5 * Recent.LEAP + number, 1)) for number in range(5)]
+    taken = [recent.take(best_effort(5 * RecentFrames.LEAP + number, 1)) for number in range(5)]
     assert [bool(parts) for parts in taken] == [False, True, True, True, True]
 
 
 def test_who_was_silenced_by_several_forged_numbers_is_heard_again_soon() -> None:
-    recent = Recent()
+    recent = RecentFrames()
     for sequence in (0, 1 << 50, (1 << 50) + 1):
         recent.take(best_effort(sequence, 1))
     taken = [recent.take(best_effort(number, 1)) for number in range(1, 100)]
-    assert sum(map(bool, taken)) >= 99 - Recent.RETURN
-    assert all(taken[Recent.RETURN :])
+    assert sum(map(bool, taken)) >= 99 - RecentFrames.RETURN
+    assert all(taken[RecentFrames.RETURN :])
 
 
 # --------------------------------------------------------------------------------------------------- channels

@@ -142,7 +142,7 @@ def test_what_was_given_up_is_in_the_books_at_once_and_once(is_removed: bool, mo
         messages += stream(wire, 0.1)
         book = {cause: count for cause, count in sender.statistics.items() if cause.startswith("messages ")}
         assert min(book.values()) >= 0
-        assert sum(book.values()) + sender.unsettled == 3 * messages
+        assert sum(book.values()) + sender.unfinished == 3 * messages
     assert book["messages lost: receiver too slow"] > 0
     if is_removed:
         wire.remove(wire.ids[0], wire.ids[3], "expired")
