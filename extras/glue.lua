@@ -43,18 +43,45 @@ local LARGE = {
     incarnation = true, counter = true, channel = true, sequence = true, ack_channel = true, ack_next = true,
     token = true, echo = true, mended = true,
 }
-local DATA = { false, "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence" }
-local TRANSPORT = {
-    data = DATA,
-    group = DATA,
-    open = { false, "channel" },
-    ack = { false, "ack_held_us", "ack_window", "ack_channel", "ack_next" },
-    best = { false, "age_ms", "sequence" },
-    parity = { false, "age_ms", "channel", "sequence", "covered", "row" },
-    mended = { false, "mended", "ack_held_us", "ack_window", "ack_channel", "ack_next" },
+-- begin of entries, written by python -m glue.capture.entries
+local ENTRIES = {
+    glue = {
+        [""] = { "version", "network", "sender", "incarnation", "counter" },
+    },
+    discovery = {
+        ["announce"] = { "token", "echo", "epoch", "version", "known", "kind" },
+        ["call"] = { "token", "echo", "epoch", "version", "known", "kind" },
+        ["answer"] = { "token", "echo", "epoch", "version", "known", "kind" },
+        ["probe"] = { "token", "echo", "epoch", "version", "called", "kind" },
+        ["want"] = { "token", "echo", "epoch", "version", "kind" },
+        ["operations"] = { "token", "echo", "epoch", "version", "kind" },
+        ["introduce"] = { "token", "echo", "epoch", "version", "kind" },
+        ["goodbye"] = { "token", "echo", "epoch", "version", "kind" },
+    },
+    transport = {
+        ["data"] = { "kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence" },
+        ["group"] = { "kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence" },
+        ["open"] = { "kind", "channel" },
+        ["skip"] = { "kind", "channel", "sequence" },
+        ["ack"] = { "kind", "held_us", "window", "channel", "next" },
+        ["mended"] = { "kind", "mended", "held_us", "window", "channel", "next" },
+        ["parity"] = { "kind", "age_ms", "channel", "first", "count", "row" },
+        ["best"] = { "kind", "age_ms", "sequence" },
+    },
+    fragment = {
+        [""] = { "message", "size", "total", "index" },
+    },
 }
-local FRAGMENT = { "message", "size", "total", "index" }
-local GLUE = { false, "network", false, "incarnation", "counter" }
+-- end of entries
+
+-- How fields are called here, where that is not their own name; an empty name is not shown by itself.
+local SHOWN = {
+    glue = { version = "", sender = "" },
+    transport = { kind = "" },
+    ack = { held_us = "ack_held_us", window = "ack_window", channel = "ack_channel", next = "ack_next" },
+    mended = { held_us = "ack_held_us", window = "ack_window", channel = "ack_channel", next = "ack_next" },
+    parity = { first = "sequence", count = "covered" },
+}
 
 -- The elements of a layer's list as texts, strings without their quotes; nil if the header has none.
 local function entry(header, key)
@@ -67,11 +94,17 @@ local function entry(header, key)
     return elements
 end
 
-local function add(tree, range, elements, names)
+-- Add the fields of a layer's list; `kind` is "" for a layer whose entries have none.
+local function add(tree, range, elements, layer, kind)
+    local names = (ENTRIES[layer] or {})[kind] or {}
+    local last = names[#names] == "kind" -- fields before the kind may be left out
     for place, name in ipairs(names) do
         local text = elements[place]
-        if name and text and text:match("^%d+$") then
-            local field, number = fields[name], tonumber(text) -- exact: below 2^53
+        if last and place >= #elements then break end
+        name = (SHOWN[kind] or {})[name] or (SHOWN[layer] or {})[name] or name
+        local field = fields[name]
+        if field and text and text:match("^%d+$") then
+            local number = tonumber(text) -- exact: below 2^53
             if LARGE[name] then
                 tree:add(field, range, UInt64.new(number % 2 ^ 32, math.floor(number / 2 ^ 32)))
             elseif number < 2 ^ 32 then
@@ -86,16 +119,16 @@ local function describe(tree, range, header, pinfo)
     local transport, discovery, fragment = entry(header, "transport"), entry(header, "discovery"), entry(header, "fragment")
     if transport then
         kind = transport[1]
-        add(tree, range, transport, TRANSPORT[kind] or {})
+        add(tree, range, transport, "transport", kind)
         if (kind == "data" or kind == "group") and transport[2] ~= "0" then
             tree:add_proto_expert_info(resent, "Sent again: attempt " .. tostring(transport[2]))
         end
     elseif discovery then
         kind = discovery[#discovery]
-        add(tree, range, discovery, { "token", "echo" })
+        add(tree, range, discovery, "discovery", kind)
     end
     tree:add(fields.kind, range, kind)
-    if fragment then add(tree, range, fragment, FRAGMENT) end
+    if fragment then add(tree, range, fragment, "fragment", "") end
     return kind
 end
 
@@ -115,7 +148,7 @@ function glue.dissector(buffer, pinfo, root)
         tree:add_proto_expert_info(malformed)
         return buffer:len()
     end
-    add(tree, range, own, GLUE)
+    add(tree, range, own, "glue", "")
     tree:add(fields.sender, range, own[3])
     local kind = describe(tree, range, header, pinfo)
     pinfo.cols.info = string.format("%s of %s #%s", kind, own[3], tostring(own[5]))

@@ -3,8 +3,8 @@
     from scapy.all import sniff
     import glue.capture.scapy_layer
 
-The header's entries become fields by their names in docs/wire-format.md; what is missing or malformed is None. A
-datagram that was changed is built anew from `header` and `body`.
+The header's entries become fields by the names that the layers declare (see `glue.capture.entries`). A datagram that
+was changed is built anew from `header` and `body`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,12 @@ from scapy.fields import StrField
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, Raw, bind_layers
 
+from glue.capture.entries import named
 from glue.contract.header import MAX_HEADER
 
 PORT = 37320
 """The port of the default group; unicast is told by how it starts."""
 START = b'{"glue":'
-
-ENTRIES = {
-    "data": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
-    "group": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
-    "open": ("kind", "channel"),
-    "ack": ("kind", "held_us", "window", "channel", "next"),
-    "best": ("kind", "age_ms", "sequence"),
-    "parity": ("kind", "age_ms", "channel", "first", "count", "row"),
-    "mended": ("kind", "mended", "held_us", "window", "channel", "next"),
-}
-"""The elements of a `transport` entry by its kind."""
-GLUE = ("version", "network", "sender", "incarnation", "counter")
-FRAGMENT = ("message", "size", "total", "index")
 
 
 class GluePacket(Packet):
@@ -62,18 +50,10 @@ class GluePacket(Packet):
         """What the header says, by layer and by name."""
         try:
             header = json.loads(self.getfieldval("header"))
-            found = {"glue": dict(zip(GLUE, header["glue"], strict=False))}
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             return {}
-        transport, discovery, fragment = (header.get(key) for key in ("transport", "discovery", "fragment"))
-        if isinstance(transport, list) and transport:
-            names = ENTRIES.get(transport[0] if isinstance(transport[0], str) else "", ("kind",))
-            found["transport"] = dict(zip(names, transport, strict=False))
-        if isinstance(discovery, list) and len(discovery) >= 5:
-            found["discovery"] = {"kind": discovery[-1], "token": discovery[0], "echo": discovery[1]}
-        if isinstance(fragment, list):
-            found["fragment"] = dict(zip(FRAGMENT, fragment, strict=False))
-        return found
+        found = named(header) if isinstance(header, dict) else {}
+        return found if "glue" in found else {}
 
     def _show_or_dump(self, *arguments: Any, **options: Any) -> str | None:
         """As any packet, and the entries below its name; alone, it has printed itself by then."""

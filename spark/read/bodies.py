@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark.read.header import LIMIT
+from spark.read.entries import LIMIT
 from spark.read.parse import loads
 from spark.read.records import Bytes, Integers
 from spark.schema import CONSENSUS, TOPIC_GROUP, arrow_type

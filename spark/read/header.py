@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-VERSION = 1
-LARGEST_HEADER = 192
-LIMIT = 1 << 53
-"""Integers on the wire are below this."""
+from spark.read.entries import ENTRIES, LIMIT, VERSION
+
 CARRIED_WINDOW = 4096
 """The window that an acknowledgement carried by data stands for."""
 
@@ -25,18 +23,30 @@ TEXTS = ("sender", "kind", "called")
 """Columns of a header that hold strings."""
 
 _HEX = frozenset("0123456789abcdef")
-_DATA = (None, "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence")
-_TRANSPORT = {
-    "data": _DATA,
-    "group": _DATA,
-    "open": (None, "channel"),
-    "skip": (None, "channel", "sequence"),
-    "ack": (None, "ack_held_us", "ack_window", "ack_channel", "ack_next"),
-    "best": (None, "age_ms", "sequence"),
-    "parity": (None, "age_ms", "channel", "sequence", None, None),
-    "mended": (None, None, "ack_held_us", "ack_window", "ack_channel", "ack_next"),
+_ACK = {"held_us": "ack_held_us", "window": "ack_window", "channel": "ack_channel", "next": "ack_next"}
+_COLUMNS = {
+    "ack": _ACK,
+    "mended": _ACK,
+    "parity": {"first": "sequence"},
+    "fragment": {name: f"fragment_{name}" for name in ("message", "size", "total", "index")},
 }
-_FRAGMENT = ("fragment_message", "fragment_size", "fragment_total", "fragment_index")
+"""Columns of fields, by kind or layer, where they are not called as the fields are."""
+
+
+def _columns_of(layer: str, kind: str) -> tuple[str | None, ...]:
+    """The columns of integers that an entry fills, in its order; None for a field without one."""
+    renamed = _COLUMNS.get(kind or layer, {})
+    names = [renamed.get(name, name) for name in ENTRIES[layer][kind]]
+    return tuple(name if name in INTEGERS else None for name in names)
+
+
+_TRANSPORT = {kind: _columns_of("transport", kind) for kind in ENTRIES["transport"]}
+_FRAGMENT = _columns_of("fragment", "")
+_GLUE = _columns_of("glue", "")
+_SENDER = ENTRIES["glue"][""].index("sender")
+_CALLED = ENTRIES["discovery"]["probe"].index("called")
+_DISCOVERY = ENTRIES["discovery"]["want"]  # what all kinds have
+_TOKEN, _ECHO = map(_DISCOVERY.index, ("token", "echo"))
 
 
 class MalformedHeaderError(ValueError):
@@ -71,8 +81,8 @@ def _glue(header: Any) -> dict[str, Any]:
         raise MalformedHeaderError("malformed header")
     if entry[0] != VERSION:
         raise MalformedHeaderError("other version")
-    columns = _numbers(entry, (None, "network", None, "incarnation", "counter"))
-    sender = entry[2]
+    columns = _numbers(entry, _GLUE)
+    sender = entry[_SENDER]
     if columns["network"] > 0xFFFF or not isinstance(sender, str) or len(sender) != 16 or not _HEX.issuperset(sender):
         raise MalformedHeaderError("malformed header")
     return {"version": entry[0], "sender": sender, **columns}
@@ -91,11 +101,11 @@ def _transport(entry: list[Any]) -> dict[str, Any]:
 
 
 def _discovery(entry: list[Any]) -> dict[str, Any]:
-    if len(entry) < 5 or not isinstance(entry[-1], str):
+    if len(entry) < len(_DISCOVERY) or not isinstance(entry[-1], str):
         raise MalformedHeaderError("malformed header")
-    columns = {"kind": entry[-1], **_numbers(entry[:2], ("token", "echo"))}
-    if entry[-1] == "probe" and isinstance(entry[4], str):
-        columns["called"] = entry[4]
+    columns = {"kind": entry[-1], **_numbers([entry[_TOKEN], entry[_ECHO]], ("token", "echo"))}
+    if entry[-1] == "probe" and isinstance(entry[_CALLED], str):
+        columns["called"] = entry[_CALLED]
     return columns
 
 

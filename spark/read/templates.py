@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark.read.header import INTEGERS, LARGEST_HEADER, LIMIT, TEXTS, MalformedHeaderError, interpret
+from spark.read.entries import LARGEST_HEADER, LIMIT
+from spark.read.header import INTEGERS, TEXTS, MalformedHeaderError, interpret
 from spark.read.parse import loads
 from spark.read.records import Booleans, Bytes, Integers
 

@@ -25,7 +25,7 @@ def test_scapy_decodes_each_golden_datagram(name: str, capsys: pytest.CaptureFix
     layer = packet[GluePacket]
     assert bytes(packet)[42:] == GOLDEN[name]
     assert bytes(layer.payload) == bytes.fromhex(VECTORS[name]["body"])
-    for key in ("glue", "transport", "fragment"):
+    for key in ("glue", "discovery", "transport", "fragment"):
         for field, value in VECTORS[name].get(key, {}).items():
             assert layer.entries[key][field] == value
     packet.show()
@@ -40,17 +40,25 @@ def test_scapy_knows_unicast_and_builds_what_it_knows() -> None:
     assert IP(bytes(IP() / UDP(dport=37320) / b"\xffsealed"))[GluePacket].entries == {}
 
 
-@pytest.mark.skipif(
+with_tshark = pytest.mark.skipif(
     shutil.which("tshark") is None and os.environ.get("CI") != "true",
     reason="needs the command `tshark` (Debian: tests/install-debian-packages)",
 )
+
+
+def tshark(trace: Path, script: Path, fields: list[str]) -> list[dict[str, str]]:
+    """These fields of each datagram of a trace, as Wireshark's command tells them with this script."""
+    command = ["tshark", "-n", "-X", f"lua_script:{script}", "-r", str(trace)]
+    command += ["-T", "fields", *(word for field in fields for word in ("-e", f"glue.{field}"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return [dict(zip(fields, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
+
+
+@with_tshark
 def test_wireshark_decodes_each_golden_datagram(tmp_path: Path) -> None:
     (tmp_path / "trace.pcap").write_bytes(pcap([frame(datagram) for datagram in GOLDEN.values()]))
     fields = ["kind", "sender", "incarnation", "counter", "attempt", "sequence", "ack.next", "fragment.index"]
-    command = ["tshark", "-n", "-X", f"lua_script:{ROOT}/extras/glue.lua", "-r", str(tmp_path / "trace.pcap")]
-    command += ["-T", "fields", *(word for field in fields for word in ("-e", f"glue.{field}"))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    rows = [dict(zip(fields, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
+    rows = tshark(tmp_path / "trace.pcap", ROOT / "extras" / "glue.lua", fields)
     assert len(rows) == len(GOLDEN)
     for row, name in zip(rows, GOLDEN, strict=True):
         told = VECTORS[name]

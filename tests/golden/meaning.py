@@ -9,30 +9,15 @@ from typing import Any
 
 import orjson
 
+from glue.capture.entries import named
 from glue.contract import Inbound, Train
-from glue.discovery.wire import GOODBYE, PROBE, WANT
+from glue.discovery.wire import GOODBYE, WANT
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.topics.bundle import Group, decode
 from glue.transport.fec.code import frame_of
-from glue.transport.wire import checked, decode_members, decode_ranges
+from glue.transport.wire import decode_members, decode_ranges
 
-FIELDS = {
-    "glue": ("version", "network", "sender", "incarnation", "counter"),
-    "fragment": ("message", "size", "total", "index"),
-}
-DISCOVERY = ("token", "echo", "epoch", "version", "kind")
-PROBE_FIELDS = ("token", "echo", "epoch", "version", "called", "kind")
-KNOWING_FIELDS = ("token", "echo", "epoch", "version", "known", "kind")
-TRANSPORT = {
-    "data": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
-    "group": ("kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"),
-    "open": ("kind", "channel"),
-    "ack": ("kind", "held_us", "window", "channel", "next"),
-    "best": ("kind", "age_ms", "sequence"),
-    "parity": ("kind", "age_ms", "channel", "first", "count", "row"),
-    "mended": ("kind", "mended", "held_us", "window", "channel", "next"),
-}
 BODILESS = (WANT, GOODBYE)
 
 
@@ -43,27 +28,10 @@ def meaning(datagrams: dict[str, bytes]) -> list[dict[str, Any]]:
     told = []
     for name, data in sorted(datagrams.items()):
         (frame,), _ = reader.receive(0.0, [Train(None, data, len(data))])
-        entry: dict[str, Any] = {"name": name, **fields(frame), "body": frame.bodies[0].hex()}
+        entry: dict[str, Any] = {"name": name, **named(frame.header), "body": frame.bodies[0].hex()}
         entry |= content(frame, fragmentation)
         told.append(entry)
     return told
-
-
-def fields(frame: Inbound) -> dict[str, Any]:
-    """The header with the fields of each layer by name."""
-    named = {}
-    for layer, values in frame.header.items():
-        named[layer] = dict(zip(names(layer, values), values, strict=True))
-    return named
-
-
-def names(layer: str, values: list[Any]) -> tuple[str, ...]:
-    if layer == "transport":
-        return TRANSPORT[str(checked(values))]
-    if layer == "discovery":
-        more = PROBE_FIELDS if values[-1] == PROBE else KNOWING_FIELDS
-        return more if len(values) > len(DISCOVERY) else DISCOVERY
-    return FIELDS[layer]
 
 
 def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
@@ -71,13 +39,16 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
     (body,) = frame.bodies
     if "discovery" in frame.header:
         return {} if frame.header["discovery"][-1] in BODILESS else {"document": orjson.loads(body)}
-    kind, *values = frame.header["transport"]
+    told = named(frame.header)["transport"]
+    kind = told["kind"]
+    if kind == "skip":
+        return {}
     if kind == "open":
         return {"members": decode_members(body)}
     if kind == "parity":  # of a single frame, which it is a copy of
         return {"copies": [{"header": header, "body": body.hex()} for header, body in filter(None, [frame_of(body)])]}
     if kind in ("ack", "mended"):
-        return {"ranges": [list(pair) for pair in decode_ranges(body, values[-1]) or ()]}
+        return {"ranges": [list(pair) for pair in decode_ranges(body, told["next"]) or ()]}
     whole, _ = fragmentation.receive(0.0, [frame])
     bodies = [body for item in whole if isinstance(item, Inbound) for body in item.bodies]
     return {"messages": [message for body in bodies for group in decode(body) for message in messages(group)]}

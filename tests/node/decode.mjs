@@ -1,30 +1,15 @@
-// A decoder of glue's wire format, written after docs/wire-format.md alone: plain Node.js, nothing to install.
+// A decoder of glue's wire format, written after docs/wire-format.md and docs/entries.json: plain Node.js.
 //
-//     node decode.mjs FOLDER
+//     node decode.mjs FOLDER ENTRIES
 //
-// reads every NAME.datagram of the folder, in alphabetical order, and prints what each means as one JSON array:
+// reads the names of all fields from ENTRIES, then every NAME.datagram of the folder, in alphabetical order, and
+// prints what each means as one JSON array:
 // header fields by name, the body as hex, and what the body holds. A message in fragments is told with its last one.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const DATA = ["kind", "attempt", "age_ms", "ack_channel", "ack_next", "ack_held_us", "channel", "sequence"];
-const TRANSPORT = {
-  data: DATA,
-  group: DATA,
-  open: ["kind", "channel"],
-  ack: ["kind", "held_us", "window", "channel", "next"],
-  best: ["kind", "age_ms", "sequence"],
-  parity: ["kind", "age_ms", "channel", "first", "count", "row"],
-  mended: ["kind", "mended", "held_us", "window", "channel", "next"],
-};
-const FIELDS = {
-  glue: () => ["version", "network", "sender", "incarnation", "counter"],
-  discovery: (entry) => ["token", "echo", "epoch", "version", ...(entry.length > 5 ? [entry.at(-1) === "probe" ? "called" : "known"] : []), "kind"],
-  transport: (entry) => TRANSPORT[entry[0]],
-  fragment: () => ["message", "size", "total", "index"],
-};
-const VERSION = 1;
+const { version: VERSION, entries: ENTRIES } = JSON.parse(readFileSync(process.argv[3], "utf8"));
 const NEWLINE = 10;
 
 /** The JSON text before the first newline, parsed, and the bytes behind it. */
@@ -34,12 +19,23 @@ function split(bytes) {
   return [JSON.parse(bytes.subarray(0, end).toString("utf8")), bytes.subarray(end + 1)];
 }
 
+/** The declared entry of a layer that a list is: told by its kind, which stands first or last. */
+function declared(layer, list) {
+  const entries = ENTRIES.filter((entry) => entry.layer === layer);
+  return entries.find(({ kind }) => kind === null || kind === list[0] || kind === list.at(-1));
+}
+
+/** The names of a list's fields; those before a kind that stands last may be left out. */
+function namesOf(layer, list) {
+  const all = declared(layer, list).fields.map((field) => field.name);
+  return all.at(-1) === "kind" ? [...all.slice(0, list.length - 1), "kind"] : all;
+}
+
 /** The header with the fields of each layer by name. */
 function named(header) {
   const layers = {};
   for (const [layer, entry] of Object.entries(header)) {
-    const names = FIELDS[layer](entry);
-    layers[layer] = Object.fromEntries(names.map((name, place) => [name, entry[place]]));
+    layers[layer] = Object.fromEntries(namesOf(layer, entry).map((name, place) => [name, entry[place]]));
   }
   return layers;
 }
@@ -92,6 +88,7 @@ function copied(block) {
 
 /** What the body of a datagram with this header holds. */
 function content(layers, body) {
+  if (layers.transport?.kind === "skip") return {};
   if (layers.discovery) return body.length ? { document: JSON.parse(body.toString("utf8")) } : {};
   if (layers.transport.kind === "open") return { members: JSON.parse(body.toString("utf8")) };
   if (layers.transport.kind === "parity") return { copies: layers.transport.count === 1 ? [copied(body)] : [] };

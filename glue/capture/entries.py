@@ -1,0 +1,156 @@
+"""The header entries of all layers in one place, and as tables for readers in other languages.
+
+    python -m glue.capture.entries [FOLDER]
+
+writes the tables anew in a clone of the repository: `docs/entries.json`, the block between the markers in
+`extras/glue.lua`, and `spark/read/entries.py`. It is run after a layer has changed its declaration; a test tells when
+that was forgotten.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, Entry, Field, largest_header
+from glue.discovery import wire as discovery
+from glue.fragmentation.wire import FRAGMENT
+from glue.serialization.wire import GLUE, VERSION
+from glue.transport import wire as transport
+
+FLOORS: tuple[tuple[Entry, ...], ...] = (
+    (GLUE,),
+    (*discovery.ENTRIES.values(), *transport.ENTRIES.values()),
+    (FRAGMENT,),
+)
+"""Entries bottom up; a header has at most one of each floor."""
+ENTRIES = [entry for floor in FLOORS for entry in floor]
+LARGEST = largest_header(*FLOORS)
+"""Bytes of the largest header that the layers write; no more than MAX_HEADER."""
+
+BEGIN, END = "-- begin of entries, written by python -m glue.capture.entries\n", "-- end of entries\n"
+_BY_KEY = {(entry.layer, entry.kind): entry for entry in ENTRIES}
+
+
+def entry_of(layer: str, values: list[Any]) -> Entry | None:
+    """The declaration of a layer's list in a header; None if there is none."""
+    for kind in (None, *values[:1], *values[-1:]):
+        if kind is None or isinstance(kind, str):
+            found = _BY_KEY.get((layer, kind))
+            if found is not None:
+                return found
+    return None
+
+
+def named(header: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of a header's entries by layer and name, as far as they are declared."""
+    found = {}
+    for layer, values in header.items():
+        entry = entry_of(layer, values) if isinstance(values, list) else None
+        if entry is not None:
+            found[layer] = entry.named(values)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- tables
+
+
+def as_json() -> bytes:
+    """All entries as one JSON document."""
+    entries = [
+        {
+            "layer": entry.layer,
+            "kind": entry.kind,
+            "longest": entry.longest,
+            "fields": [_told(field) for field in entry.fields],
+        }
+        for entry in ENTRIES
+    ]
+    told = {
+        "version": VERSION,
+        "largest_header": MAX_HEADER,
+        "integers_below": INTEGER_LIMIT,
+        "entries": entries,
+    }
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _told(field: Field) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": field.name, "type": field.type, "most": field.most}
+    if field.default is None:
+        told["null"] = True
+    if field.is_optional:
+        told["optional"] = True
+    return told
+
+
+def _by_layer() -> dict[str, list[Entry]]:
+    layers: dict[str, list[Entry]] = {}
+    for entry in ENTRIES:
+        layers.setdefault(entry.layer, []).append(entry)
+    return layers
+
+
+def as_lua() -> str:
+    """The names of all fields as a table in Lua: by layer, and by kind, which is "" where there is none."""
+    lines = ["local ENTRIES = {"]
+    for layer, entries in _by_layer().items():
+        lines.append(f"    {layer} = {{")
+        for entry in entries:
+            names = ", ".join(f'"{name}"' for name in entry.names)
+            lines.append(f'        ["{entry.kind or ""}"] = {{ {names} }},')
+        lines.append("    },")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def as_python() -> str:
+    """A module with the same table in Python, for a reader that cannot import glue."""
+    lines = [
+        '"""The names of all fields of header entries: by layer, and by kind, which is "" where there is none.',
+        "",
+        "Written by `python -m glue.capture.entries`.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        f"VERSION = {VERSION}",
+        f"LARGEST_HEADER = {MAX_HEADER}",
+        "LIMIT = 1 << 53",
+        '"""Integers on the wire are below this."""',
+        "",
+        "ENTRIES: dict[str, dict[str, tuple[str, ...]]] = {",
+    ]
+    for layer, entries in _by_layer().items():
+        lines.append(f'    "{layer}": {{')
+        for entry in entries:
+            names = "".join(f'            "{name}",\n' for name in entry.names)
+            lines.append(f'        "{entry.kind or ""}": (\n{names}        ),')
+        lines.append("    },")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def tables(folder: Path) -> dict[Path, str]:
+    """The text of each file that holds a table, as it should be."""
+    lua = folder / "extras" / "glue.lua"
+    text = lua.read_text()
+    before, behind = text.partition(BEGIN)[0], text.partition(END)[2]
+    return {
+        folder / "docs" / "entries.json": as_json().decode(),
+        folder / "spark" / "read" / "entries.py": as_python(),
+        lua: before + BEGIN + as_lua() + END + behind,
+    }
+
+
+def main() -> None:
+    """Write all tables below the folder that is named, or below this clone."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
+    for path, text in tables(folder).items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
