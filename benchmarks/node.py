@@ -21,6 +21,7 @@ from typing import Any
 BEGAN = time.monotonic()
 
 import glue  # noqa: E402  # how long this takes is one of the figures
+from glue.endpoint.options import Priority  # noqa: E402
 
 IMPORTED = time.monotonic()
 HEAD = struct.Struct("<qq")  # number, monotonic nanoseconds; the smallest payload has 16 bytes
@@ -172,7 +173,7 @@ class Node:
         }
 
     def stream(
-        self, topic: str, size: int, seconds: float, count: int = sys.maxsize, priority: str = "normal"
+        self, topic: str, size: int, seconds: float, count: int = sys.maxsize, priority: Priority = "normal"
     ) -> Answer:
         """Publish as fast as it goes for `seconds`, or about `count` messages, and have all acknowledged."""
         pool = [payload(number, size) for number in range(pool_size(size))]
@@ -209,7 +210,7 @@ class Node:
         self._beside.join()
         return self._beside_result
 
-    def pace(self, topic: str, size: int, rate: float, count: int, priority: str = "normal") -> Answer:
+    def pace(self, topic: str, size: int, rate: float, count: int, priority: Priority = "normal") -> Answer:
         """Publish `count` messages at `rate` a second."""
         self._endpoint.publish(topic, payload(BEGIN, size), priority=priority)
         began = time.monotonic()

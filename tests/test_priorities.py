@@ -7,6 +7,7 @@ import pytest
 import glue
 from glue.endpoint.admission import SHARES
 from glue.endpoint.core import PRIORITIES
+from glue.endpoint.options import Priority
 from glue.simulation import Conditions, SimulatedEndpoint, World
 
 RATE = 50e6 / 8  # bytes a second
@@ -17,7 +18,7 @@ SLOW = Conditions(rate=RATE, queue=0.1, delay=0.0005)
 class Saturated:
     """A sender that streams 1 MB messages as fast as it may, and small ones at 100 Hz, to so many receivers."""
 
-    def __init__(self, bulk: str, small: str, receivers: int = 1, conditions: Conditions = SLOW) -> None:
+    def __init__(self, bulk: Priority, small: Priority, receivers: int = 1, conditions: Conditions = SLOW) -> None:
         self.world = World(seed=5)
         self.world.network.set_conditions(conditions)
         self.sender = self.world.endpoint("sender")
@@ -35,11 +36,11 @@ class Saturated:
     def _heard_bulk(self, message: glue.Message) -> None:
         self.bulk_bytes += len(message.payload)
 
-    def _stream(self, priority: str) -> None:
+    def _stream(self, priority: Priority) -> None:
         fill(self.sender, priority, 1 << 20)
         self.world.after(0.05, lambda: self._stream(priority))
 
-    def _tick(self, priority: str) -> None:
+    def _tick(self, priority: Priority) -> None:
         try:
             self.sender.publish("small", self.world.time, priority=priority)
         except glue.WouldBlockError:
@@ -47,7 +48,7 @@ class Saturated:
         self.world.after(0.01, lambda: self._tick(priority))
 
 
-def fill(endpoint: SimulatedEndpoint, priority: str, size: int) -> int:
+def fill(endpoint: SimulatedEndpoint, priority: Priority, size: int) -> int:
     """Publish until the queue is full; returns how many messages that took."""
     count = 0
     while True:
@@ -63,7 +64,9 @@ def percentile(values: list[float], percent: int) -> float:
 
 
 @pytest.mark.parametrize(("receivers", "small"), [(1, "urgent"), (1, "normal"), (3, "urgent")])
-def test_beside_bulk_that_saturates_a_slow_link_small_messages_take_less_than_5_ms(receivers: int, small: str) -> None:
+def test_beside_bulk_that_saturates_a_slow_link_small_messages_take_less_than_5_ms(
+    receivers: int, small: Priority
+) -> None:
     case = Saturated("bulk", small, receivers)
     case.world.run(5)
     assert percentile(case.delays, 99) < 0.005

@@ -13,10 +13,11 @@ from glue.aio.callbacks import Callbacks
 from glue.aio.driver import LoopDriver
 from glue.aio.subscription import Subscription
 from glue.contract import Event, Subscribe, Unsubscribe
-from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
+from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
-from glue.endpoint.handlers import Handler, check_payload_only
+from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
 from glue.endpoint.message import Gap
+from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import AwaitableReceipt
@@ -125,13 +126,33 @@ class Endpoint(BaseEndpoint):
 
     @overload
     async def publish(
-        self, topic: str, payload: Any, *, receipt: Literal[True], **options: Unpack[PublishOptions]
-    ) -> AwaitableReceipt: ...
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
+        block: bool = True,
+        receipt: Literal[False] = False,
+    ) -> None: ...
 
     @overload
     async def publish(
-        self, topic: str, payload: Any, *, receipt: Literal[False] = False, **options: Unpack[PublishOptions]
-    ) -> None: ...
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
+        block: bool = True,
+        receipt: Literal[True],
+    ) -> AwaitableReceipt: ...
 
     async def publish(
         self,
@@ -141,14 +162,24 @@ class Endpoint(BaseEndpoint):
         type: str | None = None,
         retain: bool = False,
         lifespan: float | None = None,
-        reliability: str = "reliable",
-        priority: str = "normal",
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
         block: bool = True,
         receipt: bool = False,
     ) -> AwaitableReceipt | None:
-        """As `glue.Endpoint.publish`; where that blocks, this awaits. If cancelled, nothing was published.
+        """Send a payload to every endpoint that subscribes to the topic.
 
-        The receipt is to be awaited: `receipt = await publish(…, receipt=True)`, then `await receipt`.
+        topic: levels separated by "/", such as "home/kitchen/temperature".
+        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
+        type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
+        retain: keep it as the topic's last value for late joiners; an empty payload (b"" or "") clears that value.
+        lifespan: seconds after which it is no longer handed to a handler or an iterator; None: no limit.
+        reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
+        priority: "urgent", "high", "normal" or "bulk"; a lower one never holds back a higher one, on other topics.
+        block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
+        receipt: return a receipt, to be awaited in its turn: `await (await endpoint.publish(..., receipt=True))`.
+
+        If the call is cancelled, nothing was published. Raises what `glue.Endpoint.publish` raises.
         """
         driver = self._running()
         ticket = AwaitableReceipt(driver.wait_until) if receipt else None
@@ -158,7 +189,7 @@ class Endpoint(BaseEndpoint):
         await driver.publish((publication,), block)
         return ticket
 
-    async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: str = "normal") -> None:
+    async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
         """Publish a stream of payloads on one topic, as `publish` with its other defaults would; faster."""
         driver = self._running()
         source, count = iter(payloads), 1
@@ -167,16 +198,47 @@ class Endpoint(BaseEndpoint):
             await driver.publish(publications)
             count = self._core.chunk_count(count, publications)
 
+    @overload
+    def subscribe(
+        self,
+        pattern: str,
+        handler: MessageHandler | None = None,
+        *,
+        payload_only: Literal[False] = False,
+        policy: Policy = "block",
+        limit: int | None = None,
+    ) -> Subscription: ...
+
+    @overload
+    def subscribe(
+        self,
+        pattern: str,
+        handler: PayloadHandler,
+        *,
+        payload_only: Literal[True],
+        policy: Policy = "block",
+        limit: int | None = None,
+    ) -> Subscription: ...
+
     def subscribe(
         self,
         pattern: str,
         handler: Handler | None = None,
         *,
         payload_only: bool = False,
-        policy: str = "block",
+        policy: Policy = "block",
         limit: int | None = None,
     ) -> Subscription:
-        """As `glue.Endpoint.subscribe`; what the handler returns may be awaitable, and is awaited before the next."""
+        """Receive the messages of the topics that match a pattern.
+
+        pattern: a topic in which `+` is any one level, and a last `#` all the rest.
+        handler: called with each `Message`, and awaited if it can be; None: iterate with `async for`.
+        payload_only: call the handler with the payload alone, which is faster for streams of small messages.
+        policy: what happens when the handler, or the iterating program, is slow: as for `glue.Endpoint.subscribe`.
+        limit: how many messages wait at most, with a policy other than "block"; 1,024 unless given.
+
+        Raises TopicError, and ConfigurationError for a wrong policy or limit.
+        """
         driver = self._running()
         check_pattern(pattern)
         check_payload_only(payload_only, handler)

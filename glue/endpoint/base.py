@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
@@ -30,17 +30,6 @@ NetworkFactory = Callable[[Settings], Network]
 PeerHandler = Callable[[Peer], Any]
 
 logger = logging.getLogger("glue")
-
-
-class PublishOptions(TypedDict, total=False):
-    """The options of `publish` but for `receipt`, for the type checker."""
-
-    type: str | None
-    retain: bool
-    lifespan: float | None
-    reliability: str
-    priority: str
-    block: bool
 
 
 def multicast_network(settings: Settings) -> MulticastNetwork:

@@ -38,6 +38,7 @@ from glue.contract.counters import Counts
 from glue.endpoint.accounting import FATES, MISSED
 from glue.endpoint.encoding import encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import Receipt
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.model import Answer, Happening, Wish
@@ -61,7 +62,7 @@ FIRST_ROUND = 0.25
 """Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
 is published then waits for the end of the round all the same."""
 
-PRIORITIES = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
+PRIORITIES: dict[Priority, int] = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
 
 
 class Outbox:
@@ -168,9 +169,9 @@ class Core:
         type: str | None = None,
         retain: bool = False,
         lifespan: float | None = None,
-        reliability: str = "reliable",
+        reliability: Reliability = "reliable",
         receipt: Receipt | None = None,
-        priority: str = "normal",
+        priority: Priority = "normal",
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
@@ -194,7 +195,7 @@ class Core:
         return Publication(topic, [body], now, json, size, level, options)
 
     def publications(
-        self, topic: str, payloads: Iterable[Any], now: float, priority: str = "normal"
+        self, topic: str, payloads: Iterable[Any], now: float, priority: Priority = "normal"
     ) -> list[Publication]:
         """As `publication`, for many payloads with default options but `priority`: as few publications as possible."""
         many = list(payloads)
@@ -354,7 +355,7 @@ class Core:
         return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
 
 
-def class_of(priority: str, size: int) -> int:
+def class_of(priority: Priority, size: int) -> int:
     """The class of a message of `size` bytes with a priority of this name. Raises ConfigurationError."""
     level = PRIORITIES.get(priority) if isinstance(priority, str) else None
     if level is None:
@@ -368,7 +369,7 @@ def check_not_reserved(name: str) -> None:
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
 
 
-def _options(type: str | None, retain: bool, lifespan: float | None, reliability: str, receipt: Any) -> Options:
+def _options(type: str | None, retain: bool, lifespan: float | None, reliability: Reliability, receipt: Any) -> Options:
     """Options of which any is set, checked."""
     reliable = reliability == "reliable"
     if not reliable and reliability != "best-effort":

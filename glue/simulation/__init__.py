@@ -1,12 +1,13 @@
 """A deterministic simulator: whole endpoints in virtual time on a network whose faults follow from a seed."""
 
 from glue.simulation.conditions import Burst, Conditions
-from glue.simulation.endpoint import SimulatedEndpoint, SimulatedSubscription
+from glue.simulation.endpoint import SimulatedEndpoint
 from glue.simulation.host import Host
 from glue.simulation.link import Fate, Link
 from glue.simulation.machine import Machine, SimulationError
 from glue.simulation.network import Crossing, VirtualLan
 from glue.simulation.recorded import RecordedFates
+from glue.simulation.subscription import SimulatedSubscription
 from glue.simulation.world import World
 
 __all__ = [

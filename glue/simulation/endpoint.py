@@ -10,107 +10,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, Unpack, cast, overload
+from typing import Any, Literal, cast, overload
 
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
-from glue.endpoint.base import LINGER, BaseEndpoint, PublishOptions, multicast_network
+from glue.endpoint.base import LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import Core, check_not_reserved
 from glue.endpoint.handlers import Handler
-from glue.endpoint.message import Gap, Message
+from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
-from glue.endpoint.owner import Owner, OwnerFunctions
-from glue.endpoint.queues import Buffer, Kept, waiting_room
+from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.owner import OwnerFunctions
+from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import Receipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, Wish
 from glue.model.storage import Directory
-from glue.simulation.host import EPOCH, Host
+from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
+from glue.simulation.subscription import SimulatedSubscription
 from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """The states of a life that has not ended: in use; waiting for acknowledgements; its goodbye is on its way."""
-
-
-class SimulatedSubscription:
-    """Messages on the topics that match one pattern; `received` lists them if there is no handler."""
-
-    def __init__(
-        self,
-        pattern: str,
-        handler: Handler | None,
-        handling_time: float,
-        owner: Owner,
-        waiting: Kept | Buffer,
-        host: Host,
-        world: Hosts,
-    ) -> None:
-        self.pattern = pattern
-        self.received: list[Message] = []
-        self.closed = False
-        self._handler = self.received.append if handler is None else handler
-        self._handling_time = handling_time
-        self._owner = owner
-        self._waiting = waiting
-        self._host = host
-        self._world = world
-        self._is_busy = False
-
-    def deliver(self, event: Delivery | Missed) -> None:
-        """Take a delivery, or news of a gap; messages are handled in order, one at a time."""
-        if self.closed:
-            if isinstance(event, Delivery):
-                self._owner.settled("unread", len(event.payloads))
-                self._owner.handled(event)
-            return
-        if isinstance(event, Missed):
-            self._waiting.put_gap(event)
-        else:
-            if isinstance(self._waiting, Buffer):
-                self._owner.handled(event)
-            if self._waiting.put(event) and self._waiting.cause == "disconnected":
-                self.close()
-        if not self._handling_time:
-            while self._handle():
-                pass
-        elif not self._is_busy:
-            self._begin()
-
-    def _begin(self) -> None:
-        self._is_busy = True
-        self._world.after(self._handling_time, self._finish)
-
-    def _finish(self) -> None:
-        """The handler has taken its time for the first message that waits; if it was not paused meanwhile."""
-        try:
-            if not self._host.is_paused:
-                self._handle()
-        finally:
-            self._is_busy = False
-            if self._waiting and not self.closed:
-                self._begin()
-
-    def _handle(self) -> bool:
-        """Handle the next message, if there is one."""
-        while not self.closed and (found := self._waiting.take()) is not None:
-            if isinstance(found, Message):
-                self._handler(found)
-                return True
-            self._owner.tell_gap(Gap.of(found, self.pattern))
-        return False
-
-    def close(self) -> None:
-        """End the subscription; what waits for the handler is dropped. A second time does nothing."""
-        if self.closed:
-            return
-        self.closed = True
-        self._waiting.close()
-        self._owner.unsubscribe(self)
-
-    def __repr__(self) -> str:
-        return f"<SimulatedSubscription {self.pattern!r}{' closed' if self.closed else ''}>"
 
 
 class SimulatedEndpoint(BaseEndpoint):
@@ -257,13 +180,33 @@ class SimulatedEndpoint(BaseEndpoint):
 
     @overload
     def publish(
-        self, topic: str, payload: Any, *, receipt: Literal[True], **options: Unpack[PublishOptions]
-    ) -> Receipt: ...
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
+        block: bool = False,
+        receipt: Literal[False] = False,
+    ) -> None: ...
 
     @overload
     def publish(
-        self, topic: str, payload: Any, *, receipt: Literal[False] = False, **options: Unpack[PublishOptions]
-    ) -> None: ...
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
+        block: bool = False,
+        receipt: Literal[True],
+    ) -> Receipt: ...
 
     def publish(
         self,
@@ -273,8 +216,8 @@ class SimulatedEndpoint(BaseEndpoint):
         type: str | None = None,
         retain: bool = False,
         lifespan: float | None = None,
-        reliability: str = "reliable",
-        priority: str = "normal",
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
         block: bool = False,
         receipt: bool = False,
     ) -> Receipt | None:
@@ -288,7 +231,7 @@ class SimulatedEndpoint(BaseEndpoint):
         self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority)])
         return ticket
 
-    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: str = "normal") -> None:
+    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
         """Publish these payloads on one topic at this instant, all of them or, if it raises, none."""
         self._queue(self._running().publications(topic, payloads, self.host.unix_time, priority))
 
@@ -306,7 +249,7 @@ class SimulatedEndpoint(BaseEndpoint):
         handler: Handler | None = None,
         *,
         handling_time: float = 0.0,
-        policy: str = "block",
+        policy: Policy = "block",
         limit: int | None = None,
     ) -> SimulatedSubscription:
         """As `glue.Endpoint.subscribe`; without a handler, the subscription's `received` lists the messages.

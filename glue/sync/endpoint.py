@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from glue.contract import Event, Subscribe, Unsubscribe
 from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
-from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, PublishOptions
+from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
-from glue.endpoint.handlers import Handler, check_payload_only, is_awaited
+from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
 from glue.endpoint.message import Gap
+from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import WaitingReceipt
@@ -114,13 +115,33 @@ class Endpoint(BaseEndpoint):
 
     @overload
     def publish(
-        self, topic: str, payload: Any, *, receipt: Literal[True], **options: Unpack[PublishOptions]
-    ) -> WaitingReceipt: ...
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
+        block: bool = True,
+        receipt: Literal[False] = False,
+    ) -> None: ...
 
     @overload
     def publish(
-        self, topic: str, payload: Any, *, receipt: Literal[False] = False, **options: Unpack[PublishOptions]
-    ) -> None: ...
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        type: str | None = None,
+        retain: bool = False,
+        lifespan: float | None = None,
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
+        block: bool = True,
+        receipt: Literal[True],
+    ) -> WaitingReceipt: ...
 
     def publish(
         self,
@@ -130,21 +151,25 @@ class Endpoint(BaseEndpoint):
         type: str | None = None,
         retain: bool = False,
         lifespan: float | None = None,
-        reliability: str = "reliable",
-        priority: str = "normal",
+        reliability: Reliability = "reliable",
+        priority: Priority = "normal",
         block: bool = True,
         receipt: bool = False,
     ) -> WaitingReceipt | None:
-        """Send a payload to all who subscribe to the topic.
+        """Send a payload to every endpoint that subscribes to the topic.
 
-        `payload` is bytes-like (arrives as bytes) or any JSON value (arrives equal). `retain` keeps it as the
-        topic's last value for late joiners; an empty payload clears it (b"", or "", which then arrives as b"").
-        Once older than `lifespan` seconds it is no longer handed to a handler or an iterator. `reliability` is
-        "reliable" (in order, once, resent until acknowledged) or "best-effort". `priority` is "urgent", "high",
-        "normal" or "bulk"; what is of a lower one never holds it back, on other topics (docs/delivery.md). While more
-        than `queue_limit` bytes wait to be acknowledged, blocks; with `block` false, raises WouldBlockError at once.
-        With `receipt`, returns one that tells who has the message and who has not, and can be waited for; it is true
-        once somebody has it and nobody is missing.
+        topic: levels separated by "/", such as "home/kitchen/temperature".
+        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
+        type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
+        retain: keep it as the topic's last value for late joiners; an empty payload (b"" or "") clears that value.
+        lifespan: seconds after which it is no longer handed to a handler or an iterator; None: no limit.
+        reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
+        priority: "urgent", "high", "normal" or "bulk"; a lower one never holds back a higher one, on other topics.
+        block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
+        receipt: return a receipt, which tells which peers have the message and is true once all of them have it.
+
+        An empty payload that clears a value arrives as b"". The priorities are described in docs/delivery.md. A receipt
+        can be waited for; it is false if the message went to no peer.
 
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
@@ -161,7 +186,7 @@ class Endpoint(BaseEndpoint):
         driver.publish((publication,), block)
         return ticket
 
-    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: str = "normal") -> None:
+    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
         """Publish a stream of payloads on one topic, as `publish` with its other defaults would; faster.
 
         The source may be a generator that never ends. What it gives within a millisecond is gathered, so when it
@@ -178,28 +203,52 @@ class Endpoint(BaseEndpoint):
             count = max(1, min(in_time, self._core.chunk_count(count, publications)))
             began = time.monotonic()
 
+    @overload
+    def subscribe(
+        self,
+        pattern: str,
+        handler: MessageHandler | None = None,
+        *,
+        payload_only: Literal[False] = False,
+        policy: Policy = "block",
+        limit: int | None = None,
+    ) -> Subscription: ...
+
+    @overload
+    def subscribe(
+        self,
+        pattern: str,
+        handler: PayloadHandler,
+        *,
+        payload_only: Literal[True],
+        policy: Policy = "block",
+        limit: int | None = None,
+    ) -> Subscription: ...
+
     def subscribe(
         self,
         pattern: str,
         handler: Handler | None = None,
         *,
         payload_only: bool = False,
-        policy: str = "block",
+        policy: Policy = "block",
         limit: int | None = None,
     ) -> Subscription:
-        """Hear the topics that match a pattern: `+` is any one level, a last `#` all the rest.
+        """Receive the messages of the topics that match a pattern.
 
-        With a handler, it is called with each `Message` from a background thread; without, iterate over what
-        is returned. Several subscriptions to one pattern each get every message. `payload_only` calls the handler
-        with the payload alone, which is faster for streams of small messages.
+        pattern: a topic in which `+` is any one level, and a last `#` all the rest.
+        handler: called with each `Message` from a background thread; None: iterate over what is returned.
+        payload_only: call the handler with the payload alone, which is faster for streams of small messages.
+        policy: what happens when the handler, or the iterating program, is slow; see below.
+        limit: how many messages wait at most, with a policy other than "block"; 1,024 unless given.
 
-        `policy` says what happens when the handler, or whoever iterates, is slow. "block": nothing is dropped; once
-        `receive_limit` bytes wait, publishers have to. Otherwise they never wait for this subscription: at most
-        `limit` messages (1,024 unless given; and `receive_limit` bytes) wait for it, its handler has a thread of its
-        own, and of what is more "drop_oldest" drops the oldest that waits, "drop_newest" what comes, and
-        "disconnect" ends the subscription: its reader gets SlowReaderError. `on_gap` is told what was dropped.
+        Several subscriptions to one pattern each get every message. With the policy "block" nothing is dropped: once
+        `receive_limit` bytes wait, publishers have to wait. With the others publishers never wait for this
+        subscription. At most `limit` messages and `receive_limit` bytes wait, the handler has a thread of its own, and
+        of what is more, "drop_oldest" drops the oldest that waits, "drop_newest" what comes, and "disconnect" ends the
+        subscription: its reader gets SlowReaderError. `on_gap` is told what was dropped.
 
-        Raises TopicError, and ConfigurationError for a wrong policy or limit, or a handler to be awaited.
+        Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
         check_pattern(pattern)
         check_payload_only(payload_only, handler)

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from glue.endpoint.message import Message
+from glue.endpoint.options import Reliability
 from glue.errors import WouldBlockError
 from glue.simulation import Conditions, Crossing, RecordedFates, SimulatedEndpoint, World
 from glue.topics.index import Index
@@ -151,7 +152,7 @@ class _Publisher:
     def _go_on(self) -> None:
         while self._waiting:
             offer = self._waiting[0]
-            reliability = "reliable" if offer.reliable else "best-effort"
+            reliability: Reliability = "reliable" if offer.reliable else "best-effort"
             try:
                 self._endpoint.publish(
                     offer.topic,

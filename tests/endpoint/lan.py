@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import glue
+from glue.endpoint.options import Priority
 from tests.support.loopback import loopback_environment
 
 PATIENCE = 20.0
@@ -92,7 +93,7 @@ def listen(endpoint: glue.Endpoint, pattern: str, *publishers: glue.Endpoint) ->
     return ear
 
 
-def fill(endpoint: glue.Endpoint, topic: str, size: int = 10_000, priority: str = "normal") -> int:
+def fill(endpoint: glue.Endpoint, topic: str, size: int = 10_000, priority: Priority = "normal") -> int:
     """Publish until the queue is full, and stays so; returns how many went in."""
     accepted, refused = 0, False
     while accepted < 10_000:

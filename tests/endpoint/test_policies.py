@@ -13,6 +13,7 @@ import glue
 import glue.aio
 from glue.contract import Delivery, Missed
 from glue.endpoint.message import Message
+from glue.endpoint.options import Policy
 from glue.endpoint.queues import Buffer, waiting_room
 from glue.simulation import SimulatedEndpoint, World
 from tests.endpoint.event_loop import pair as aio_pair
@@ -106,7 +107,7 @@ def pair(world: World, **settings: Any) -> tuple[SimulatedEndpoint, SimulatedEnd
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "drop_newest", "disconnect"])
-def test_a_slow_handler_never_blocks_the_publisher_and_what_it_misses_is_told(policy: str) -> None:
+def test_a_slow_handler_never_blocks_the_publisher_and_what_it_misses_is_told(policy: Policy) -> None:
     world = World()
     publisher, subscriber = pair(world, receive_limit=100_000)
     told: list[glue.Gap | int] = []
@@ -196,7 +197,7 @@ def test_an_iterator_that_is_not_read_blocks_nobody_and_keeps_what_its_policy_ke
 def test_a_wrong_policy_or_limit_is_refused(lan: Lan) -> None:
     a = lan.start("a")
     with pytest.raises(glue.ConfigurationError, match="policy='dropp': expected one of block, drop_oldest"):
-        a.subscribe("t", policy="dropp")
+        a.subscribe("t", policy="dropp")  # type: ignore[call-overload]
     with pytest.raises(glue.ConfigurationError, match="limit=0: expected a number of messages"):
         a.subscribe("t", policy="drop_oldest", limit=0)
     with pytest.raises(glue.ConfigurationError, match='limit=5: with policy="block" the setting receive_limit'):

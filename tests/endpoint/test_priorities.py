@@ -9,10 +9,11 @@ import pytest
 
 import glue
 import glue.aio
+from glue.endpoint.options import Priority
 from tests.endpoint.event_loop import pair, run
 from tests.endpoint.lan import PATIENCE, Lan, fill, listen
 
-ORDER = ("bulk", "normal", "high", "urgent")
+ORDER: tuple[Priority, ...] = ("bulk", "normal", "high", "urgent")
 
 
 def test_what_is_more_urgent_is_let_in_where_bulk_is_refused(lan: Lan) -> None:
@@ -47,7 +48,7 @@ def test_an_urgent_message_passes_a_publisher_that_waits_with_bulk(lan: Lan) -> 
 
 
 def test_in_an_event_loop_it_is_the_same() -> None:
-    async def accepted(endpoint: glue.aio.Endpoint, priority: str) -> int:
+    async def accepted(endpoint: glue.aio.Endpoint, priority: Priority) -> int:
         count, refused = 0, False
         while True:
             try:
@@ -81,7 +82,7 @@ def test_an_unknown_priority_is_the_callers_mistake(lan: Lan, wrong: Any) -> Non
 
 
 @pytest.mark.parametrize("priority", ORDER)
-def test_a_stream_of_any_class_arrives_in_order(lan: Lan, priority: str) -> None:
+def test_a_stream_of_any_class_arrives_in_order(lan: Lan, priority: Priority) -> None:
     a, b = lan.pair()
     ear = listen(b, "t", a)
     a.publish_many("t", range(1000), priority=priority)

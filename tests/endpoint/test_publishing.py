@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import glue
+from glue.endpoint.options import Reliability
 from glue.stack import Stack
 from tests.endpoint.lan import PATIENCE, Ear, Lan, fill, listen, wait_until_full
 
@@ -259,7 +260,7 @@ def test_an_empty_stream_publishes_nothing(lan: Lan) -> None:
 
 
 @pytest.mark.parametrize("reliability", ["reliable", "best-effort"])
-def test_either_reliability_arrives_on_a_good_network(lan: Lan, reliability: str) -> None:
+def test_either_reliability_arrives_on_a_good_network(lan: Lan, reliability: Reliability) -> None:
     a, b = lan.pair()
     ear = listen(b, "t", a)
     a.publish("t", "small", reliability=reliability)

@@ -40,7 +40,7 @@ def test_a_handler_that_cannot_be_called_or_would_have_to_be_awaited_is_refused(
 
     a = lan.start("a")
     with pytest.raises(glue.ConfigurationError, match="handler='print': expected something to call"):
-        a.subscribe("t", "print")  # type: ignore[arg-type]
+        a.subscribe("t", "print")  # type: ignore[call-overload]
     with pytest.raises(glue.ConfigurationError, match=r"a coroutine function is for glue\.aio\.Endpoint"):
         a.subscribe("t", coroutine)
 
@@ -350,4 +350,4 @@ def test_a_handler_may_be_given_the_payloads_alone(lan: Lan) -> None:
 
 def test_payloads_alone_are_for_handlers(lan: Lan) -> None:
     with pytest.raises(glue.ConfigurationError, match="payload_only=True: that is for a handler"):
-        lan.start("a").subscribe("t", payload_only=True)
+        lan.start("a").subscribe("t", payload_only=True)  # type: ignore[call-overload]

@@ -20,6 +20,7 @@ from typing import Any
 
 from glue import Gap, Peer, WouldBlockError
 from glue.endpoint.core import PRIORITIES
+from glue.endpoint.options import Reliability
 from glue.simulation import Burst, Conditions, SimulatedEndpoint, SimulatedSubscription, World
 from glue.stack import Identity
 from glue.transport import Transport
@@ -91,7 +92,7 @@ class Party:
     def lost(self, peer: Peer) -> None:
         self.ledger.part(self.life, (peer.id, peer.incarnation))
 
-    def publish(self, topic: str, size: int, reliability: str = "reliable", retain: bool = False) -> None:
+    def publish(self, topic: str, size: int, reliability: Reliability = "reliable", retain: bool = False) -> None:
         lives = {peer.id: (peer.id, peer.incarnation) for peer in self.endpoint.peers}
         takers = {lives[id] for id in self.endpoint.subscribers(topic)}
         payload = self.ledger.payload(self.life, topic, size)
@@ -269,7 +270,8 @@ class Swarm:
         if not party.endpoint.is_running or party.endpoint.host.is_paused:
             return
         topic = random.choice(party.topics)
-        reliability = random.choice(("reliable", "reliable", "reliable", "best-effort"))
+        choices: tuple[Reliability, ...] = ("reliable", "reliable", "reliable", "best-effort")
+        reliability = random.choice(choices)
         for _ in range(random.choice((1, 1, 2, 20))):
             size = int(random.choice((random.uniform(1, 100), random.uniform(1, self.volume))))
             party.publish(topic, size, reliability, retain=random.random() < 0.1)

@@ -1,0 +1,90 @@
+"""A subscription in virtual time: its handler takes as long as it is said to, or no time."""
+
+from __future__ import annotations
+
+from glue.contract import Delivery, Missed
+from glue.endpoint.handlers import Handler
+from glue.endpoint.message import Gap, Message
+from glue.endpoint.owner import Owner
+from glue.endpoint.queues import Buffer, Kept
+from glue.simulation.host import Host
+from glue.simulation.hosts import Hosts
+
+
+class SimulatedSubscription:
+    """Messages on the topics that match one pattern; `received` lists them if there is no handler."""
+
+    def __init__(
+        self,
+        pattern: str,
+        handler: Handler | None,
+        handling_time: float,
+        owner: Owner,
+        waiting: Kept | Buffer,
+        host: Host,
+        world: Hosts,
+    ) -> None:
+        self.pattern = pattern
+        self.received: list[Message] = []
+        self.closed = False
+        self._handler = self.received.append if handler is None else handler
+        self._handling_time = handling_time
+        self._owner = owner
+        self._waiting = waiting
+        self._host = host
+        self._world = world
+        self._is_busy = False
+
+    def deliver(self, event: Delivery | Missed) -> None:
+        """Take a delivery, or news of a gap; messages are handled in order, one at a time."""
+        if self.closed:
+            if isinstance(event, Delivery):
+                self._owner.settled("unread", len(event.payloads))
+                self._owner.handled(event)
+            return
+        if isinstance(event, Missed):
+            self._waiting.put_gap(event)
+        else:
+            if isinstance(self._waiting, Buffer):
+                self._owner.handled(event)
+            if self._waiting.put(event) and self._waiting.cause == "disconnected":
+                self.close()
+        if not self._handling_time:
+            while self._handle():
+                pass
+        elif not self._is_busy:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._is_busy = True
+        self._world.after(self._handling_time, self._finish)
+
+    def _finish(self) -> None:
+        """The handler has taken its time for the first message that waits; if it was not paused meanwhile."""
+        try:
+            if not self._host.is_paused:
+                self._handle()
+        finally:
+            self._is_busy = False
+            if self._waiting and not self.closed:
+                self._begin()
+
+    def _handle(self) -> bool:
+        """Handle the next message, if there is one."""
+        while not self.closed and (found := self._waiting.take()) is not None:
+            if isinstance(found, Message):
+                self._handler(found)
+                return True
+            self._owner.tell_gap(Gap.of(found, self.pattern))
+        return False
+
+    def close(self) -> None:
+        """End the subscription; what waits for the handler is dropped. A second time does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        self._waiting.close()
+        self._owner.unsubscribe(self)
+
+    def __repr__(self) -> str:
+        return f"<SimulatedSubscription {self.pattern!r}{' closed' if self.closed else ''}>"
