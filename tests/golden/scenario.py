@@ -21,7 +21,7 @@ from glue.capture.entries import named
 from glue.contract import NORMAL, PLAIN, Address, Leave, Options, Publication, Request, Subscribe, Train
 from glue.settings import Settings
 from glue.stack import Identity, Stack
-from glue.transport import apart
+from glue.transport import slow_receivers
 
 DATAGRAM = 448  # bytes: 256 of body
 DELAY = 0.0005  # seconds from sender to receiver
@@ -224,7 +224,7 @@ def a_member_for_whom_too_much_is_kept() -> dict[str, bytes]:
     def is_lost(sent: Sent) -> bool:
         return sent.source == "attic"
 
-    with mock.patch.object(apart, "KEPT", 100):
+    with mock.patch.object(slow_receivers, "KEPT", 100):
         for payload in (b"21.6", b"21.7", b"21.8", b"21.9"):
             lan.run(0.5, "kitchen", publication("home/kitchen/temperature", payload), lost=is_lost)
         sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", b"22.0"))
