@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 METADATA := setup.cfg pyproject.toml
-PURE := serialization discovery fragmentation transport topics model simulation recorded
+PURE := contract stack fastpath serialization discovery fragmentation transport topics model simulation recorded
 
 .PHONY: help demo test quick check dist mutants format clean
 
@@ -29,7 +29,7 @@ check: $(VENV)/.installed-dev ## format, lint, types, import rules, the document
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/docs tests/test_style.py
+	$(BIN)/python -m pytest tests/docs tests/repository/test_style.py
 
 dist: $(VENV)/.installed-dev ## sdist and wheel in dist/; the demo runs from the wheel in an empty environment
 	@rm -rf build dist

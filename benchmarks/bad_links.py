@@ -4,7 +4,7 @@
     python -m benchmarks.bad_links --only stopped
 
 Prints a line for each case and ends with 1 if a promise is broken: what of RELIABILITY is about loss and about one
-receiver of eight that stops. `tests/test_robustness_in_simulation.py` proves the same in virtual time, exactly.
+receiver of eight that stops. `tests/promises/test_robustness.py` proves the same in virtual time, exactly.
 """
 
 from __future__ import annotations

@@ -20,7 +20,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAME, VALUE = "extra", 7
-FAST_PATH = "tests/test_rally.py", "tests/test_express_way.py", "-k", "not whatever_passes and not on_another_channel"
+FAST_PATH = (
+    "tests/fastpath/test_rally.py",
+    "tests/fastpath/test_express_way.py",
+    "-k",
+    "not whatever_passes and not on_another_channel",
+)
 
 
 def loaded(name: str, path: Path) -> ModuleType:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.endpoint.lan import Lan
+from tests.support.lan import Lan
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import glue
 from glue.drivers import send_policy as pace
 from glue.network import MulticastNetwork
 from glue.network.court import UnicastCourt
-from tests.endpoint.lan import PATIENCE, Lan
+from tests.support.lan import PATIENCE, Lan
 
 ROUNDS = 200
 

@@ -18,7 +18,7 @@ import glue
 from glue.drivers.interruption import Uninterrupted
 from glue.stack import Identity
 from glue.topics import Topics
-from tests.endpoint.lan import PATIENCE, Ear, Lan
+from tests.support.lan import PATIENCE, Ear, Lan
 
 
 class Interrupted(Topics):

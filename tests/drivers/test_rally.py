@@ -21,7 +21,7 @@ from glue.fastpath.session import Rally
 from glue.network import MulticastNetwork, waiter
 from glue.network.court import UnicastCourt
 from glue.network.waiter import Waiter
-from tests.endpoint.lan import PATIENCE, Lan
+from tests.support.lan import PATIENCE, Lan
 
 ROUNDS = 300
 ENOUGH = 20  # of them in rallies: on a busy machine, where each is over as soon as its thread loses the core

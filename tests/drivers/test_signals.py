@@ -17,7 +17,7 @@ from glue.drivers.interruption import Uninterrupted, is_interruption
 from glue.drivers.leader import ThreadDriver
 from glue.stack import Identity
 from glue.topics import Topics
-from tests.endpoint.lan import PATIENCE, Lan
+from tests.support.lan import PATIENCE, Lan
 from tests.support.loopback import loopback_environment
 
 PROGRAM = """

@@ -17,7 +17,7 @@ import pytest
 
 import glue
 from glue.contract import Address, Train
-from tests.endpoint.lan import PATIENCE, Ear
+from tests.support.lan import PATIENCE, Ear
 
 LONG = 60.0
 CALM = 5.0  # seconds: whoever means to sleep for longer has nothing in mind

@@ -13,7 +13,7 @@ import pytest
 import glue
 from glue.contract import Address, Train
 from tests.drivers.test_wakeups import LONG, Calm, ends, started
-from tests.endpoint.lan import PATIENCE, Ear
+from tests.support.lan import PATIENCE, Ear
 
 
 class Wire(Calm):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.endpoint.lan import Lan, glue_threads, open_sockets
+from tests.support.lan import Lan, glue_threads, open_sockets
 
 
 @pytest.fixture

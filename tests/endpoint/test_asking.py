@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glue
-from tests.endpoint.lan import PATIENCE, Ear, Lan
+from tests.support.lan import PATIENCE, Ear, Lan
 
 QUESTIONS = 50
 

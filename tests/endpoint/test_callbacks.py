@@ -13,7 +13,7 @@ import glue.aio
 from glue.endpoint.callbacks import Failures
 from glue.errors import DISTRIBUTION
 from glue.simulation import World
-from tests.endpoint.lan import Ear, Lan
+from tests.support.lan import Ear, Lan
 
 PATIENCE = 10.0
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.endpoint.lan import PATIENCE, Lan, listen
+from tests.support.lan import PATIENCE, Lan, listen
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_ZEROCONF = """

@@ -10,8 +10,8 @@ import pytest
 import glue
 import glue.aio
 from glue.endpoint.receipt import WaitingReceipt
-from tests.endpoint.event_loop import run
-from tests.endpoint.lan import PATIENCE, Ear, Lan, private_network
+from tests.support.event_loop import run
+from tests.support.lan import PATIENCE, Ear, Lan, private_network
 
 
 def test_what_is_published_at_once_is_heard_and_who_is_there_is_known(lan: Lan) -> None:

@@ -17,8 +17,8 @@ import pytest
 import glue
 import glue.aio
 from glue.endpoint.fork import heirs
-from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
 from tests.network.listening import free_port
+from tests.support.lan import PATIENCE, Ear, Lan, listen
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 

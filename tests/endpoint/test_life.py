@@ -13,7 +13,7 @@ import pytest
 import glue
 import glue.aio
 from glue.model import Direct
-from tests.endpoint.lan import PATIENCE, Ear, Lan, glue_threads, listen, open_sockets, wait_until_full
+from tests.support.lan import PATIENCE, Ear, Lan, glue_threads, listen, open_sockets, wait_until_full
 
 USES: dict[str, Callable[[glue.Endpoint], Any]] = {
     "publish": lambda endpoint: endpoint.publish("t", 1),

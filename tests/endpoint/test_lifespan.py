@@ -12,8 +12,8 @@ import pytest
 import glue
 import glue.aio
 from glue.simulation import World
-from tests.endpoint.event_loop import pair, run
-from tests.endpoint.lan import PATIENCE, Lan, listen
+from tests.support.event_loop import pair, run
+from tests.support.lan import PATIENCE, Lan, listen
 
 
 def outlive(seconds: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 import glue
 import glue.aio
 from glue import ABSENT, Delete, Expect, Set
-from tests.endpoint.lan import PATIENCE, Ear, Lan, private_network
+from tests.support.lan import PATIENCE, Ear, Lan, private_network
 
 FAST: dict[str, Any] = {"election_timeout": 0.3}
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import glue
 from glue.endpoint.encoding import encoded
-from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
+from tests.support.lan import PATIENCE, Ear, Lan, listen
 
 
 class Colour(enum.StrEnum):

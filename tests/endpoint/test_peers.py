@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import glue
-from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
+from tests.support.lan import PATIENCE, Ear, Lan, listen
 
 ROOT = Path(__file__).parents[2]
 VICTIM = """

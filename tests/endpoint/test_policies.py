@@ -16,9 +16,9 @@ from glue.endpoint.message import Message
 from glue.endpoint.options import Policy
 from glue.endpoint.queues import Buffer, waiting_room
 from glue.simulation import SimulatedEndpoint, World
-from tests.endpoint.event_loop import pair as aio_pair
-from tests.endpoint.event_loop import run
-from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
+from tests.support.event_loop import pair as aio_pair
+from tests.support.event_loop import run
+from tests.support.lan import PATIENCE, Ear, Lan, listen
 
 # ------------------------------------------------------------------------------------------ a buffer alone
 

@@ -10,8 +10,8 @@ import pytest
 import glue
 import glue.aio
 from glue.endpoint.options import Priority
-from tests.endpoint.event_loop import pair, run
-from tests.endpoint.lan import PATIENCE, Lan, fill, listen
+from tests.support.event_loop import pair, run
+from tests.support.lan import PATIENCE, Lan, fill, listen
 
 ORDER: tuple[Priority, ...] = ("bulk", "normal", "high", "urgent")
 

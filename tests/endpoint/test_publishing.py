@@ -14,7 +14,7 @@ import pytest
 import glue
 from glue.endpoint.options import Reliability
 from glue.stack import Stack
-from tests.endpoint.lan import PATIENCE, Ear, Lan, fill, listen, wait_until_full
+from tests.support.lan import PATIENCE, Ear, Lan, fill, listen, wait_until_full
 
 
 @pytest.mark.parametrize(

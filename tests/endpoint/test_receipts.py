@@ -8,9 +8,9 @@ import pytest
 
 import glue
 from glue.simulation import SimulatedEndpoint, World
-from tests.endpoint.event_loop import pair as aio_pair
-from tests.endpoint.event_loop import run
-from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
+from tests.support.event_loop import pair as aio_pair
+from tests.support.event_loop import run
+from tests.support.lan import PATIENCE, Ear, Lan, listen
 
 # ---------------------------------------------------------------------------------------- in virtual time
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.endpoint.lan import PATIENCE, Lan, listen
+from tests.support.lan import PATIENCE, Lan, listen
 
 
 def test_a_late_joiner_gets_the_last_value(lan: Lan) -> None:

@@ -12,7 +12,7 @@ import glue
 from glue.contract import RENDEZVOUS_PORT
 from glue.settings import Keywords, Settings, effective, variable
 from glue.stack import LAYERS
-from tests.endpoint.lan import Lan
+from tests.support.lan import Lan
 
 NAMES = [field.name for field in fields(Settings) if field.name != "sources"]
 

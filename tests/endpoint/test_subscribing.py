@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import glue
-from tests.endpoint.lan import PATIENCE, Ear, Lan, listen
+from tests.support.lan import PATIENCE, Ear, Lan, listen
 
 
 @pytest.mark.parametrize(

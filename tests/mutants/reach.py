@@ -21,7 +21,7 @@ from tests.mutants.operators import Mutant
 from tests.mutants.probes import MODULE, SOURCE, Prober, Stretches
 from tests.mutants.running import Outcome, run
 
-LEFT_OUT = ("tests/test_style.py", "tests/mutants/")  # these judge the sources' text, or the tool itself
+LEFT_OUT = ("tests/repository/test_style.py", "tests/mutants/")  # these judge the sources' text, or the tool itself
 LONGEST = 900.0  # seconds that one test may take while its reach is recorded
 NEAR = 0.05  # a test of the mutant's own area, or a recorded run, comes as if it took this share of its time
 Place = tuple[str, int]  # a source and the number of a stretch within it

@@ -1,6 +1,6 @@
 """Real sockets over a cable that loses, delays, doubles and reorders frames, and among hosts one of which stops.
 
-`tests/test_robustness_in_simulation.py` says exactly what may happen how fast; here it is only proved that the same
+`tests/promises/test_robustness.py` says exactly what may happen how fast; here it is only proved that the same
 holds with real kernels between: everything arrives, once and in order, and who is bad costs the others nothing.
 """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.endpoint.lan import PATIENCE, listen
 from tests.namespaces.test_links import endpoint
+from tests.support.lan import PATIENCE, listen
 from tests.support.namespaces import needs_namespaces, segment
 
 pytestmark = [pytest.mark.namespaces, needs_namespaces]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import glue
-from tests.endpoint.lan import Ear, listen
 from tests.namespaces.talkers import ANNOUNCE_INTERVAL, PATIENCE
 from tests.support.cable import Cable
+from tests.support.lan import Ear, listen
 from tests.support.namespaces import Host, needs_namespaces, segment
 
 pytestmark = [pytest.mark.namespaces, needs_namespaces]

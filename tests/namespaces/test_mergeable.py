@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import glue
-from tests.endpoint.lan import Ear
 from tests.namespaces.talkers import ANNOUNCE_INTERVAL, PATIENCE
 from tests.namespaces.test_links import endpoint
+from tests.support.lan import Ear
 from tests.support.namespaces import needs_namespaces, segment
 
 pytestmark = [pytest.mark.namespaces, needs_namespaces]

@@ -23,9 +23,9 @@ import glue
 from spark.analyze.__main__ import parser, run, summary
 from spark.analyze.result import Result
 from spark.report import page
-from tests.endpoint.lan import listen
 from tests.spark import browser
 from tests.support.cable import Cable
+from tests.support.lan import listen
 from tests.support.namespaces import Host, needs_namespaces, segment
 
 PATIENCE = 30.0

@@ -17,7 +17,7 @@ from glue.stack import LAYERS, Factory, Identity
 from glue.topics import Topics
 from glue.transport import Transport
 from glue.transport.window import INITIAL, Window
-from tests.test_express_way import OPTIONS, Endpoints, Heeding, Plain, Wrapped, address, damaged, wrapped
+from tests.fastpath.test_express_way import OPTIONS, Endpoints, Heeding, Plain, Wrapped, address, damaged, wrapped
 
 PEERS = "ann", "bob", "cid"
 INTERESTS = ("pong/+", "mixed"), ("ping/1", "ping/2"), ("ping/3", "pong/bob")

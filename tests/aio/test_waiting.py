@@ -10,8 +10,8 @@ import pytest
 
 import glue
 import glue.aio
-from tests.endpoint.event_loop import fill, pair, run
-from tests.endpoint.lan import PATIENCE
+from tests.support.event_loop import fill, pair, run
+from tests.support.lan import PATIENCE
 
 
 def test_publish_awaits_room_and_nothing_is_lost() -> None:

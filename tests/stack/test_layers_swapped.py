@@ -34,7 +34,7 @@ from glue.contract import (
 )
 from glue.settings import Settings
 from glue.stack import Identity
-from tests.endpoint.lan import PATIENCE, Ear, private_network
+from tests.support.lan import PATIENCE, Ear, private_network
 
 PAYLOADS: list[Any] = [b"bytes", "text", {"a": [1, None]}, bytes(range(256)) * 400, "end"]
 

@@ -25,7 +25,7 @@ from glue.stack import LAYERS, Factory, Identity
 from glue.topics import BUNDLE_SIZE
 from glue.transport import Transport
 from glue.transport.channel import Channel
-from tests.test_express_way import FRAME, Plain, turns, wrapped
+from tests.fastpath.test_express_way import FRAME, Plain, turns, wrapped
 from tests.topics import parties as party
 
 NAMES = "ann", "bob", "cid", "dan", "eve"

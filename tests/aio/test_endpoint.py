@@ -10,8 +10,8 @@ import pytest
 
 import glue
 import glue.aio
-from tests.endpoint.event_loop import pair, run
-from tests.endpoint.lan import PATIENCE, Lan, private_network
+from tests.support.event_loop import pair, run
+from tests.support.lan import PATIENCE, Lan, private_network
 
 
 def test_messages_pass_between_two_endpoints() -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LAYERS = ("network", "serialization", "discovery", "transport", "fragmentation", "topics", "model")
 PURE_LAYERS = LAYERS[1:]
 SHARED_WITH_LAYERS = ("glue.contract", "glue.errors")
@@ -86,3 +87,19 @@ def test_a_pure_layer_uses_no_randomness_but_what_it_is_given(path: Path) -> Non
     }
     random_is_a_module = any(module == "random" for module, _ in imports(tree))
     assert taken | (used if random_is_a_module else set()) <= {"Random"}
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """A file that only type checkers import counts too, since a reader has to open it all the same."""
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in PACKAGE
+    }
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found = imports(ast.parse(path.read_text()))
+        targets = {full if (full := f"{module}.{taken}") in modules else module for module, taken in found}
+        graph[name] = {target for target in targets if target in modules and target != name}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))

@@ -22,7 +22,7 @@ from glue.contract import PLAIN, Delivery, Event, Options, Publication, Subscrib
 from glue.settings import Settings
 from glue.simulation import Conditions, Crossing, Host, World
 from glue.stack import Identity, Stack
-from tests.endpoint.lan import PATIENCE, Ear, private_network
+from tests.support.lan import PATIENCE, Ear, private_network
 
 COUNT = 10_000
 SIZE = 1472

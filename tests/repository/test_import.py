@@ -11,7 +11,7 @@ import pytest
 
 import glue
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def imported(statement: str) -> set[str]:

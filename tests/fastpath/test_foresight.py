@@ -8,7 +8,7 @@ import pytest
 
 from glue.contract import Delivery, Subscribe
 from glue.fastpath.prediction import Question
-from tests.test_rally import STEP, met
+from tests.fastpath.test_rally import STEP, met
 
 NOW = 100.91
 

@@ -9,7 +9,7 @@ from glue.serialization import Serialization
 from glue.transport.exchange import MOST
 from glue.transport.round_trip import ACK_DELAY
 from glue.transport.window import INITIAL
-from tests.test_rally import STEP, Players, met
+from tests.fastpath.test_rally import STEP, Players, met
 
 LONG = MOST // 2  # messages each way in a row, which take several periods
 

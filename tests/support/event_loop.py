@@ -9,7 +9,7 @@ from typing import Any
 
 import glue
 import glue.aio
-from tests.endpoint.lan import PATIENCE, glue_threads, open_sockets, private_network
+from tests.support.lan import PATIENCE, glue_threads, open_sockets, private_network
 
 Both = tuple[glue.aio.Endpoint, glue.aio.Endpoint]
 
