@@ -116,7 +116,7 @@ def wheel(tmp_path: Path) -> Path:
         (copy / name).write_bytes((ROOT / name).read_bytes())
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(copy)]
     subprocess.run(command, check=True)
-    return next(tmp_path.glob("glue-*.whl"))
+    return next(tmp_path.glob("glue_lan-*.whl"))
 
 
 def test_two_workers_read_one_capture_with_the_wheel_alone(tmp_path: Path, cluster: Cluster, wheel: Path) -> None:
