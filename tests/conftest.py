@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.lan import Lan, glue_threads, open_sockets
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="rewrite the expected output of the scenarios")
@@ -36,3 +38,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_java = "spark" in getattr(item, "fixturenames", ())
         item.add_marker(pytest.mark.xdist_group("java" if is_java else str(item.path)))
     items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture
+def lan() -> Iterator[Lan]:
+    """A private network on loopback, after which no thread, socket or pipe is left."""
+    before = open_sockets()
+    network = Lan()
+    yield network
+    network.close()
+    assert glue_threads() == set()
+    assert open_sockets() == before
