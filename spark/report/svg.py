@@ -71,7 +71,7 @@ def logarithmic(low: float, high: float, start: float, stop: float, label: Calla
 
 
 def time(begin: int, end: int, start: float = LEFT, stop: float = WIDTH - RIGHT) -> Axis:
-    """A time axis (nanoseconds since 1970, UTC)."""
+    """A time axis (nanoseconds since 1970, UTC). What lies before or after is placed at the nearer end."""
     span = max((end - begin) / NS, 1e-3)
     step = next((step for step in STEPS if span / step <= 8), STEPS[-1] * math.ceil(span / STEPS[-1] / 8))
     step_ns = round(step * NS)
@@ -81,7 +81,7 @@ def time(begin: int, end: int, start: float = LEFT, stop: float = WIDTH - RIGHT)
     tenths = [f".{tick // (NS // 10) % 10}" if step < 1 else "" for tick in ticks]
     times = [datetime.fromtimestamp(tick // (NS // 10) / 10, UTC).strftime(form) for tick in ticks]
     labels = [(float(tick), time + tenth) for tick, time, tenth in zip(ticks, times, tenths, strict=True)]
-    return Axis(lambda value: start + (value - begin) * scale, labels)
+    return Axis(lambda value: start + (min(max(value, begin), end) - begin) * scale, labels)
 
 
 def _nice(step: float) -> float:
