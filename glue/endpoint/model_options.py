@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from glue.endpoint.core import Core, id_of
@@ -40,12 +40,12 @@ def model_options(
     members: Sequence[str] | None,
     observer: bool,
     mergeable: Mapping[str, str] | None,
-    directory: Directory | None,
+    open_directory: Callable[[], Directory | None],
     election_timeout: float,
 ) -> ModelOptions:
-    """Check the options of a model and open its storage; `directory` is where to store, None: in memory.
+    """Check the options of a model, then open its storage in what `open_directory` returns; None: in memory.
 
-    Raises ConfigurationError, ModelError, StorageError.
+    Raises ConfigurationError, ModelError, StorageError. The directory is closed again if opening fails.
     """
     layer = core.stack.layers["model"]
     if not isinstance(layer, Replicated):
@@ -64,6 +64,7 @@ def model_options(
         ticket_timeout=2 * election_timeout,
     )
     prefixes = Prefixes(mergeable or {})
+    directory = open_directory()
     storage, stored = open_storage(directory, core.identity.random)
     try:
         if stored.vital.group and not stored.vital.group.startswith(layer.scope(name, prefixes) + "/"):

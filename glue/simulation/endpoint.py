@@ -309,7 +309,7 @@ class SimulatedEndpoint(BaseEndpoint):
         core = self._running()
         options = model_options(
             core, name, voters=voters, members=members, observer=observer, mergeable=mergeable,
-            directory=directory, election_timeout=election_timeout,
+            open_directory=lambda: directory, election_timeout=election_timeout,
         )  # fmt: skip
         self._order(OpenModel(name, options, self.host.unix_time))
         return SimulatedModel(
