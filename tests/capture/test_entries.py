@@ -16,7 +16,7 @@ import pytest
 from glue.capture.entries import ENTRIES, LARGEST, entry_of, named, tables
 from glue.contract.header import MAX_HEADER, Entry, Field, Text
 from tests.capture.one_more_field import NAME, VALUE
-from tests.capture.test_tools import tshark, with_tshark
+from tests.capture.tools import tshark, with_tshark
 from tests.spark.captures import frame, pcap
 
 ROOT = Path(__file__).parents[2]

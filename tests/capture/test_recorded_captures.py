@@ -23,8 +23,8 @@ from glue.capture.reading import Capture, DamagedError
 from glue.capture.tap import TappedNetwork
 from glue.contract import Address, Network, Train
 from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6, numbered, udp
+from tests.spark.recordings import CAPTURES
 from tests.spark.scenario import Scenario
-from tests.spark.test_recorded_reading import CAPTURES
 
 RECORDED = Path(__file__).parent / "recorded"
 

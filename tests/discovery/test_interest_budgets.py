@@ -11,7 +11,7 @@ from glue.contract import PeerInterest
 from glue.discovery.follower import PATTERN_COST, Budget, Follower
 from glue.discovery.interests import Log
 from glue.discovery.wire import Announcement, Operations
-from tests.discovery.test_interests import announced, catch_up, many
+from tests.discovery.announcing import announced, catch_up, many
 from tests.topics.parties import added, endpoint_id, message, outbounds, removed, route, topics, wants, wants_no_more
 
 

@@ -12,34 +12,9 @@ from hypothesis import strategies as st
 
 from glue.discovery.follower import Budget, Follower
 from glue.discovery.interests import Log, widened
-from glue.discovery.wire import Announcement, Operations
+from glue.discovery.wire import Operations
+from tests.discovery.announcing import SIZE, announced, catch_up, many
 from tests.discovery.lan import DELAY, Lan
-
-SIZE = 600
-
-
-def many(count: int) -> list[str]:
-    return [f"plant/{number % 17}/sensor/{number}/#" for number in range(count)]
-
-
-def announced(log: Log, size: int = SIZE) -> Announcement:
-    announcement = Announcement.parse(Announcement.encode("owner", 1.0, log, size)[0])
-    assert announcement is not None
-    return announcement
-
-
-def catch_up(log: Log, follower: Follower, frames: int = 16) -> int:
-    """Let the follower ask until it has all; returns how often it had to."""
-    asked = 0
-    while follower.is_behind:
-        asked += 1
-        for body in Operations.encode(log, follower.want[1], SIZE, frames):
-            assert len(body) <= SIZE
-            operations = Operations.parse(body)
-            assert operations is not None
-            follower.received(operations)
-    return asked
-
 
 # ------------------------------------------------------------------------------------------ on the network
 

@@ -10,35 +10,14 @@ import dataclasses
 import pytest
 
 from glue.model.consensus import Role
-from glue.model.consensus.messages import Append, Appended, RequestVote, TimeoutNow, Vote
+from glue.model.consensus.messages import Append, Appended, RequestVote, TimeoutNow
 from glue.simulation.consensus import Cluster
+from tests.model.clusters import cluster, leader_of, votes
 from tests.model.member import GROUP, SETTINGS, Member, life
-
-
-def votes(said: list[object]) -> list[tuple[int, bool, bool]]:
-    """Term, pre and granted of the votes among messages."""
-    return [(vote.term, vote.pre, vote.granted) for vote in said if isinstance(vote, Vote)]
 
 
 def requests(said: list[object]) -> list[RequestVote]:
     return [message for message in said if isinstance(message, RequestVote)]
-
-
-def cluster(voters: int = 3, seed: int = 1) -> Cluster:
-    """Voters on a network without faults, with a leader."""
-    made = Cluster(seed)
-    settings = dataclasses.replace(SETTINGS, voters=voters)
-    for number in range(voters):
-        made.add("abcde"[number], settings)
-    assert made.run_until(lambda: made.leader() is not None, 20.0)
-    made.run(1.0)
-    return made
-
-
-def leader_of(made: Cluster) -> str:
-    leader = made.leader()
-    assert leader is not None
-    return leader.peer
 
 
 def term_of(made: Cluster, peer: str) -> int:

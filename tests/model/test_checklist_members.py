@@ -21,8 +21,8 @@ from glue.model.consensus.messages import (
     Welcome,
 )
 from glue.simulation.consensus import Cluster
+from tests.model.clusters import cluster, leader_of, votes
 from tests.model.member import GROUP, SCOPE, SETTINGS, VALUE, Member, configuration, life
-from tests.model.test_checklist_elections import cluster, leader_of, votes
 
 
 def fates(member: Member) -> list[tuple[int, Fate]]:

@@ -6,7 +6,7 @@ import pytest
 
 from glue.model.clock import STAMP_INTERVAL, LeaderClock
 from glue.model.state import Lock, State, encode_entry
-from tests.model.state.test_machine import Client
+from tests.model.state.client import Client
 
 LEASE_MS = 10_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.namespaces.test_links import endpoint
+from tests.namespaces.endpoints import endpoint
 from tests.support.lan import PATIENCE, listen
 from tests.support.namespaces import needs_namespaces, segment
 

@@ -8,41 +8,17 @@ from typing import Any
 
 import pytest
 
-from glue.contract import Header, Inbound
+from glue.contract import Inbound
 from glue.discovery import Discovery
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity, Stack
 from glue.transport import Transport
-from tests.serialization.frames import ADDRESS, reader, train, written
+from tests.serialization.frames import ADDRESS, reader, train
+from tests.serialization.runs import BODIES, HEADER, arriving, lifted
 
-HEADER: Header = {"fragment": [3, 20, 5000, 8], "transport": ["group", 0, 12, 0, 0, 0, 1, 996]}
-BODIES = [b"%020d" % number for number in range(12)]
 MIDDLE = 5
-
-
-def arriving(header: Header = HEADER, counter: int = 9_994) -> list[bytes]:
-    return written(BODIES, header, counter=counter)
-
-
-def lifted(
-    datagrams: list[bytes], is_awaited: bool = True, asked: list[Inbound] | None = None, counter: int = 9_994
-) -> list[bytes] | None:
-    """The bodies of a train that comes the express way, to who knows the form of its headers."""
-    layer = reader()
-    layer.receive(0.0, [train(arriving(counter=counter))])
-
-    def awaits(run: Inbound) -> bool:
-        if asked is not None:
-            asked.append(run)
-        return is_awaited
-
-    layer.awaited_by = [lambda run: True, awaits]
-    before = layer.statistics["datagrams received"]
-    run = layer.lift(0.0, train(datagrams))
-    assert layer.statistics["datagrams received"] - before == (len(datagrams) if run else 0)
-    return [*run.bodies] if isinstance(run, Inbound) else None
 
 
 def test_a_run_is_the_same_whether_it_is_awaited_or_not() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.serialization.test_awaited import BODIES, arriving, lifted
+from tests.serialization.runs import BODIES, arriving, lifted
 
 
 @pytest.mark.parametrize("is_awaited", [True, False])

@@ -8,13 +8,7 @@ from glue.contract import Gap, Inbound, Undelivered
 from glue.transport.slow_receivers import KEPT, SILENCE
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
-
-BODY = bytes(1000)
-
-
-def silence(wire: Wire, number: int) -> None:
-    """Nothing more reaches an endpoint, or comes from it."""
-    wire.cut |= {(id, wire.ids[number]) for id in wire.ids} | {(wire.ids[number], id) for id in wire.ids}
+from tests.transport.streams import BODY, silence, stream
 
 
 def publish(wire: Wire, destinations: list[int], size: int) -> int:
@@ -85,17 +79,6 @@ def test_for_a_member_that_stays_away_some_is_kept_and_both_ends_are_told_how_mu
     assert 100 * sum(item.count for item in given_up) == sum(gap.count for gap in gaps)
     assert heard % 100 == 0  # whole messages
     assert KEPT // 2 <= (heard - 300) * len(BODY) <= KEPT + 200_000
-
-
-def stream(wire: Wire, seconds: float) -> int:
-    """20 MB/s, as long as less than 4 MB wait to be acknowledged; returns how many messages of 100 frames that were."""
-    count, until = 0, wire.now + seconds
-    while wire.now < until:
-        if wire.backlog < 4 << 20:
-            wire.publish(0, [1, 2, 3], BODY, frames=100)
-            count += 1
-        wire.run(0.005)
-    return count
 
 
 @pytest.mark.parametrize("seconds", [0.12, 0.16, 0.2])
