@@ -189,7 +189,7 @@ def pictures(rows: Sequence[Row]) -> dict[str, str]:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--referee", type=Path, default=Path("../shared/peers"), help="the folder with bench.py")
+    made.add_argument("--referee", type=Path, required=True, help="the folder with bench.py")
     made.add_argument("--python", default=sys.executable, help="the interpreter that has the peers (default: this one)")
     made.add_argument("--peers", default=PEERS, help="beside glue (default: %(default)s)")
     made.add_argument("--metrics", default=METRICS, help="of the referee's (default: %(default)s)")
