@@ -172,24 +172,24 @@ def pictures(rows: Sequence[Row]) -> dict[str, str]:
             made[f"{metric}.svg"] = charts.lines(
                 f"Throughput {title}, reliable", "payload", "deliveries/s", series, names=sizes, logarithmic=True
             )
-    for size in requirements.LATENCY_SIZES:
-        mine = [row for row in select(rows, metric="latency", size=size) if row.get("p50")]
-        tails = [
-            charts.Tail(peer, *(sorted(values_of(group, field))[len(group) // 2] for field in ("p50", "p99")))
-            for (peer,), group in grouped(mine, ["peer"]).items()
-        ]
-        if tails:
-            tails.sort(key=lambda tail: tail.median)
-            made[f"latency-{size}.svg"] = charts.tails(
-                f"Latency one way, {bytes_of(size)}", "µs: median, and 99th percentile (hollow)", tails, GLUE
-            )
+    size = requirements.LATENCY_SIZES[0]
+    mine = [row for row in select(rows, metric="latency", size=size) if row.get("p50")]
+    tails = [
+        charts.Tail(peer, *(sorted(values_of(group, field))[len(group) // 2] for field in ("p50", "p99")))
+        for (peer,), group in grouped(mine, ["peer"]).items()
+    ]
+    if tails:
+        tails.sort(key=lambda tail: tail.median)
+        made[f"latency-{size}.svg"] = charts.tails(
+            f"Latency one way, {bytes_of(size)}", "µs: median, and 99th percentile (hollow)", tails, GLUE
+        )
     return made
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--referee", type=Path, default=Path("../shared/peers"), help="the folder with bench.py")
+    made.add_argument("--referee", type=Path, required=True, help="the folder with bench.py")
     made.add_argument("--python", default=sys.executable, help="the interpreter that has the peers (default: this one)")
     made.add_argument("--peers", default=PEERS, help="beside glue (default: %(default)s)")
     made.add_argument("--metrics", default=METRICS, help="of the referee's (default: %(default)s)")
