@@ -1,4 +1,4 @@
-"""`deliveries`: one row for each datagram and each capture point that it should have reached."""
+"""Table `deliveries`: one row for each datagram and each capture point that should have received it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ COLUMNS = (
 
 
 def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, points: Sequence[str]) -> DataFrame:
-    """Who should have got what, and did.
+    """Return the expected and actual receptions of each datagram.
 
-    `home` is the number of the sender's capture point and `sent_ns` when it left there, both null if nobody captured
-    there; `receiver` is the number of the point it was for: for a multicast every other point, for a unicast the
-    home of the endpoint that it is addressed to, null if nobody captured there (or it is the sender's own, for what
-    does not leave the host is not the network's). `arrived_ns` is the first arrival by the receiver's clock, null
-    if there was none; `copies` counts the arrivals.
+    `home` is the number of the sender's capture point, and `sent_ns` the time of departure there. Both are null without
+    a capture there. `receiver` is the number of the receiving point. A multicast is for every other point. A unicast is
+    for the home of its endpoint; it is null without a capture there, or if the home is the sender's own, because local
+    traffic does not cross the network. `arrived_ns` is the first arrival by the receiver's clock, null without one.
+    `copies` counts all arrivals.
     """
     times = sql.array(*[f"time_{number}" for number in range(len(points))])
     sightings = sql.array(
@@ -58,13 +58,13 @@ def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, poi
 
 
 def observed(rows: DataFrame, offsets: DataFrame, spans: Sequence[tuple[int, int]], interval_ns: int) -> DataFrame:
-    """Deliveries with what is lost, `under_way_ns`, and the interval in which they were sent.
+    """Return deliveries with `lost`, `under_way_ns`, and the interval of their departure.
 
-    `offsets` relates the clocks (see `delays.offsets_table`), `spans` is when each point captured, first and last
-    time. `lost` is true where a datagram left but did not arrive although the receiver's capture was running, false
-    where it arrived, and null where that is not known. `under_way_ns` is the one-way delay (RFC 7679) by the sender's
-    clock, null without two-way traffic; it is wrong by `bound_ns` at most. `interval` starts it, by the sender's
-    clock, else the receiver's.
+    `offsets` relates the clocks (see `delays.offsets_table`). `spans` has the first and last time of each point's
+    capture. `lost` is true if a datagram left and did not arrive while the receiver's capture ran, false if it arrived,
+    and null if unknown. `under_way_ns` is the one-way delay (RFC 7679) by the sender's clock, null without two-way
+    traffic, with an error of at most `bound_ns`. `interval` is the start of the interval by the sender's clock, else by
+    the receiver's.
     """
     firsts, lasts = (sql.array(*[sql.lit(span[end]) for span in spans]) for end in (0, 1))
     there = sql.col("sent_ns") + sql.coalesce(sql.col("clock_ns"), sql.lit(0))
