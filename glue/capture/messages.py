@@ -34,9 +34,10 @@ HOLES = 1024
 class Published(NamedTuple):
     """A published message.
 
-    `time_ns`: when the capture point had the whole message, nanoseconds since 1970. `json`: `payload` is an encoded
-    JSON document. `lifespan`: seconds, None for unlimited. `published_at_us`: the publisher's clock at the first
-    message of the group, microseconds since 1970.
+    - `time_ns`: when the capture point had the whole message, nanoseconds since 1970.
+    - `json`: whether `payload` is an encoded JSON document.
+    - `lifespan`: seconds, None for unlimited.
+    - `published_at_us`: the publisher's clock at the first message of the group, microseconds since 1970.
     """
 
     time_ns: int

@@ -62,9 +62,12 @@ class Recording:
     ) -> None:
         """Open the first file. An existing file is overwritten.
 
-        `point` names the capture point, in 1 to 255 bytes of UTF-8. `rotate_bytes` and `rotate_seconds` limit each
-        file. With rotation, files are named NAME-00001.pcapng and so on, and only the last `keep` files stay. Raises
-        ConfigurationError for a wrong name and OSError if the file cannot be written.
+        - `point`: name of the capture point, 1 to 255 bytes of UTF-8.
+        - `rotate_bytes`, `rotate_seconds`: limits of each file. With rotation, files are named NAME-00001.pcapng and so
+          on.
+        - `keep`: number of files to keep with rotation, by default all.
+
+        Raises ConfigurationError for a wrong name and OSError if the file cannot be written.
         """
         if not 0 < len(point.encode()) <= POINT_LIMIT:
             raise ConfigurationError(f"capture point {point!r}: expected 1 to {POINT_LIMIT} bytes of UTF-8")

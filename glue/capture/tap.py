@@ -41,9 +41,12 @@ def tap(
 ) -> Callable[[Settings], Network]:
     """Return a factory for an endpoint's `network` that records into `path`.
 
-    `point` names the capture point, by default the endpoint's name, else the file's name. `network` makes the network
-    to record. `rotation` holds keywords of `Recording`. When the endpoint starts, the factory raises OSError if it
-    cannot write the file.
+    - `point`: name of the capture point. The default is the endpoint's name, or the file's name for an endpoint without
+      one.
+    - `network`: factory of the network to record.
+    - `rotation`: keywords of `Recording`.
+
+    When the endpoint starts, the factory raises OSError if it cannot write the file.
     """
 
     def factory(settings: Settings) -> Network:

@@ -16,11 +16,14 @@ FRAME_OVERHEAD = 42
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """Losses in bursts, by the Gilbert-Elliott model (Elliott 1963). The state changes at most once a datagram.
+    """Losses in bursts, by the Gilbert-Elliott model (Elliott 1963).
 
-    `enter` is the probability to go from the good state to the bad state, and `leave` the probability to return. `loss`
-    is the probability of loss in the bad state. A bad period lasts 1 / leave datagrams on average, and enter / (enter +
-    leave) of all datagrams fall into bad periods. Raises ConfigurationError for values that are not probabilities.
+    - `enter`: probability to go from the good state to the bad one, for each datagram.
+    - `leave`: probability to return to the good state, for each datagram.
+    - `loss`: probability of loss in the bad state.
+
+    A bad period lasts 1 / leave datagrams on average, and enter / (enter + leave) of all datagrams fall into bad
+    periods. Raises ConfigurationError for values that are not probabilities.
     """
 
     enter: float

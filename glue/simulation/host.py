@@ -69,9 +69,9 @@ class Socket:
 class Host:
     """A machine in the world, made by `World.add`.
 
-    `machine` is None while the host is crashed. `wall_offset` is the error of the wall clock in seconds. Tests may
-    change it at any time, because a wall clock may jump. `turn_time` is the duration in seconds of a turn that leaves
-    trains unread, so that more trains arrive while a backlog is read.
+    - `machine`: the machine, None while the host is crashed.
+    - `wall_offset`: error of the wall clock in seconds. Tests may change it at any time, because a wall clock may jump.
+    - `turn_time`: duration in seconds of a turn that leaves trains unread, so that more trains arrive meanwhile.
     """
 
     def __init__(

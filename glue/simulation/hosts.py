@@ -61,9 +61,13 @@ class Hosts:
     ) -> Host:
         """Start a machine on a new host.
 
-        `address` is by default the next free address of 10.0.0.n. The host's clock reads `offset` at true time 0 and
-        gains `drift` seconds each second. `receive_buffer` is the bytes that wait at each socket. `on_events` receives
-        the events of the machine's turns. Raises ConfigurationError if the address is taken.
+        - `address`: by default the next free address of 10.0.0.n.
+        - `offset`: reading of the host's clock at true time 0.
+        - `drift`: seconds that the clock gains each second.
+        - `receive_buffer`: bytes that can wait at each socket.
+        - `on_events`: called with the events of the machine's turns.
+
+        Raises ConfigurationError if the address is taken.
         """
         address = self._next_address() if address is None else address
         if any(host.address == address for host in self.hosts):

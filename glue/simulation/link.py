@@ -48,9 +48,10 @@ class Port:
 class Link:
     """The way from `source` to `destination`, and its counts.
 
-    Every datagram counts once as "sent", and every additional copy once as "duplicated". Each of them counts once under
-    its `Fate` when the fate is known. Further counts are "held back", "corrupted", and the bytes of payload "sent
-    bytes" and "arrived bytes".
+    - "sent", "duplicated": every datagram once, and every additional copy once. Each of these counts once more under
+      its `Fate`, when the fate is known.
+    - "held back", "corrupted": datagrams with these faults.
+    - "sent bytes", "arrived bytes": bytes of payload.
     """
 
     __slots__ = (

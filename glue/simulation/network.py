@@ -37,9 +37,9 @@ Rule = tuple[Host | None, Host | None]
 class Crossing(NamedTuple):
     """One datagram whose fate on one link is known.
 
-    `time` and `sent_at` are true times in seconds: when the fate was decided, and when the datagram was sent.
-    `destination` is the address it was sent to, None for the multicast group. `receiver` is the host at the end of the
-    link.
+    - `time`, `sent_at`: true times in seconds at which the fate was decided, and the datagram was sent.
+    - `destination`: address that the datagram was sent to, None for the multicast group.
+    - `receiver`: address of the host at the end of the link.
     """
 
     time: float
@@ -89,15 +89,17 @@ class VirtualLan:
     def set_conditions(
         self, conditions: Conditions, *, source: Host | None = None, destination: Host | None = None
     ) -> None:
-        """Set the conditions of all links, of links from `source`, of links to `destination`, or of the link between
-        both.
+        """Set the conditions of all links, of links from `source` or to `destination`, or of one link.
 
         The most specific setting applies: pair, then source, then destination, then all. A link from a host to itself
-        has `LOOPBACK` unless this pair is set.
+        has `LOOPBACK` unless this pair is set. Datagrams on their way keep the old conditions.
 
-        A `rate` set for a pair limits that link. Set for a source, it limits all sending of that host, where a
-        multicast counts once. Set for a destination, it limits all datagrams to that host. Set for all, it limits the
-        sending of each host. Datagrams on their way keep the old conditions.
+        The meaning of `rate` depends on the setting:
+
+        - for a pair, it limits this link;
+        - for a source, it limits all sending of this host, where a multicast counts once;
+        - for a destination, it limits all datagrams to this host;
+        - for all, it limits the sending of each host.
         """
         self._rules[source, destination] = conditions
         sources = self._links if source is None else [source]

@@ -26,9 +26,11 @@ def messages(frames: DataFrame) -> DataFrame:
 def leaders(said: DataFrame, vantage: DataFrame) -> DataFrame:
     """Return the terms of each model with their leaders, null if no leader was elected.
 
-    Columns: (model, group, term, leader, from_ns, to_ns, vacant_ns, candidates, last_index, commit_index). `from_ns`
-    and `to_ns` are the leader's first and last append. `vacant_ns` is the time from an earlier leader's last append,
-    seen at the same point, to this leader's first. `candidates` counts the endpoints that asked for votes in this term.
+    - `from_ns`, `to_ns`: the leader's first and last append.
+    - `vacant_ns`: time from an earlier leader's last append at the same point to this leader's first.
+    - `candidates`: number of endpoints that asked for votes in this term.
+    - `last_index`, `commit_index`: the highest of the term's appends.
+
     All times are by the clock of the leader's capture point.
     """
     appends, asks = sql.col("kind") == APPEND, (sql.col("kind") == VOTE) & ~sql.col("pre")

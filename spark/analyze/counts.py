@@ -34,10 +34,14 @@ def tables(rows: DataFrame, troubled: DataFrame, whole: DataFrame, buckets: Data
 def counted() -> list[Column]:
     """Return the sums over deliveries in all tables of losses.
 
-    `sent` and `arrived` count datagrams for which departure and arrival are known. `lost` counts one-way losses (RFC
-    7680), where a resend is another datagram. `duplicates` counts further copies of arrived datagrams (RFC 5560).
-    `later_attempts` counts datagrams with an attempt above 0: resends, and frames of a group that a member gets by
-    unicast the first time. `unobserved` counts datagrams sent while no capture ran at the receiver.
+    - `sent`, `arrived`: datagrams whose fate is known, and the part that arrived.
+    - `lost`: datagrams that left and did not arrive (one-way loss, RFC 7680). A resend is another datagram.
+    - `duplicates`: further copies of arrived datagrams (RFC 5560).
+    - `later_attempts`: datagrams with an attempt above 0. These are resends, and frames of a group that a member first
+      gets by unicast.
+    - `unobserved`: datagrams whose fate is unknown, because the sender or the receiver had no capture at that time.
+    - `seen`: datagrams captured at the receiver.
+    - `bytes`: UDP payload of all datagrams.
     """
     known = sql.col("lost").isNotNull()
     return [
@@ -75,13 +79,14 @@ def streams(rows: DataFrame, frames: DataFrame) -> DataFrame:
 def troubled(rows: DataFrame) -> DataFrame:
     """Return the frames of streams that were sent more than once to a receiver, or never arrived, one row for each.
 
-    `lost` counts the transmissions that did not arrive. `resends` counts all transmissions after the first. `spare`
-    counts arrived resends whose frame arrived by another transmission, null if unobserved. `repair_ns` is the time from
-    the first transmission to the first arrival by the sender's clock. It is set if the first attempt did not arrive,
-    and null if unknown. `interval` is that of the first transmission seen.
-
-    Without a capture at the sender, `resends` is the number of the latest attempt. `missed` is then the least number of
-    earlier attempts that must have been lost: for a group at most one, because resends may have been for other members.
+    - `arrivals`, `lost`: transmissions that arrived, and transmissions that did not.
+    - `resends`: transmissions after the first. Without a capture at the sender, the number of the latest attempt.
+    - `spare`: arrived resends whose frame arrived by another transmission, too; null if unobserved.
+    - `missed`: earlier attempts that must have been lost, if the sender has no capture; else 0. For a frame of a group
+      the number is at most 1, because its resends may have been for other members.
+    - `repair_ns`: time from the first transmission to the first arrival, by the sender's clock. Null if the first
+      attempt arrived, or the time is unknown.
+    - `interval`: the interval of the first transmission seen.
     """
     arrival = sql.min(sql.when(sql.col("under_way_ns").isNotNull(), sql.col("sent_ns") + sql.col("under_way_ns")))
     missed = sql.when(sql.col("group"), (sql.col("first_attempt") > 0).cast("bigint")).otherwise(
@@ -117,10 +122,12 @@ def troubled(rows: DataFrame) -> DataFrame:
 def repairs(frames: DataFrame) -> DataFrame:
     """Return frames that were resent or mended, per sender, receiver and interval.
 
-    `spare` counts resends of frames that had arrived, because the acknowledgement was lost or late. `unrepaired` counts
-    frames without any arrival or acknowledgement in the trace. `repaired` counts frames whose first attempt was lost
-    and whose resend arrived. `mended` counts frames restored by parity, also if resent. `missed` applies to receivers
-    with a capture of their own and none at the sender (see `troubled`).
+    - `frames`, `resends`: frames that were resent, and their resends.
+    - `spare`: resends of frames that had arrived. The acknowledgement was lost or late.
+    - `missed`: transmissions that must have been lost, for senders without a capture.
+    - `repaired`: frames whose first attempt was lost and whose resend arrived.
+    - `mended`: frames restored by parity, also if they were resent.
+    - `unrepaired`: frames without any arrival or acknowledgement in the trace.
     """
     was_resent = sql.col("resends") > 0
     return (

@@ -20,11 +20,12 @@ KEPT = ("attempt", "channel", "sequence", "size", "fragment_index")
 
 
 def datagrams(frames: DataFrame, points: Sequence[str]) -> DataFrame:
-    """Return one row for each datagram: `NAME`, its fields, and `time_i` (ns) and `copies_i` for capture point number
-    i.
+    """Return one row for each datagram: `NAME`, fields of the header, and its sightings.
 
-    `time_i` is the time of the first copy, null without one, and `copies_i` counts all copies. `kind` is a position in
-    `KINDS` from 1 on, and 0 for an unknown kind. `address` is a hash of the destination.
+    - `kind`: position in `KINDS`, from 1; 0 or null for other kinds.
+    - `address`: hash of the destination.
+    - `time_i`: time in ns of the first copy at capture point number i, null without one.
+    - `copies_i`: number of copies at capture point number i.
     """
     return frames.groupBy(*NAME).agg(
         sql.max(sql.array_position(sql.array(*map(sql.lit, KINDS)), sql.col("kind"))).alias("kind"),

@@ -18,11 +18,13 @@ COLUMNS = (
 def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, points: Sequence[str]) -> DataFrame:
     """Return the expected and actual receptions of each datagram.
 
-    `home` is the number of the sender's capture point, and `sent_ns` the time of departure there. Both are null without
-    a capture there. `receiver` is the number of the receiving point. A multicast is for every other point. A unicast is
-    for the home of its endpoint; it is null without a capture there, or if the home is the sender's own, because local
-    traffic does not cross the network. `arrived_ns` is the first arrival by the receiver's clock, null without one.
-    `copies` counts all arrivals.
+    - `home`: number of the capture point at the sender, null if unknown.
+    - `sent_ns`: departure by the clock of `home`, null if not captured there.
+    - `receiver`: number of the receiving point. A multicast has a row for every other point. A unicast has one row, for
+      the home of its endpoint. It is null if that home is unknown, or is the sender's own: local traffic does not cross
+      the network.
+    - `arrived_ns`: first arrival by the receiver's clock, null without one.
+    - `copies`: number of arrivals.
     """
     times = sql.array(*[f"time_{number}" for number in range(len(points))])
     sightings = sql.array(
@@ -58,13 +60,16 @@ def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, poi
 
 
 def observed(rows: DataFrame, offsets: DataFrame, spans: Sequence[tuple[int, int]], interval_ns: int) -> DataFrame:
-    """Return deliveries with `lost`, `under_way_ns`, and the interval of their departure.
+    """Return deliveries with four more columns.
 
     `offsets` relates the clocks (see `delays.offsets_table`). `spans` has the first and last time of each point's
-    capture. `lost` is true if a datagram left and did not arrive while the receiver's capture ran, false if it arrived,
-    and null if unknown. `under_way_ns` is the one-way delay (RFC 7679) by the sender's clock, null without two-way
-    traffic, with an error of at most `bound_ns`. `interval` is the start of the interval by the sender's clock, else by
-    the receiver's.
+    capture.
+
+    - `lost`: true if a datagram left and did not arrive while the receiver's capture ran; false if it arrived; null if
+      unknown.
+    - `under_way_ns`: one-way delay (RFC 7679) by the sender's clock, null without two-way traffic.
+    - `bound_ns`: largest error of `under_way_ns`.
+    - `interval`: start of the interval of the departure by the sender's clock, else of the arrival by the receiver's.
     """
     firsts, lasts = (sql.array(*[sql.lit(span[end]) for span in spans]) for end in (0, 1))
     there = sql.col("sent_ns") + sql.coalesce(sql.col("clock_ns"), sql.lit(0))

@@ -98,10 +98,13 @@ def analyze(
 ) -> Analysis:
     """Analyse a trace.
 
-    `interval` is the length of measured intervals in seconds. By default it is the shortest of `INTERVALS` that gives
-    at most `MOST_INTERVALS`. Measures cover intervals that end by `until_ns`, and later frames only show what became of
-    earlier ones. `said` receives the next step as text. `stored` frames are in columns on this machine, and are read as
-    often as needed. Raises NothingFoundError.
+    - `interval`: length of measured intervals in seconds. The default is the shortest of `INTERVALS` that gives at most
+      `MOST_INTERVALS`.
+    - `until_ns`: end of the measured time. Later frames only show what became of earlier ones.
+    - `said`: called with the next step as text.
+    - `stored`: the frames are in columns on this machine, and need no cache.
+
+    Raises NothingFoundError if the frames have no glue datagram.
     """
     kept: list[DataFrame] = []
 

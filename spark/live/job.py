@@ -39,10 +39,16 @@ EVER = 1 << 62  # nanoseconds since 1970: the year 2116
 class Live:
     """Job of a live analysis. All times are in seconds.
 
-    `captures` is the directory that grows. `state` is the job's own directory, from which a restarted job continues.
-    `delay` is how late frames of an interval may come, including the difference of the capture points' clocks. `keep`
-    is how far back the report goes, and `every` the time between two reports. With `once` the job reports all present
-    captures without waiting and ends. `told` receives each analysis, and `said` receives progress as text.
+    - `captures`: the directory that grows.
+    - `state`: the job's own directory. A job that starts with it again continues.
+    - `told`: called with the result of each analysis.
+    - `said`: called with progress as text.
+    - `every`: time between two reports.
+    - `once`: report all present captures without waiting, and end.
+    - `interval`: length of measured intervals.
+    - `delay`: how late frames of an interval may come, including the difference of the capture points' clocks.
+    - `keep`: how far back the report goes.
+    - `settle`: time without a write after which a file is complete.
     """
 
     captures: Path

@@ -98,12 +98,11 @@ def _scan(times: Integers, delays: Integers) -> Hull:
 
 
 def relate(forth: Hull, back: Hull) -> list[Relation]:
-    """Return the relations of the second clock to the first, in order of time. Without two-way traffic the list is
-    empty.
+    """Return the relations of the second clock to the first, in order of time; empty without two-way traffic.
 
-    `forth` has the raw delays from the first point to the second, and `back` those of the other direction. Times are by
-    the first clock, at which datagrams left or reached the first point. The hulls of consecutive parts of the trace are
-    concatenated, since one hull of the whole trace could hide that a clock was set.
+    `forth` has the raw delays from the first point to the second, and `back` those of the other direction. Their times
+    are by the first clock: the departures and arrivals at the first point. Each argument concatenates the hulls of
+    consecutive parts of the trace. If no clock was ever set, one hull of the whole trace is enough.
     """
     if not len(forth.times) or not len(back.times):
         return []

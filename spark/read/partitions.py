@@ -97,9 +97,11 @@ def partitions(
 ) -> list[Partition]:
     """Return the partitions of all captures that the paths name (see `files.captures`).
 
-    `partition_bytes` 0 keeps every file whole. `point` names the capture point of files that name none, by default the
-    file's name. Raises CaptureError for a path without captures, or a named file that is no capture. Other files from a
-    directory or pattern become `NoCapture`.
+    - `partition_bytes`: approximate bytes of a partition; 0 keeps every file whole.
+    - `point`: capture point of files that name none, by default the file's name.
+
+    A file found in a directory or by a pattern may be no capture. Its partition has the format `NoCapture`. Raises
+    CaptureError for a path without captures, or a named file that is no capture.
     """
     named = [*paths]
     return [part for path in captures(named) for part in file_partitions(path, partition_bytes, point, path in named)]

@@ -25,8 +25,10 @@ MOST_TURNS = 10_000
 class Captured(NamedTuple):
     """A datagram at an endpoint's home.
 
-    `time` is in nanoseconds since 1970. `operations` is set for the endpoint's own announcements: the number of the
-    first operation, and "+pattern" or "-pattern" of each. Their `data` is not needed.
+    - `time`: nanoseconds since 1970.
+    - `data`: the datagram; b"" for the endpoint's own announcements.
+    - `operations`: set for the endpoint's own announcements. The number of the first operation, and "+pattern" or
+      "-pattern" of each.
     """
 
     time: int

@@ -34,10 +34,13 @@ Row = dict[str, Any]
 def simulate(offer: Offered, changed: Mapping[str, str], seed: int = 0) -> Row:
     """Simulate the offered messages with these settings, and return one row.
 
-    `expected` counts each message once for each other endpoint with an interest at that time, and `delivered` counts
-    the arrivals. Latencies are from publishing to the handler, in ms. `bytes` is the UDP payload of all datagrams sent,
-    a multicast once. `resent_bytes` is the part of resends. `overhead` is `bytes` per byte of payload, less one.
-    `apart` counts how often a group's member was detached, which sends everything to it again.
+    - `expected`: messages, counted once for each other endpoint with an interest at that time.
+    - `delivered`: how many of these arrived.
+    - `p50_ms`, `p99_ms`: latencies from publishing to the handler.
+    - `bytes`: UDP payload of all datagrams. A multicast counts once.
+    - `resends`, `resent_bytes`: datagrams that resend data, and their bytes.
+    - `overhead`: `bytes` per byte of payload, less one.
+    - `apart`: how often a member of a group was detached. A detached member gets everything by unicast.
     """
     with constants(changed):
         run = _Run(offer, changed, seed)
