@@ -153,7 +153,7 @@ def _interrupts_wait() -> Iterator[None]:
     try:
         yield
     finally:
-        # Spark may have installed its own handler, which ends its jobs first.
+        # Spark's own handler ends its jobs first, so it stays.
         if signal.getsignal(signal.SIGINT) is keep:
             signal.signal(signal.SIGINT, before)
     if kept:

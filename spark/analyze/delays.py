@@ -52,7 +52,7 @@ def _hulls_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _hull_of_group(table: pa.Table) -> pa.Table:
-    """Return the rows of one group that are on its lower hull."""
+    """Return the rows of a group on its lower hull."""
     hull = lower_hull(table["time_ns"].to_numpy(), table["delay_ns"].to_numpy())
     out = table.slice(0, 1).take(pa.array(np.zeros(len(hull.times), np.int64)))
     out = out.set_column(4, table.schema.field("time_ns"), pa.array(hull.times))

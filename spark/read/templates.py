@@ -69,7 +69,7 @@ class Template:
     __slots__ = ("constants", "digits", "firsts", "fixed", "letters", "numbers", "size", "weights", "wide")
 
     def __init__(self, sample: bytes) -> None:
-        """Raises MalformedHeaderError if such headers must be read one by one."""
+        """Raises MalformedHeaderError for a header without a usable template."""
         spans = [found.span() for found in _STRING_OR_NUMBER.finditer(sample) if found[0][0] != _QUOTE]
         if any(not sample[start:stop].isdigit() or stop - start > MOST_DIGITS for start, stop in spans):
             raise MalformedHeaderError("malformed header")
