@@ -18,15 +18,15 @@ from glue.model.consensus.messages import Message
 class Output:
     """The requests of one call of a `Replica` to its driver; the module tells the order.
 
-    - `messages`: pairs of the receiver's endpoint id and a message. The receiver None means all followers of this
+    * `messages`: pairs of the receiver's endpoint id and a message. The receiver None means all followers of this
       group. They get one multicast, and each takes what concerns it.
-    - `write`: what must become durable, or None.
-    - `restore`: the snapshot that the state machine must take on before `committed`, or None.
-    - `committed`: the commands that are committed now. Each comes once in a life of the replica, in order of index.
+    * `write`: what must become durable, or None.
+    * `restore`: the snapshot that the state machine must take on before `committed`, or None.
+    * `committed`: the commands that are committed now. Each comes once in a life of the replica, in order of index.
       Indices have holes where entries carry no command. After a restart they begin again after the stored snapshot.
-    - `resolved`: outcomes of tickets.
-    - `status`: the new status if role, term or leader changed, or None.
-    - `wants_snapshot`: true if the log is long enough for a snapshot. The driver should call `Replica.take_snapshot`
+    * `resolved`: outcomes of tickets.
+    * `status`: the new status if role, term or leader changed, or None.
+    * `wants_snapshot`: true if the log is long enough for a snapshot. The driver should call `Replica.take_snapshot`
       with the state after `committed` was applied.
     """
 

@@ -32,10 +32,13 @@ class Service(Enum):
 class Progress:
     """One follower under one life.
 
-    `match`: index up to which the follower's log is durable and equal to the leader's. `next`: next index to send by
-    unicast. `heard`: time of the last answer. `round`: latest round answered. `sent_round` and `sent_at`: round and
-    time of the last unicast. `flights`: last indices of the appends in flight. `probing`: the leader does not know
-    where the follower's log agrees, and has asked about `probed`.
+    * `match`: index up to which the follower's log is durable and equal to the leader's.
+    * `next`: next index to send by unicast.
+    * `heard`: time of the last answer.
+    * `round`: latest round answered.
+    * `sent_round` and `sent_at`: round and time of the last unicast.
+    * `flights`: last indices of the appends in flight.
+    * `probing`: true while the leader searches where the follower's log agrees. It has asked about `probed`.
     """
 
     __slots__ = (

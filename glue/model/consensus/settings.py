@@ -29,11 +29,11 @@ class ConsensusSettings:
     The voters are given as their number (`voters`) or by endpoint id (`members`). The first start needs all of them at
     once. Other replicas, and those with `observer`, only follow. An observer without either joins any group.
 
-    - `election_timeout`: seconds without a leader before an election. Each voter waits one to two of it, drawn anew.
-    - `heartbeat`: seconds between a leader's heartbeats.
-    - `ticket_timeout`: seconds until the outcome of a ticket is reported as unknown.
-    - `compact_after`: bytes of log after which a snapshot is asked for.
-    - `trailing`: entries kept before a snapshot for followers that lag a little.
+    * `election_timeout`: seconds without a leader before an election. Each voter waits one to two of it, drawn anew.
+    * `heartbeat`: seconds between a leader's heartbeats.
+    * `ticket_timeout`: seconds until the outcome of a ticket is reported as unknown.
+    * `compact_after`: bytes of log after which a snapshot is asked for.
+    * `trailing`: entries kept before a snapshot for followers that lag a little.
 
     Raises ConfigurationError for settings that cannot work.
     """
