@@ -45,7 +45,7 @@ SIZE_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 LONGEST = 1e9
 """The longest time that an option accepts: 31 years. Timers have a limit, too."""
 NAP = 0.2
-"""Seconds after which a command that waits checks whether it should end."""
+"""Seconds between two checks of a waiting command whether it should end."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 Number = TypeVar("Number", int, float)
@@ -132,7 +132,7 @@ def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Numbe
     return number
 
 
-# ------------------------------------------------------------------------------------- starting and ending
+# ------------------------------------------------------------------------------------------- start and end
 
 
 def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:

@@ -31,7 +31,7 @@ from glue.errors import ConfigurationError
 from glue.topics import check_topic
 
 SHOWN_LENGTH = 1 << 30
-"""Characters of a payload that are shown: all of them, because another program may read them."""
+"""Characters of a payload that are shown: all, because another program may read the output."""
 FLUSH_TIMEOUT = 10.0
 NEWS_TIMEOUT = 1.0
 NOBODY = "nobody subscribes to"

@@ -126,7 +126,7 @@ class Terminal:
         self._timeout = timeout
         self._locks: dict[str, glue.Lock] = {}
 
-    # ------------------------------------------------------------------------------------------- watching
+    # -------------------------------------------------------------------------------------------- display
 
     def live(self) -> None:
         """Show the status and every change, and carry out typed commands, until the command ends."""
@@ -189,7 +189,7 @@ class Terminal:
             index=change.index, live=change.live, conflict=change.is_conflict,
         )  # fmt: skip
 
-    # --------------------------------------------------------------------------------------------- doing
+    # ------------------------------------------------------------------------------------------ commands
 
     def do(self, words: Sequence[str]) -> bool:
         """Carry out a command and report its outcome; returns whether it succeeded. `Ended` may rise meanwhile."""

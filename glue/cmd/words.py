@@ -17,7 +17,7 @@ BEGINNINGS = ("{", "[", '"')
 """Beginnings that a text hardly has unless it is JSON."""
 
 VALUES = ("VALUE", "DELTA", "EXPECTED")
-"""Arguments that are read as JSON. The others are names, whose quotes are removed."""
+"""Arguments that are read as JSON. The others are names: their quotes are removed."""
 
 WORD = re.compile(r"'(?P<quoted>[^']*)'(?=\s|$)|(?P<plain>\S+)")
 

@@ -62,7 +62,7 @@ class Lent(Pieces):
         if joins is None or size <= NEAR:
             return super().copies(start, size, count, together)
         if asked != joins.asked:
-            joins.views, joins.asked = [], asked  # views may be useless
+            joins.views, joins.asked = [], asked  # views may never be used
             return super().copies(start, size, count, together)
         if not joins.views:
             joins.views = [self._between(at, at + size) for at in range(start, start + size * count, size)]

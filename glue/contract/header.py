@@ -163,9 +163,7 @@ class Entry:
         return b'"%b":[%b]' % (self.layer.encode(), b",".join(values))
 
     def pattern(self, **patterns: bytes) -> bytes:
-        """Return a regular expression of the entry's text with these expressions of fields. Other fields may hold
-        any value.
-        """
+        """Return a regular expression of the entry's text. Fields without a pattern here may hold any value."""
         values = [patterns.pop(field.name, field.any) for field in self.fields if field.name != "kind"]
         assert not patterns
         if self.kind is not None:
@@ -179,9 +177,7 @@ def by_kind(*entries: Entry) -> dict[str, Entry]:
 
 
 def largest_header(*layers: Iterable[Entry]) -> int:
-    """Return the most bytes of a header, newline included, if each layer adds one of its entries, bottom layer
-    first.
-    """
+    """Return the most bytes of a header, newline included, with one entry of each layer, bottom layer first."""
     most = 0
     for entries in reversed(layers):
         most = max([entry.size + (0 if entry.is_lone else most) for entry in entries])

@@ -54,9 +54,7 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
         """Counters by cause; every refusal and drop is counted here."""
 
     def fit(self, size: int) -> int:
-        """Take the size of the largest frame below (bytes); return the size of the largest body that this layer
-        takes.
-        """
+        """Take the size of the largest frame below (bytes); return that of the largest body for this layer."""
 
     def receive(self, now: float, items: list[BelowUp]) -> tuple[list[AboveUp], list[BelowDown]]:
         """Take items from below; return the items for above and those for below.
@@ -110,9 +108,7 @@ class Network(Protocol):
         """
 
     def send(self, trains: Sequence[Train]) -> None:
-        """Send these trains before returning. A failure (no route, interface down) is counted and repaired, never
-        raised.
-        """
+        """Send these trains before returning. A failure is counted and repaired, never raised."""
 
     def maintain(self, now: float) -> float:
         """Look after interfaces and memberships; returns the time of the next call (monotonic seconds)."""

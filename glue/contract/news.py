@@ -148,8 +148,9 @@ class PeerAdded:
 
 
 class PeerRemoved:
-    """From discovery: a peer's life is over. `reason`: "goodbye", "expired", "evicted", or "restarted" (another
-    follows).
+    """From discovery: a peer's life is over.
+
+    `reason` is "goodbye", "expired", "evicted", or "restarted" (another life follows).
     """
 
     __slots__ = ("incarnation", "name", "peer", "reason")
@@ -185,4 +186,4 @@ class NameClash:
 
 News = PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | Gap | Addressed | Receipted
 Event = Delivery | Missed | News
-"""What a stack passes to the application."""
+"""The events of a stack for the application."""

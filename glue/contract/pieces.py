@@ -112,17 +112,13 @@ class Pieces(Sequence[bytes]):
         return [*chain.from_iterable(map(cut, portions, repeat(size)))]  # each in the memory of the one before
 
     def copy_to(self, memory: mmap, start: int, stop: int) -> int:
-        """Copy the bytes from `start` to `stop`, as far as they exist, to the beginning of `memory`; returns their
-        number.
-        """
+        """Copy the bytes from `start` to `stop`, as far as they exist, into `memory`; returns their number."""
         memory.seek(0)
         deque(map(memory.write, self._between(start, stop)), 0)  # like a loop, without the interpreter's steps
         return memory.tell()
 
     def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
-        """Return the parts between `start` and `stop`. Parts at the ends are cut: as views, or as copies if not
-        `shared`.
-        """
+        """Return the parts between `start` and `stop`, cut at both ends: as views, or as copies if not `shared`."""
         ends = self._ends
         if ends is None:
             ends = self._ends = [*accumulate(map(len, self.parts))]

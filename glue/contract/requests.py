@@ -120,4 +120,4 @@ class Leave:
 
 Order = Interest | Accept | Leave
 Request = Publication | Subscribe | Unsubscribe | Order
-"""What an application passes to a stack."""
+"""The requests of an application to a stack."""

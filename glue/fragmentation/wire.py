@@ -6,10 +6,10 @@ from glue.contract.header import Entry, Field
 
 KEY = "fragment"
 MESSAGE_NUMBERS = 10**6
-"""The count of message numbers, after which they start again: a million keeps them short in each header.
+"""The count of message numbers, after which they start again: a million keeps the header short.
 
-Half of them are best-effort messages. Using all of these up while one message is under assembly would take 40 MB/s of
-the smallest messages with two frames.
+Half of the numbers are for best effort. To use these up while one message is under assembly takes 40 MB/s of messages
+with two small frames.
 """
 
 FRAGMENT = Entry(

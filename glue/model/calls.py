@@ -103,7 +103,7 @@ class Calls:
         for blocked in self._blocked.values():
             yield from blocked
 
-    # ----------------------------------------------------------------------------------------------- asking
+    # --------------------------------------------------------------------------------- adding and proposing
 
     def add(self, call: Call) -> Settled:
         """Take a call; returns an ending if it is refused at once.
@@ -163,7 +163,7 @@ class Calls:
         """Record that a batch was proposed under this ticket."""
         self._tickets[ticket] = calls
 
-    # --------------------------------------------------------------------------------------------- answers
+    # -------------------------------------------------------------------------------------------- outcomes
 
     def settle(self, now: float, ticket: int, refused: bool) -> bool:
         """Record that a batch was refused, or has an unknown outcome. False for a ticket of another part."""

@@ -87,7 +87,7 @@ class Group:
     def _new_calls(self) -> Calls:
         return Calls(f"{self._nonce}-{self._luck.getrandbits(32):08x}")
 
-    # ---------------------------------------------------------------------------------------------- its topics
+    # -------------------------------------------------------------------------------------------------- topics
 
     @property
     def to_all(self) -> str:
@@ -120,7 +120,7 @@ class Group:
         up += [Answer(token, Refused(reason, unreachable=True)) for token in self._reads.end()]
         return up if self.mergeable is None else up + self.mergeable.end(Unknown(reason))
 
-    # -------------------------------------------------------------------------------------------- the turns
+    # ------------------------------------------------------------------------------------------------ turns
 
     @property
     def status(self) -> Status:
@@ -213,7 +213,7 @@ class Group:
                 self._stirred_at = now
         return messages
 
-    # ------------------------------------------------------------------------------------ obeying the replica
+    # ---------------------------------------------------------------------------------- output of the replica
 
     def _obey(self, now: float, output: Output, up: list[Happening], down: list[Request]) -> None:
         """Carry out an output: messages, then the state, then the tickets, and the disk last. `Output` tells why."""
@@ -282,7 +282,7 @@ class Group:
     def _answers(settled: Settled) -> list[Happening]:
         return [Answer(token, ending) for token, ending in settled]
 
-    # ------------------------------------------------------------------------------------- asking the replica
+    # ---------------------------------------------------------------------------------------------- questions
 
     def ask(self, now: float, asked: Ask) -> list[Happening]:
         """Take a question; its answer is returned here or comes from a later `receive`."""
@@ -372,7 +372,7 @@ class Group:
             return DISAGREEMENT
         return disagreement(self._settings, self.replica.differing(now), self.names)
 
-    # --------------------------------------------------------------------------------------- stale reading
+    # ----------------------------------------------------------------------------------------- stale reads
 
     def age(self, now: float) -> float:
         """Seconds since a leader's message arrived, which bounds the age of the local state; 0 at the leader itself."""

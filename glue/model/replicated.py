@@ -165,9 +165,7 @@ class Replicated:
         return None if self._was_used else item
 
     def rally(self) -> int:
-        """The body size up to which messages pass unseen; see `glue.fastpath.parts`. Unlimited if no model was ever
-        open.
-        """
+        """The size up to which bodies pass unseen, unlimited if no model was ever open; see `glue.fastpath.parts`."""
         return 0 if self._was_used else sys.maxsize
 
     def _meet(self, now: float) -> None:

@@ -63,8 +63,9 @@ class CloseModel:
 
 
 class Ask:
-    """Put a question to the model of this name. An `Answer` comes within `timeout` seconds. `at` is the wall clock
-    (Unix).
+    """Put a question to the model of this name. An `Answer` comes within `timeout` seconds.
+
+    `at` is the wall clock (Unix seconds).
     """
 
     __slots__ = ("at", "name", "question", "timeout", "token")
@@ -88,7 +89,7 @@ class Answer:
 
 
 Wish = Request | OpenModel | CloseModel | Ask
-"""What an application passes to a stack."""
+"""The requests of an application to a stack."""
 
 Happening = Event | Answer
-"""What a stack passes to an application."""
+"""The events of a stack for an application."""

@@ -21,7 +21,7 @@ from glue.simulation.conditions import Conditions
 
 SOURCE = Path(__file__).with_name("cable.c")
 PATIENCE = 30.0
-"""Seconds after which a cable that does not end counts as hanging; it ends in a few milliseconds."""
+"""Seconds after which a cable counts as hanging; it ends in a few milliseconds."""
 
 _directories: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
 

@@ -186,9 +186,7 @@ class Host:
 
 @contextlib.contextmanager
 def segment(hosts: int) -> Iterator[list[Host]]:
-    """Make hosts on one segment, and remove them after the block. Raises RuntimeError where namespaces cannot be
-    made.
-    """
+    """Make hosts on one segment for the time of the block. Raises RuntimeError where namespaces cannot be made."""
     reason = unavailable()
     if reason is not None:
         raise RuntimeError(reason)

@@ -35,7 +35,7 @@ class Agreement:
             return voters.keys() == set(settings.members)
         return settings.voters is None or len(voters) == settings.voters
 
-    # ------------------------------------------------------------------------------------------- who differs
+    # ------------------------------------------------------------------------------------------ disagreement
 
     def note_offer(self, now: float, peer: str, seats: int) -> None:
         """Note a replica that would found a group of this many voters."""

@@ -15,13 +15,13 @@ TERM_JUMP = 1 << 24
 """Terms by which one message may lead: an election each second for 194 days. Healthy groups see a few a day."""
 
 BALLOT_JUMP = TERM_JUMP
-"""Ballots by which one message may lead; a founder opens at most one each half election timeout."""
+"""Ballots by which one message may lead. A founder opens at most one each half election timeout."""
 
 INDEX_JUMP = 1 << 45
 """Entries by which a leader may be ahead: a million a second for a year are 2^44.8."""
 
 DOUBTED = 1024
-"""Senders whose claims are remembered: 200 kB. Beyond this, all are forgotten and must repeat their claims."""
+"""Senders with claims that are remembered: 200 kB. Beyond this, all are forgotten and must repeat their claims."""
 
 TERM_TOO_FAR = "messages refused: a term too far ahead"
 INDEX_TOO_FAR = "messages refused: an index too far ahead"

@@ -28,14 +28,14 @@ FIRST_TERM = 1
 """The term of a new group's first entry, its configuration. No replica leads in this term."""
 
 Change = tuple[Literal["admit", "remove", "transfer"], str]
-"""A change that only a leader can make, and the endpoint id that it concerns."""
+"""A change for a leader to make, and the endpoint id of the member."""
 
 Question = tuple[int, bytes | None]
 """A ticket, and the command to commit; None for a read."""
 
 
 FORWARDS = 65_536
-"""Forwarded messages whose keys are kept to detect copies: 6 MB at most."""
+"""Forwarded messages kept to detect copies: 6 MB at most."""
 
 
 class Recent:
@@ -172,7 +172,7 @@ class Core:
         self._committed: list[Entry] = []
         self._restore: Snapshot | None = self.log.snapshot
 
-    # ------------------------------------------------------------------------------------------- what it is
+    # ------------------------------------------------------------------------------------------------ state
 
     @property
     def group(self) -> str:
@@ -201,10 +201,10 @@ class Core:
 
     @property
     def may_stand(self) -> bool:
-        """Whether the replica may lead: it has a vote, or its removal is not known to be committed (thesis, section
-        4.2.2).
+        """Whether the replica may lead: it votes in the committed configuration, or in a later one.
 
-        The other voters may need a removed replica, because it has a longer log until they know of the removal.
+        See the thesis, section 4.2.2. The other voters may need a removed replica, because it has a longer log until
+        they know of the removal.
         """
         known = self.log.configurations_since(self.commit_index)
         return any(configuration.votes(self.peer, self.life) for configuration in known)
@@ -223,7 +223,7 @@ class Core:
         start = self._vital_at_start
         return term < start.term or (term == start.term and start.vote == self.peer)
 
-    # -------------------------------------------------------------------------------------- what it changes
+    # ---------------------------------------------------------------------------------------------- changes
 
     def advance(self, term: int, vote: str = "") -> None:
         """Enter a higher term, or vote in the present one."""
@@ -239,8 +239,9 @@ class Core:
             self.follow(now, self.term + TERM_JUMP)
 
     def join(self, value: bytes) -> None:
-        """Join the group founded with this configuration, as a voter if this life of the replica is among its first
-        voters.
+        """Join the group founded with this configuration.
+
+        If this life of the replica is among the first voters, it starts with a vote.
         """
         configuration = Configuration.decode(value)
         self.vital = self.vital._replace(group=group_of(self.scope, value), value=value)

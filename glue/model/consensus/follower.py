@@ -85,7 +85,11 @@ class Follower(Part):
     # ----------------------------------------------------------------------------------------- replication
 
     def _hears(self, now: float, sender: str, message: Append | InstallSnapshot) -> bool:
-        """Note a leader's message; false if it does not come from the leader of this term."""
+        """Note a leader's message; returns whether this follower takes it.
+
+        Messages of a past term are answered with the present one. Those of a later term start a new follower, which
+        takes them.
+        """
         core = self.core
         if message.term < core.term:
             self.correct(sender, message)

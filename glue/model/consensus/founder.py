@@ -49,7 +49,7 @@ class Founder:
         self._promises: dict[str, Promise] = {}
         self._votes: set[str] | None = None  # endpoints that accepted; None before the proposal
 
-    # --------------------------------------------------------------------------------------- as a role does
+    # ----------------------------------------------------------------------------------- the role's methods
 
     def submit(self, now: float, questions: list[Question]) -> None:
         """Refuse all commands and reads, because there is no leader."""

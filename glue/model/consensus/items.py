@@ -91,7 +91,7 @@ class Role(Enum):
     """The role of a replica."""
 
     FOUNDING = "founding"
-    """The replica has no group yet: it looks for one, or for enough others to found one."""
+    """The replica has no group yet, and looks for one or for enough others to found one."""
     FOLLOWER = "follower"
     CANDIDATE = "candidate"
     LEADER = "leader"

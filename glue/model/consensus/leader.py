@@ -39,8 +39,8 @@ DEPOSED = "the leader has changed"
 COMMIT_PATIENCE = 0.001
 """Seconds for which a new commit index waits for an append to carry it.
 
-A program that has its answer asks again sooner than that. An append for the index alone costs every replica a turn and
-an answer.
+A program asks again sooner than that after an answer. An append for the index alone costs every replica a turn and an
+answer.
 """
 
 
@@ -92,7 +92,7 @@ class Leader(Part):
         """Whether there is a leader: this replica, as long as a majority answers."""
         return True
 
-    # ------------------------------------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------------------------------- commands and reads
 
     def submit(self, now: float, questions: list[Question]) -> None:
         """Append commands to the log, and queue reads."""
@@ -306,7 +306,7 @@ class Leader(Part):
         self.core.transfer = ticket, peer
         self._arm()
 
-    # ------------------------------------------------------------------------------------ the end of a call
+    # ---------------------------------------------------------------------------------------- end of a call
 
     def conclude(self, now: float) -> None:
         """Commit what a majority has, send what is new, and serve followers that lag."""

@@ -8,7 +8,7 @@ from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.items import Entry, Kind, Snapshot, Stored
 
 ENTRY_OVERHEAD = 64
-"""Bytes that an entry costs besides its data: about the size of the objects that hold it."""
+"""Bytes that an entry costs besides its data: about the size of its objects."""
 
 NOBODY = Configuration({}, {})
 

@@ -115,7 +115,7 @@ class Part:
     def voted(self, now: float) -> None:
         """React to a vote that was given to another replica."""
 
-    # --------------------------------------------------------------------------------------- of other leaders
+    # ------------------------------------------------------------------------------------ messages of leaders
 
     def on_leader(self, now: float, sender: str, message: Append | Any) -> None:
         """Follow the sender of a leader's message, unless its term is past."""

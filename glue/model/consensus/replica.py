@@ -69,7 +69,7 @@ class Replica:
         self._changes: list[tuple[int, Change]] = []
         core.actor = Follower(core, now) if core.group else Founder(core, now)
 
-    # ------------------------------------------------------------------------------------------ what it is
+    # ----------------------------------------------------------------------------------------------- state
 
     @property
     def deadline(self) -> float:
@@ -115,7 +115,7 @@ class Replica:
         """Counters of what was dropped or refused, by cause."""
         return self._core.statistics
 
-    # -------------------------------------------------------------------------------------------- the calls
+    # ------------------------------------------------------------------------------------------------ calls
 
     def receive(self, now: float, messages: Sequence[tuple[str, Message]]) -> Output:
         """Take messages, each with its sender's endpoint id, and do what is due. No message makes this method raise."""
@@ -135,10 +135,10 @@ class Replica:
         return self._finish(now)
 
     def propose(self, now: float, command: bytes) -> int:
-        """Have a command committed; returns a ticket. The outcome comes with a later Output, soonest at the next
-        `receive`.
+        """Have a command committed; returns a ticket.
 
-        Any replica can be asked: a follower forwards the command once to the leader.
+        The outcome comes with a later Output, soonest at the next `receive`. Any replica can be asked: a follower
+        forwards the command once to the leader.
         """
         return self._ask(now, command)
 
@@ -174,12 +174,10 @@ class Replica:
         return self._change(now, ("remove", peer))
 
     def transfer(self, now: float, peer: str) -> int:
-        """Hand the leadership to another voter. The ticket is COMMITTED once that one leads, REFUSED after a
-        timeout.
-        """
+        """Hand the leadership to another voter. The ticket is COMMITTED once it leads, REFUSED after a timeout."""
         return self._change(now, ("transfer", peer))
 
-    # ----------------------------------------------------------------------------------------------- within
+    # --------------------------------------------------------------------------------------------- dispatch
 
     def _ask(self, now: float, command: bytes | None) -> int:
         core = self._core
@@ -250,7 +248,7 @@ class Replica:
         core.actor.conclude(now)
         return core.finish()
 
-    # ------------------------------------------------------------------------------------- the roles, for it
+    # ------------------------------------------------------------------------------------------------- roles
 
     def follow(self, core: Core, now: float) -> Actor:
         """Return a follower, for the core."""

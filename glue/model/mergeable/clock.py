@@ -9,7 +9,7 @@ clock stays.
 from __future__ import annotations
 
 DRIFT_MS = 10_000
-"""How far ahead a clock may be and be followed (ms). NTP keeps milliseconds; a clock nobody sets is hours off."""
+"""How far ahead a clock may be and be followed (ms). NTP keeps milliseconds; a clock without NTP is hours off."""
 
 LOGICAL_LIMIT = 1 << 16
 """Stamps of one millisecond. After these, the clock moves to the next millisecond early."""

@@ -34,7 +34,7 @@ ANSWER_INTERVAL = 0.05
 """Seconds between two answers to one replica."""
 
 ANSWERED = 1024
-"""Replicas whose last answer is remembered; beyond this, all are forgotten."""
+"""Replicas with a known time of the last answer; beyond this, all are forgotten."""
 
 Sending = tuple[str | None, Message]
 """Receiver (None: all) and message."""
@@ -97,7 +97,7 @@ class Exchange:
             self._begin(now, min(2 * self._interval, LONGEST))
         return sendings
 
-    # ------------------------------------------------------------------------------------------- what is said
+    # ----------------------------------------------------------------------------------------------- messages
 
     def wrote(self, now: float, touched: Context) -> None:
         """Note the dots that a local write touched."""

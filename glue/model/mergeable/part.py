@@ -112,9 +112,7 @@ class Mergeable:
     def ask(
         self, now: float, at: float, token: Pending, question: Question, deadline: float
     ) -> tuple[list[Happening], list[Change]]:
-        """Take a question for this part; returns answers and changes. Raises ModelError, or StorageError of the
-        disk.
-        """
+        """Take a question for this part; returns answers and changes. Raises ModelError and StorageError."""
         self._epoch = at - now
         if len(self._unsynced) + len(self._synchronizing) >= WAITING:
             return [Answer(token, Refused(f"more than {WAITING} calls wait"))], []
@@ -155,7 +153,7 @@ class Mergeable:
         self._unsynced, self._synchronizing = [], []
         return [Answer(token, ending) for token in tokens]
 
-    # ---------------------------------------------------------------------------------------------- the turns
+    # -------------------------------------------------------------------------------------------------- turns
 
     def receive(
         self, now: float, deliveries: Sequence[Delivery], up: list[Happening]

@@ -193,7 +193,7 @@ class Store:
         return ""
 
     def _joined_size(self, other: Context) -> int:
-        """Return the intervals of both contexts joined. Below the limit it may return an upper bound."""
+        """Return the number of intervals of both contexts joined, or an upper bound that is within the limit."""
         most = self.context.size + other.size
         if most <= CONTEXT_LIMIT or other <= self.context:
             return min(most, CONTEXT_LIMIT)

@@ -66,9 +66,7 @@ class Locks:
         return True
 
     def stamp(self, time_ms: int) -> list[str]:
-        """Advance the committed time: new leases begin, and old ones end; returns the names of locks that are free
-        now.
-        """
+        """Advance the committed time: leases begin and end; returns the names of locks that are free now."""
         if time_ms < self.next_expiry:
             return []
         over = []

@@ -38,7 +38,7 @@ FORMAT = 1
 """Version of the snapshot format; others are refused."""
 
 STATE_LIMIT = 512 << 20
-"""Bytes of keys and values beyond which a command that adds to them is refused, on all replicas alike."""
+"""Bytes of keys and values. Beyond this, a command that adds to them is refused, on all replicas alike."""
 
 VALUE_LIMIT = 4 << 20
 """Bytes of a value that results from updates."""

@@ -18,7 +18,7 @@ from glue.model.storage.records import record, scan
 DELTAS = "deltas"
 
 OUTDATED = 1 << 20
-"""Bytes that may be appended to a small state before it is written anew; to a large one, as many as it has."""
+"""Bytes that may be appended before the file is written anew, or as many as the whole state has, if that is more."""
 
 
 class DeltaFile:
