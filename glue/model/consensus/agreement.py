@@ -2,7 +2,7 @@
 
 The check compares the configuration with which a group was *founded*, so later removals and admissions do not matter. A
 replica ignores a group that does not fit, and founds none beside it. Therefore no write is acknowledged by fewer voters
-than its endpoint asked for. A disagreement is reported while the other replica is heard.
+than its endpoint asked for. A disagreement is reported while messages of the other replica arrive.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Agreement:
             self._differing[peer] = now + self._lasts, what
 
     def hears_group(self, now: float) -> bool:
-        """Whether a group that does not fit was heard lately."""
+        """Whether a message of a group that does not fit arrived lately."""
         return now < self._group_until
 
     def differing(self, now: float) -> dict[str, str]:
-        """Return what other replicas want, by peer, if it differs and they were heard lately."""
+        """Return what other replicas want, by peer, if it differs and their messages arrived lately."""
         if self._differing:
             self._differing = {peer: known for peer, known in self._differing.items() if known[0] > now}
         return {peer: what for peer, (_, what) in sorted(self._differing.items())}

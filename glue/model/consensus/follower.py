@@ -57,7 +57,7 @@ class Follower(Part):
         self.deadline = now + timeout * (1.0 + self.core.luck.random())
 
     def due(self, now: float) -> None:
-        """Stand for election, because no leader was heard. A replica that may not stand waits for one."""
+        """Stand for election, because no leader has sent anything. A replica that may not stand waits for a leader."""
         if self.core.may_stand:
             self.core.stand(now)
         else:
@@ -75,7 +75,7 @@ class Follower(Part):
         core.tell(core.leader, Forward(core.group, core.life, core.term, tickets, commands))
 
     def hears_leader(self, now: float) -> bool:
-        """Whether a leader was heard within the least election timeout."""
+        """Whether a leader's message has arrived within the least election timeout."""
         return now - self._heard < self.core.settings.election_timeout
 
     def voted(self, now: float) -> None:

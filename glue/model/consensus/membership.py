@@ -18,7 +18,7 @@ PROMOTABLE = 1000
 
 
 class Claim(NamedTuple):
-    """A life under which a member's id was heard, other than the known one."""
+    """A life of a member's id other than the known one, and when its last message arrived."""
 
     life: str
     heard: float
@@ -61,7 +61,7 @@ class Membership:
     def readmission(self, now: float, last_heard: dict[str, float]) -> Configuration | None:
         """Return the configuration that admits a member with a lost storage again; None if there is none.
 
-        A member is not replaced while its known life was heard lately: a late message of a former life must not remove
+        A member is not replaced if its known life sent messages lately: a late message of a former life must not remove
         it.
         """
         configuration, timeout = self._core.configuration, self._core.settings.election_timeout

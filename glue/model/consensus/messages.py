@@ -17,8 +17,8 @@ class RequestVote:
     """A candidate's request for a vote in `term`.
 
     A `pre` request asks whether the vote would be granted, and changes nothing (thesis 9.6). The candidate's last entry
-    has `last_index` and `last_term`. With `transfer` the leader asked for the election: voters answer even while they
-    hear it.
+    has `last_index` and `last_term`. With `transfer` the leader asked for the election: voters answer even if they
+    follow it.
     """
 
     group: str

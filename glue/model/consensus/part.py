@@ -1,8 +1,8 @@
 """The base of all roles within a group: dispatch of messages, and answers to candidates.
 
 A replica votes once in a term, for a candidate with a log at least as up to date as its own (thesis, section 3.6.1). It
-does not vote while it hears a leader (section 4.2.3): a removed or disconnected replica must not depose the leader. A
-pre-vote (section 9.6) changes nothing, neither here nor at the candidate.
+does not vote while a leader sends to it (section 4.2.3): a removed or disconnected replica must not depose the leader.
+A pre-vote (section 9.6) changes nothing, neither here nor at the candidate.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Exchange:
     # ----------------------------------------------------------------------------------------------- timing
 
     def _begin(self, now: float, interval: float) -> None:
-        """Begin an interval. A digest is sent in its second half, unless an equal one was heard before."""
+        """Begin an interval. A digest is sent in its second half, unless an equal one arrives before."""
         self._interval = interval
         self._ends_at = now + interval
         self._speaks_at = now + self._luck.uniform(interval / 2, interval)
