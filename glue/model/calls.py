@@ -179,7 +179,7 @@ class Calls:
         return True
 
     def repeat(self) -> None:
-        """Propose all commands under way again, because a new leader cannot tell what the last one did with them."""
+        """Propose all commands under way again: what the former leader did with them is unknown."""
         if any(not calls for calls in self._tickets.values()):
             self._open_at = -inf
         for calls in self._tickets.values():

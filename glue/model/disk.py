@@ -17,7 +17,7 @@ from glue.model.consensus import Write
 from glue.model.storage import Storage
 
 RETRY_INTERVAL = 1.0
-"""Seconds between two tries to write to a full disk: people make room, and that takes longer than milliseconds."""
+"""Seconds between two tries to write to a full disk: people must make room, which takes a while."""
 
 logger = logging.getLogger("glue")
 
@@ -64,7 +64,7 @@ class Disk:
     def retry(self, now: float, others: Iterable[Callable[[], None]]) -> int | None:
         """Try again once the time has come; returns the result of `flush`, or None if nothing could be written.
 
-        Before, the `others` are called: they write what other parts of the group hold.
+        First the `others` write what other parts of the group hold.
         """
         if now < self.deadline:
             return None

@@ -109,13 +109,13 @@ class Group:
         return [Subscribe((self.name, n), topic) for n, topic in enumerate(self._topics)]
 
     def close(self) -> tuple[list[Happening], list[Request]]:
-        """Unsubscribe and close the storage; calls under way end without an answer."""
+        """Unsubscribe and close the storage. Calls under way end as refused or unknown."""
         up = self._end("the model was closed")
         self._disk.close()
         return up, [Unsubscribe((self.name, n)) for n, _ in enumerate(self._topics)]
 
     def _end(self, reason: str) -> list[Happening]:
-        """End all calls and reads."""
+        """End all calls and reads: as unknown if they may have had an effect, else as refused."""
         up = self._answers(self._calls.end(reason))
         up += [Answer(token, Refused(reason, unreachable=True)) for token in self._reads.end()]
         return up if self.mergeable is None else up + self.mergeable.end(Unknown(reason))
@@ -196,7 +196,7 @@ class Group:
             self._obey(now, self.replica.step_down(now), up, down)
 
     def _is_back(self, now: float, up: list[Happening], down: list[Request]) -> bool:
-        """Whether a full disk has room again. Messages that arrive before count as lost."""
+        """Whether a full disk has room again. Messages that arrive until then count as lost."""
         self._step_down(now, up, down)
         others = [] if self.mergeable is None else [self.mergeable.recover]
         number = self._disk.retry(now, others)
@@ -216,7 +216,7 @@ class Group:
     # ---------------------------------------------------------------------------------- output of the replica
 
     def _obey(self, now: float, output: Output, up: list[Happening], down: list[Request]) -> None:
-        """Carry out an output: messages, then the state, then the tickets, and the disk last. `Output` tells why."""
+        """Carry out an output: messages, then the state, then the tickets, and the disk last. Its module tells why."""
         for receiver, message in output.messages:
             if not is_heartbeat(message):
                 self._stirred_at = now
