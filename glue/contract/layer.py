@@ -47,7 +47,7 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
     @property
     def backlog(self) -> int:
-        """Bytes of data from above that this layer still holds, because they are not sent or not acknowledged."""
+        """Bytes of data from above that this layer still holds, because it has not finished with them."""
 
     @property
     def statistics(self) -> Counter[str]:
@@ -108,7 +108,7 @@ class Network(Protocol):
         """
 
     def send(self, trains: Sequence[Train]) -> None:
-        """Send these trains before returning. A failure is counted and repaired, never raised."""
+        """Send these trains before returning. A failure (no route, link down) is counted and repaired, never raised."""
 
     def maintain(self, now: float) -> float:
         """Look after interfaces and memberships; returns the time of the next call (monotonic seconds)."""
