@@ -76,7 +76,7 @@ __all__ = [
     "WouldBlockError",
 ]
 
-if not TYPE_CHECKING:  # else every name would be taken to be there
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
     __getattr__, __dir__ = later(
         __name__,
         {

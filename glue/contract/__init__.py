@@ -1,4 +1,4 @@
-"""What the layers say to each other: all that a layer may import of glue, besides its errors."""
+"""The items and interfaces between layers: all that a layer may import of glue, besides `glue.errors`."""
 
 from glue.contract.express import TAKEN, Express, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced

@@ -1,4 +1,4 @@
-"""News: what a layer tells those above it, up to the application: of peers, of messages, of losses."""
+"""News that a layer passes up to the application: about peers, messages and losses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from glue.contract.items import Address
 class Delivery:
     """Messages of one topic from one publisher, for the application.
 
-    `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
-    `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's wall
-    clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
-    `expires` (monotonic seconds) it is not to be handed over. `length` is that of each payload; None: not known, or
-    they differ, or are not bytes. Payloads may be made as one goes through them.
+    * `payloads`: bytes or decoded JSON values. They may be made only when they are read.
+    * `sequence`: the number of the first message. The others count up.
+    * `tokens`: those of the matching subscriptions (see `Subscribe`).
+    * `published_at`: the publisher's wall clock (Unix seconds) at the first message.
+    * `retained`: true for a stored value for a late joiner.
+    * `expires`: monotonic seconds after which the messages must not be handed over.
+    * `length`: the size of each payload. None: unknown, different sizes, or not bytes.
     """
 
     __slots__ = (
@@ -52,14 +54,14 @@ class Delivery:
         self.tokens = tokens
 
     def own(self) -> list[Any]:
-        """`payloads` as objects that stay, for who keeps some of its messages: these hold on to all of it."""
+        """Return `payloads` as independent objects. Keeping one then does not keep all others in memory."""
         if self.payloads.__class__ is not list:
             self.payloads = [*self.payloads]
         return self.payloads
 
 
 class Missed:
-    """Topics: `count` messages of a publisher on a topic will not come to these subscriptions, for this cause."""
+    """From topics: `count` messages of a publisher on a topic will not come to these subscriptions, for this cause."""
 
     __slots__ = ("cause", "count", "publisher", "publisher_id", "tokens", "topic")
 
@@ -75,7 +77,7 @@ class Missed:
 
 
 class Undelivered:
-    """Transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
+    """From transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
 
     __slots__ = ("cause", "count", "peer")
 
@@ -86,7 +88,7 @@ class Undelivered:
 
 
 class Gap:
-    """Transport: `count` frames that a peer sent to this endpoint will not come, for this cause."""
+    """From transport: `count` frames of a peer to this endpoint will not come, for this cause."""
 
     __slots__ = ("cause", "count", "peer")
 
@@ -97,7 +99,7 @@ class Gap:
 
 
 class Addressed:
-    """Topics: a publication with a receipt went to these peers, each of which will be heard of."""
+    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each."""
 
     __slots__ = ("peers", "receipt")
 
@@ -107,7 +109,7 @@ class Addressed:
 
 
 class Receipted:
-    """Transport: a peer has acknowledged a publication with a receipt; or, if there is a cause, never will."""
+    """From transport: a peer has acknowledged a publication with a receipt. With a `cause`, it never will."""
 
     __slots__ = ("cause", "peer", "receipt")
 
@@ -118,7 +120,7 @@ class Receipted:
 
 
 class FirstRoundOver:
-    """Discovery: the first round is over: peers that answer at once are known, with their interests.
+    """From discovery: the first round is over, and peers that answered at once are known, with their interests.
 
     Late answers may come until `until` (monotonic seconds).
     """
@@ -133,7 +135,7 @@ class FirstRoundOver:
 
 
 class PeerAdded:
-    """Discovery: a peer is there; `restarted` if another life (incarnation) of it was known just before."""
+    """From discovery: a peer is there. It has `restarted` if another life (incarnation) of it was known just before."""
 
     __slots__ = ("address", "incarnation", "name", "peer", "restarted")
 
@@ -146,7 +148,10 @@ class PeerAdded:
 
 
 class PeerRemoved:
-    """Discovery: a peer's life is over. `reason`: "goodbye", "expired", "evicted" or "restarted" (another follows)."""
+    """From discovery: a peer's life is over.
+
+    `reason` is "goodbye", "expired", "evicted", or "restarted" (another life follows).
+    """
 
     __slots__ = ("incarnation", "name", "peer", "reason")
 
@@ -158,7 +163,7 @@ class PeerRemoved:
 
 
 class PeerInterest:
-    """Discovery: what a peer wants to hear has changed, by these interests (topic patterns)."""
+    """From discovery: a peer's interests have changed by these topic patterns."""
 
     __slots__ = ("added", "peer", "removed")
 
@@ -169,7 +174,7 @@ class PeerInterest:
 
 
 class NameClash:
-    """Discovery: another live endpoint uses this endpoint's id (so most likely its name), from `address`."""
+    """From discovery: another live endpoint has this endpoint's id, and probably its name, at `address`."""
 
     __slots__ = ("address", "incarnation", "name")
 
@@ -181,4 +186,4 @@ class NameClash:
 
 News = PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | Gap | Addressed | Receipted
 Event = Delivery | Missed | News
-"""What a stack hands to the application."""
+"""The events of a stack for the application."""

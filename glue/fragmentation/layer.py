@@ -1,12 +1,12 @@
-"""Messages of any size, cut into frames and put together again.
+"""Messages of any size, cut into frames and joined again.
 
-Going down, a message that fits in one frame passes as it is; a larger one becomes a run of frames of equal
-size, the last one shorter, each with this layer's entry (see `wire`).
+On the way down, a message that fits into one frame passes unchanged. A larger one becomes a run of frames of equal
+size, of which the last may be shorter. Each has this layer's entry in its header (see `wire`).
 
-Coming up, fragments may arrive in any order, doubled, or never: over reliable transport they come in order,
-over best effort they come as they like. Each message under assembly knows exactly which of its fragments it
-has; the first one to arrive for a place wins. A peer that discovery lost and found again in the same life goes on
-in the middle of a message, as transport does: what was acknowledged is not sent again.
+On the way up, fragments come in order over reliable transport, and in any order, twice or never over best effort. A
+message under assembly knows its missing fragments; the first fragment for a place wins. A peer that discovery lost and
+found again in the same life continues in the middle of a message, as transport does: acknowledged data are not sent
+again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ PEER_FACTOR = 2  # a peer may have this many times message_limit under assembly,
 TOTAL_FACTOR = 4  # and all peers together this many times
 EXPIRY = 30.0  # seconds without a new fragment of a best-effort message: far more than any is under way
 RELIABLE_EXPIRY = 600.0
-"""The same for a reliable message. Transport goes on in its middle whenever the sender, or the way from it, is back,
-and takes what was acknowledged as delivered. So this is the longest interruption after which nothing is missing."""
+"""Seconds without a new fragment of a reliable message.
+
+Transport continues in the middle of a message once the sender, or the way from it, is back, and takes acknowledged data
+as delivered. Therefore this is the longest interruption without loss.
+"""
 EXPIRIES = RELIABLE_EXPIRY, EXPIRY  # by message number modulo 2
-FORMS = 4096  # of headers, that are recognized: as many as serialization knows
+FORMS = 4096  # recognized forms of headers: as many as serialization knows
 
 _pack = FRAGMENT.packer("message", "size", "total")
 _values = FRAGMENT.getter("message", "size", "total", "index")
@@ -52,26 +55,26 @@ class Fragmentation:
         self._known: set[bytes] = set()  # forms of headers with a well-formed entry
 
     def fit(self, size: int) -> int:
-        """Whatever the frames below take, messages up to the limit go in."""
+        """Return the message limit, whatever the frames below take."""
         self._frame = size
         return self._limit
 
     @property
     def deadline(self) -> float:
-        """When to look for messages that nothing more came of."""
+        """The time of the next check for messages that wait for fragments in vain."""
         return self._check_at
 
     # -------------------------------------------------------------------------------------------- down
 
     def send(self, now: float, items: list[Downward]) -> list[Downward]:
-        """Cut what is too large. Raises MessageTooLargeError for a message over the limit."""
+        """Cut messages that do not fit into a frame. Raises MessageTooLargeError for a message over the limit."""
         for item in items:
             if item.__class__ is Outbound and total(item.bodies) > self._frame:
                 self._cut(item)
         return items
 
     def lower(self, now: float, item: Downward) -> Downward | None:
-        """What does not fit in a frame is cut. Raises MessageTooLargeError for a message over the limit."""
+        """Cut a message that does not fit into a frame. Raises MessageTooLargeError for one over the limit."""
         if item.__class__ is not Outbound:
             return None
         if total(item.bodies) > self._frame:
@@ -91,13 +94,13 @@ class Fragmentation:
         self.statistics["fragments sent"] += len(item.bodies)
 
     def rally(self) -> int:
-        """The largest body (bytes) that is not cut; see `glue.fastpath.parts`."""
+        """Return the largest body (bytes) that is not cut; see `glue.fastpath.parts`."""
         return self._frame
 
     # ---------------------------------------------------------------------------------------------- up
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Upward], list[Downward]]:
-        """Messages that are complete go up."""
+        """Pass on complete messages and all other items; keep fragments."""
         up: list[Upward] = []
         for item in items:
             if item.__class__ is Inbound and KEY in item.header:
@@ -111,7 +114,7 @@ class Fragmentation:
         return up, []
 
     def lift(self, now: float, item: Upward) -> Upward | tuple[()] | None:
-        """A whole message passes, and one that is whole now; other fragments are kept."""
+        """Pass on a message that is whole, or complete now; keep other fragments. None for other items."""
         if item.__class__ is not Inbound:
             return None
         if KEY not in item.header:
@@ -126,13 +129,13 @@ class Fragmentation:
         return up[0] if up else TAKEN
 
     def awaits(self, run: Inbound) -> bool:
-        """Whether a run (without bodies yet) is of fragments, of one message, as its last header then tells."""
+        """Whether a run (its bodies are not read yet) consists of fragments of one message, by its last header."""
         return KEY in run.header and run.form in self._known
 
     def _is_whole(self, now: float, run: Inbound) -> bool:
-        """Whether the run is a whole message, of which nothing was known; then it becomes that message.
+        """Whether a run is a whole message that is not known yet; the run then becomes this message.
 
-        What is not seen at a glance is found out when its fragments are put together.
+        This is only a quick check. False means that the fragments go the ordinary way.
         """
         shelf, bodies = self._shelves.get(run.peer), run.bodies
         if run.form not in self._known or shelf is None or shelf.incarnation != run.incarnation:
@@ -145,7 +148,7 @@ class Fragmentation:
         if message in shelf.row(message) or shelf.finished(message):
             return False
         if not self._held:
-            self._check_at = math.inf  # as after any message that leaves nothing behind
+            self._check_at = math.inf  # as after any message, when no other is under assembly
         elif self._check_at > now + EXPIRIES[message % 2]:
             return False
         shelf.remember(message)
@@ -177,7 +180,7 @@ class Fragmentation:
         assembly = row.get(message)
         is_other = assembly is not None and (assembly.size, assembly.total) != (size, total)
         if assembly is not None and index == 0 and ((run.reliable and is_other) or assembly.touched + EXPIRY <= now):
-            # The number is used again. Of a reliable message fragment 0 comes first: what was there before was forged.
+            # The number is used again. Fragment 0 of a reliable message comes first: an earlier one was forged.
             self._abandon(shelf, message, "messages given up by their sender")
             assembly = None
         if assembly is None:
@@ -215,7 +218,7 @@ class Fragmentation:
             self._give_up(max(self._shelves.values(), key=lambda s: s.held))
 
     def _plausible(self, entry: Any, run: Inbound) -> bool:
-        """Whether the entry is well formed and the first and last body are fragments of the sizes it says."""
+        """Whether the entry is well-formed, and the first and last body have the sizes that it gives."""
         if not FRAGMENT.fits(entry):
             return False
         _, size, total, index = _values(entry)
@@ -235,7 +238,7 @@ class Fragmentation:
         self._held += change
 
     def _give_up(self, shelf: Shelf) -> None:
-        """Over budget: drop this peer's message that has waited longest."""
+        """Drop the message of this peer that has waited longest, because the budget is exceeded."""
         message = shelf.oldest()
         self._abandon(shelf, message, "messages dropped over budget")
         shelf.remember(message)
@@ -259,7 +262,7 @@ class Fragmentation:
                 del self._shelves[peer]
 
     def _on_removed(self, item: PeerRemoved) -> None:
-        """A peer is gone. What it began is kept until it expires if the same life may come back."""
+        """Drop the messages of a peer that is gone. If the same life may come back, keep them until they expire."""
         shelf = self._shelves.get(item.peer)
         if shelf is not None and item.reason == "expired" and len(shelf):
             shelf.absent = True

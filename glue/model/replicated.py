@@ -1,7 +1,7 @@
-"""The model layer: shared state beside topics. What concerns no model passes through unchanged.
+"""The model layer: shared state beside topics. Items that concern no model pass through unchanged.
 
-Each model that was opened is a `Group`; the groups' messages travel on topics of their own under `$glue/model`,
-where everything to all replicas is one topic, so one multicast, and everything to one of them another.
+Each open model is a `Group`. Its messages travel on topics under `$glue/model`: one topic for all replicas, which costs
+one multicast, and one topic for each replica.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Replicated:
         self.groups: dict[str, Group] = {}
         self.names = Names()
         self._was_used = False
-        self._up: list[Happening] = []  # answers that are known already, for the next `receive`
+        self._up: list[Happening] = []  # known answers, for the next `receive`
 
     def fit(self, size: int) -> int:
-        """Messages may have any size."""
+        """Return `size`: messages may have any size."""
         return size
 
     @property
     def deadline(self) -> float:
-        """The earliest of all groups'."""
+        """The earliest deadline of all groups."""
         if self._up:
             return -inf
         if not self.groups:
@@ -56,12 +56,12 @@ class Replicated:
 
     @property
     def backlog(self) -> int:
-        """Of all groups."""
+        """Estimated bytes of the calls that wait in all groups."""
         return sum(group.backlog for group in self.groups.values()) if self.groups else 0
 
     @property
     def statistics(self) -> Counter[str]:
-        """What this layer and its replicas have counted."""
+        """The counters of this layer, its groups and their replicas."""
         counts = self._counts.copy()
         for group in self.groups.values():
             counts += group.statistics
@@ -71,7 +71,7 @@ class Replicated:
     # ------------------------------------------------------------------------------------------------- down
 
     def send(self, now: float, items: list[Wish]) -> list[Request]:
-        """Take what is for models; everything else goes on down, in its place."""
+        """Take what concerns models, and pass on the rest in its order."""
         down: list[Request] = []
         asked: dict[str, Group] = {}
         for item in items:
@@ -94,7 +94,7 @@ class Replicated:
         return down
 
     def lower(self, now: float, item: Wish) -> Request | None:
-        """Publications pass."""
+        """Pass a publication on; return None for anything else."""
         return item if isinstance(item, Publication) else None
 
     def _ask(self, now: float, item: Ask, asked: dict[str, Group]) -> None:
@@ -107,8 +107,8 @@ class Replicated:
         asked[item.name] = group
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
-        """Raises ModelError for a name that is not free."""
-        from glue.model.group import Group  # consensus is loaded by those who use it
+        """Open a model. Raises ModelError if the name is in use here, or too many models are open."""
+        from glue.model.group import Group  # imports consensus only where a model is used
         from glue.model.state import check_name
 
         check_name(item.name)
@@ -123,16 +123,16 @@ class Replicated:
         return group.open()
 
     def scope(self, name: str, mergeable: Prefixes) -> str:
-        """What is one group at most: the network, the model's name, and its mergeable prefixes if there are any.
+        """Name the group that replicas may form: network, model name, and mergeable prefixes if there are any.
 
-        So replicas that do not agree on which keys are mergeable share no log, and no such key gets into one.
+        Replicas with different mergeable prefixes share no log, so no mergeable key enters one.
         """
         return f"{self._network_id}/{name}{'+' + mergeable.mark if mergeable else ''}"
 
     # --------------------------------------------------------------------------------------------------- up
 
     def receive(self, now: float, items: list[Event]) -> tuple[list[Happening], list[Request]]:
-        """Take what is for models; everything else goes on up, in its place."""
+        """Take what concerns models, pass on the rest in its order, and serve the groups that are due."""
         if not self._was_used:
             return [*items], []
         up: list[Happening] = []
@@ -140,7 +140,7 @@ class Replicated:
         for_groups: dict[str, list[Delivery]] = {}
         for item in items:
             if isinstance(item, Delivery) and item.topic.startswith(PREFIX):
-                if item.publisher_id != self._endpoint_id:  # what it said itself it knows
+                if item.publisher_id != self._endpoint_id:  # own messages are known here
                     name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
                     for_groups.setdefault(name, []).append(item)
             elif isinstance(item, Missed) and item.topic.startswith(PREFIX):
@@ -161,11 +161,11 @@ class Replicated:
         return up, down
 
     def lift(self, now: float, item: Event) -> Happening | None:
-        """Where there never was a model, everything passes."""
+        """Pass an event on if no model was ever open here; else return None."""
         return None if self._was_used else item
 
     def rally(self) -> int:
-        """Where there never was a model, a body of any size passes; see `glue.fastpath.parts`."""
+        """The size up to which bodies pass unseen, unlimited if no model was ever open; see `glue.fastpath.parts`."""
         return 0 if self._was_used else sys.maxsize
 
     def _meet(self, now: float) -> None:

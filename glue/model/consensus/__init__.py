@@ -1,4 +1,4 @@
-"""Consensus on a log of commands: Raft, with appends by multicast. Pure: no clock, socket, thread or file."""
+"""Consensus on a log of commands: Raft with multicast appends. Pure: no clock, socket, thread or file."""
 
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.items import (

@@ -1,8 +1,8 @@
-"""What has changed since the last write, what is on its way to the disk, and the answers that wait for it.
+"""The changes since the last write, the writes under way to the disk, and the answers that wait for them.
 
-An answer may leave once everything that the replica knew when it was given is durable. Writes are numbered, and
-take effect in order. What is durable of the log is told by the write, not by index and term: an entry may be
-truncated and come back the same while the disk still has the one between (the ABA of asynchronous storage).
+An answer may leave once everything that the replica knew when it answered is durable. Writes are numbered and take
+effect in order. `durable_index` follows from completed writes, not from index and term of an entry. An entry may be
+truncated and appended again while the disk still holds the one between (the ABA problem of asynchronous storage).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Message
 
 Letter = tuple[str | None, Message]
-"""A message and whom it is for (None: all)."""
+"""A message and its receiver; None for all."""
 
 
 class Pending:
-    """A write that is not durable yet: how far the log will be when it is, and the answers that wait for it."""
+    """A write that is not durable yet, with the last index of the log after it and the waiting answers."""
 
     __slots__ = ("answers", "last_index", "number")
 
@@ -29,7 +29,7 @@ class Pending:
 
 
 class Journal:
-    """The way of a replica's state to the disk. `durable_index`: the log is durable up to there."""
+    """The writes of a replica's state to the disk. The log is durable up to `durable_index`."""
 
     __slots__ = ("_first", "_has_snapshot", "_number", "_pending", "_vital", "durable_index")
 
@@ -42,23 +42,23 @@ class Journal:
         self._has_snapshot = False
 
     def truncated(self, first: int) -> None:
-        """The log was cut before this index."""
+        """Note that the log was truncated before this index."""
         self._first = min(self._first, first)
         self.durable_index = min(self.durable_index, first - 1)
         for pending in self._pending:
             pending.last_index = min(pending.last_index, first - 1)
 
     def compacted(self) -> None:
-        """The log has a new snapshot, and is to be written with it."""
+        """Note that the log has a new snapshot, to be written with it."""
         self._has_snapshot = True
 
     def replaced(self, index: int) -> None:
-        """The log begins after a snapshot of this index that came from elsewhere."""
+        """Note that a snapshot of this index, from the leader, replaced the log."""
         self.truncated(index + 1)
         self._has_snapshot = True
 
     def take(self, vital: Vital, log: Log) -> Write | None:
-        """What is to be written now, if anything."""
+        """Return the next write, None if nothing has changed."""
         changed = None if vital is self._vital or vital == self._vital else vital
         if changed is None and self._first > log.last_index and not self._has_snapshot:
             return None
@@ -73,14 +73,14 @@ class Journal:
         return write
 
     def hold(self, answers: list[Letter]) -> list[Letter]:
-        """Keep answers until what is written is durable; those that may leave now."""
+        """Keep answers until the last write is durable; returns those that may leave at once."""
         if not self._pending:
             return answers
         self._pending[-1].answers += answers
         return []
 
     def synced(self, number: int) -> list[Letter]:
-        """All writes up to this number are durable; the answers that may leave."""
+        """Note that all writes up to this number are durable; returns the answers that may leave."""
         answers: list[Letter] = []
         while self._pending and self._pending[0].number <= number:
             done = self._pending.popleft()

@@ -2,8 +2,8 @@
 
     ["append","1/plant/5d…","8c…",7,12,41,7,40,[7,0,[5,9]]]⏎{"a":1}…
 
-The array holds the kind of message and its fields in order. Where a field's bytes stand in the body, the array holds
-their length. Entries are columns: term, kind, length; a column of equal values is that one value.
+The array holds the kind of message and its fields in order. For raw bytes in the body the array holds their length.
+Entries are three columns: terms, kinds and lengths. A column of equal values is one value.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ TEXT_LIMIT = 255
 """Characters of an id, a life or a group."""
 
 NUMBER_LIMIT = 1 << 62
-"""Indices, terms and rounds stay below: at a million a second that takes 146,000 years."""
+"""Indices, terms and rounds stay below this: at a million a second it takes 146,000 years."""
 
 
 class MalformedError(ValueError):
-    """Not a message."""
+    """Raised for bytes that are no message."""
 
 
 class Body:
-    """The bytes behind the array, taken from the front."""
+    """The bytes after the array, taken from the front."""
 
     __slots__ = ("_data", "_next")
 
@@ -55,7 +55,7 @@ class Body:
         self._next = start
 
     def take(self, length: Any) -> bytes:
-        """The next `length` bytes."""
+        """Return the next `length` bytes."""
         end = self._next + _number(length)
         if end > len(self._data):
             raise MalformedError("cut short")
@@ -65,11 +65,11 @@ class Body:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all was taken."""
+        """Whether all bytes were taken."""
         return self._next == len(self._data)
 
 
-# ------------------------------------------------------------------------------------- fields, to and from JSON
+# ------------------------------------------------------------------------------------------------------- fields
 
 
 def _same(value: Any, bodies: list[bytes]) -> Any:
@@ -152,7 +152,7 @@ def _read_commands(value: Any, body: Body) -> tuple[bytes | None, ...]:
 
 
 def _read_entries(value: Any, body: Body) -> tuple[tuple[int, int, bytes], ...]:
-    """Terms, kinds and data; the indices follow from the message."""
+    """Decode terms, kinds and data of entries; their indices follow from the message."""
     if value == []:
         return ()
     terms, kinds, lengths = _listed(value)
@@ -233,7 +233,7 @@ UNPACKERS: dict[str, tuple[Callable[..., Message], list[Unpack]]] = {
 
 
 def encode(message: Message) -> bytes:
-    """A message as bytes."""
+    """Encode a message."""
     kind, fields = PACKERS[message.__class__]
     bodies: list[bytes] = []
     head = orjson.dumps([kind, *(pack(getattr(message, name), bodies) for name, pack in fields)])
@@ -241,7 +241,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """A message from bytes. Raises MalformedError for whatever is not one."""
+    """Decode a message. Raises MalformedError for anything else."""
     end = data.find(b"\n")
     try:
         kind, *values = _listed(orjson.loads(data[:end] if end >= 0 else b""))
@@ -257,7 +257,7 @@ def decode(data: bytes) -> Message:
 
 
 def _check(message: Message) -> None:
-    """What the fields of a message say about one another."""
+    """Check the fields of a message against one another."""
     match message:
         case Append():
             message.entries = tuple(
