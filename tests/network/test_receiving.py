@@ -11,7 +11,7 @@ import pytest
 from glue.contract import Train
 from glue.contract.pieces import Pieces
 from glue.network.buffer import JOINED, LENT, Arrived, Buffer
-from glue.network.echo import Echo
+from glue.network.loopback import MulticastLoopback
 from glue.network.offload import enable_coalescing, segmentation_control
 from glue.network.receiver import FEW, SHORT, UNSEEN, Receiver
 
@@ -83,9 +83,9 @@ def test_of_ones_own_only_the_first_in_a_row_is_read(
     monkeypatch.setattr("glue.network.receiver.SHORT", short)
     sender, hearing = ends
     statistics: Counter[str] = Counter()
-    echo = Echo(sender)
-    echo.settle(["127.0.0.1"])
-    receiver = Receiver(hearing, False, statistics, echo)
+    loopback = MulticastLoopback(sender)
+    loopback.set_addresses(["127.0.0.1"])
+    receiver = Receiver(hearing, False, statistics, loopback)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.connect(hearing.getsockname())
         for source, payload in (
