@@ -81,9 +81,9 @@ class Member:
 
     def get(self, *messages: tuple[str, Message]) -> list[Any]:
         """Give it messages; what it says, without the receivers, is returned."""
-        return [message for _, message in self.letters(*messages)]
+        return [message for _, message in self.addressed(*messages)]
 
-    def letters(self, *messages: tuple[str, Message]) -> list[tuple[str | None, Any]]:
+    def addressed(self, *messages: tuple[str, Message]) -> list[tuple[str | None, Any]]:
         """As `get`, with whom each message is for."""
         return self._obey(self.replica.receive(self.now, messages))
 

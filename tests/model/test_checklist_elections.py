@@ -241,7 +241,7 @@ def test_row_40_a_transfer_stops_commands_times_out_and_goes_on() -> None:
     member.lead_and_commit()
     member.get(member.acknowledge("c", 2))
     ticket = member.replica.transfer(member.now, "c")
-    said = member.letters()
+    said = member.addressed()
     assert [to for to, message in said if isinstance(message, TimeoutNow)] == ["c"]
     refused = member.propose()
     member.get(member.acknowledge("b", 2), member.acknowledge("c", 2))

@@ -17,7 +17,7 @@ from glue.model.consensus.agreement import Agreement
 from glue.model.consensus.bounds import TERM_JUMP, TERM_TOO_FAR, Doubts
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.items import Entry, Kind, Role, Snapshot, Status, Stored
-from glue.model.consensus.journal import Journal, Letter
+from glue.model.consensus.journal import AddressedMessage, Journal
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import GroupMessage, Message, RequestVote
 from glue.model.consensus.output import Output
@@ -109,31 +109,9 @@ class Core:
     """The state of a replica beside its role."""
 
     __slots__ = (
-        "_answers",
-        "_committed",
-        "_messages",
-        "_restore",
-        "_roles",
-        "_status",
-        "_vital_at_start",
-        "accepts",
-        "actor",
-        "agreement",
-        "commit_index",
-        "doubts",
-        "forwards",
-        "journal",
-        "leader",
-        "log",
-        "luck",
-        "peer",
-        "questions",
-        "scope",
-        "settings",
-        "statistics",
-        "tickets",
-        "transfer",
-        "vital",
+        "_answers", "_committed", "_messages", "_restore", "_roles", "_status", "_vital_at_start", "accepts", "actor",
+        "agreement", "commit_index", "doubts", "forwards", "journal", "leader", "log", "luck", "peer", "questions",
+        "scope", "settings", "statistics", "tickets", "transfer", "vital",
     )  # fmt: skip
 
     def __init__(
@@ -167,8 +145,8 @@ class Core:
         self._roles = roles
         self._vital_at_start = stored.vital
         self._status: Status | None = None
-        self._messages: list[Letter] = []
-        self._answers: list[Letter] = []
+        self._messages: list[AddressedMessage] = []
+        self._answers: list[AddressedMessage] = []
         self._committed: list[Entry] = []
         self._restore: Snapshot | None = self.log.snapshot
 
@@ -329,9 +307,9 @@ class Core:
 
     def synced(self, number: int) -> list[Message]:
         """Writes are durable: let go of the answers that waited for them; those to itself are returned."""
-        letters = self.journal.synced(number)
-        self._messages += [letter for letter in letters if letter[0] != self.peer]
-        return [message for to, message in letters if to == self.peer]
+        addressed = self.journal.synced(number)
+        self._messages += [message for message in addressed if message[0] != self.peer]
+        return [message for to, message in addressed if to == self.peer]
 
     def finish(self) -> Output:
         """All that this call has to tell."""
