@@ -84,7 +84,7 @@ class ThreadDriver(Turns):
         for thread in list(self._threads):
             if thread is not threading.current_thread():
                 thread.join(FAREWELL)
-        self._lookout.close()
+        self._network_seat.close()
 
     # --------------------------------------------------------------------------------------------- turns
 
@@ -105,7 +105,7 @@ class ThreadDriver(Turns):
     def _advance(self, longest: float) -> None:
         """Wait for the network or a timer, `longest` seconds at most, and run a turn; handlers come later."""
         if self._streaming():
-            self._lookout.stand_aside(self._streaming)
+            self._network_seat.stand_aside(self._streaming)
         self._woken = False
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
         if self._waiters or not self._settled:  # who waits may have waited for handlers
@@ -114,7 +114,7 @@ class ThreadDriver(Turns):
         now = time.monotonic()
         longest = min(longest, ATTENTIVE) if now - self._flushed_at < ALERT else longest
         self._sleeps_until = until = min(self._deadline, self._maintain_at, now + longest)
-        self._lookout.wait(max(until - now, 0.0), self._is_due, not self._pace.is_exchange(now))
+        self._network_seat.wait(max(until - now, 0.0), self._is_due, not self._pace.is_exchange(now))
         self._sleeps_until, self._woken = 0.0, False
         if self._streaming():
             return
@@ -164,7 +164,7 @@ class ThreadDriver(Turns):
                 if now >= until:
                     break
             self._woken, self._sleeps_until = False, math.inf
-            data = self._lookout.glance(court, now + (BRIEF if now < early else BRIEFER), self._is_due)
+            data = self._network_seat.glance(court, now + (BRIEF if now < early else BRIEFER), self._is_due)
             self._sleeps_until = 0.0
             if data is None:
                 if now < early:

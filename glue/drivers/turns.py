@@ -23,7 +23,7 @@ from glue.drivers.backpressure import Room
 from glue.drivers.dispatch import Receiver, addressed
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import Life
-from glue.drivers.network_seat import ASIDE, RELIEF, Lookout
+from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
 from glue.drivers.send_policy import BUSY, OUTBOX, Pace
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import Core
@@ -43,7 +43,7 @@ class Turns(Life):
     def __init__(self, core: Core, network: Network, news: Receiver) -> None:
         """`news` is given every event that is not a delivery."""
         self._core = core
-        self._lookout = Lookout(network)
+        self._network_seat = NetworkSeat(network)
         self._room = Room(core.settings.queue_limit)
         super().__init__()
         self._network = network
@@ -71,7 +71,7 @@ class Turns(Life):
     def renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
         self._core.renew_locks()
-        self._lookout.renew_locks()
+        self._network_seat.renew_locks()
         self._turn_lock: Any = threading.RLock()  # held while the stack and the network are in use; it knows its owner
 
     def _step_down(self) -> None:
@@ -107,7 +107,7 @@ class Turns(Life):
         elif self._sleeps_until:
             self._wake()
         else:
-            self._lookout.hurry()
+            self._network_seat.hurry()
 
     def say(self, topic: str, payload: Any) -> bool:
         """Publish the answer to a lone message, if it can leave as others have; False if it has to be published."""
@@ -185,8 +185,8 @@ class Turns(Life):
             self._wake()
 
     def _wake(self) -> None:
-        if self._lookout.is_aside:
-            self._lookout.call()
+        if self._network_seat.is_aside:
+            self._network_seat.call()
         elif (self._sleeps_until or self._is_receiving) and not self._woken:
             self._woken = True
             self._network.wake()
@@ -214,7 +214,7 @@ class Turns(Life):
         """Wait for acknowledgements in the leader's place, if it stands aside, and run the turns; for a while."""
         until = min(self._maintain_at, time.monotonic() + RELIEF)
         while self._backlog >= BUSY and not self._core.overfed and time.monotonic() < until:
-            if not self._lookout.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
+            if not self._network_seat.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
                 break
             self._flush(True)
 
@@ -304,7 +304,7 @@ class Turns(Life):
         self._backlog = self._core.stack.backlog
         if self._admission.update(self._backlog) or (self._room.is_awaited and self._admission.closed_from == OPEN):
             self._room.admit()
-            self._lookout.hurry()
+            self._network_seat.hurry()
         if self._waiters:
             self._tell_waiters()
 
@@ -312,7 +312,7 @@ class Turns(Life):
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
         if self._backlog < BUSY or self._room.is_awaited or self._events or self._waiters or self.closed:
             return False
-        is_near = self._lookout.is_relieved or time.monotonic() < self._flushed_at + ASIDE
+        is_near = self._network_seat.is_relieved or time.monotonic() < self._flushed_at + ASIDE
         return is_near and time.monotonic() < self._maintain_at
 
     def _is_due(self) -> bool:
