@@ -78,7 +78,7 @@ class ThreadDriver(Turns):
             self._leave(self._core.send(time.monotonic()))
             self._closed = True
             self._tell_waiters()
-        self._room.admit()
+        self._backpressure.admit()
         self._network.wake()
         self._watch.set()
         for thread in list(self._threads):

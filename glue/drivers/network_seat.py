@@ -106,7 +106,7 @@ class NetworkSeat:
                     return False
                 if not is_due():
                     self._network.wait(until - now, patient=True)  # a spin would take a receiver's core
-            except Exception:  # a fault of the network's, and none of who publishes
+            except Exception:  # a fault of the network's, not of the publisher's
                 logger.exception("waiting failed")
                 return False
             finally:

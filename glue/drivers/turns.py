@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
 from glue.contract.express import offered
-from glue.drivers.backpressure import Room
+from glue.drivers.backpressure import Backpressure
 from glue.drivers.dispatch import Receiver, addressed
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import Life
@@ -44,7 +44,7 @@ class Turns(Life):
         """`news` is given every event that is not a delivery."""
         self._core = core
         self._network_seat = NetworkSeat(network)
-        self._room = Room(core.settings.queue_limit)
+        self._backpressure = Backpressure(core.settings.queue_limit)
         super().__init__()
         self._network = network
         offer = offered(network, "rally", "receive", "send", "wait", "wake")
@@ -150,7 +150,7 @@ class Turns(Life):
         if not lock._is_owned():  # else a signal came in a turn of this thread: what its handler says goes next
             with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
                 try:
-                    if lock.acquire(blocking=False) or (wait and self._room.wait_for_turn(lock)):
+                    if lock.acquire(blocking=False) or (wait and self._backpressure.wait_for_turn(lock)):
                         self._run(publications)
                         return
                 finally:
@@ -206,7 +206,7 @@ class Turns(Life):
             return
         self._step_down()
         self._relieve(has_room)
-        waited = self._room.wait(has_room, self._wake, lambda: self._backlog + self._core.outbox.size)
+        waited = self._backpressure.wait(has_room, self._wake, lambda: self._backlog + self._core.outbox.size)
         if waited and self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
@@ -276,7 +276,7 @@ class Turns(Life):
     def handled(self, delivery: Delivery) -> None:
         """A subscription is done with a delivery; the senders are told if they were waiting for that."""
         if self._core.handled(delivery):
-            self._room.admit()
+            self._backpressure.admit()
         if self._core.outbox.requests:
             self._wake()
 
@@ -298,19 +298,20 @@ class Turns(Life):
 
     def _settle(self) -> None:
         """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
-        self._settled, self._room.in_vain = True, False
+        self._settled, self._backpressure.in_vain = True, False
         self._book()
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
-        if self._admission.update(self._backlog) or (self._room.is_awaited and self._admission.closed_from == OPEN):
-            self._room.admit()
+        is_eased = self._admission.update(self._backlog)
+        if is_eased or (self._backpressure.is_awaited and self._admission.closed_from == OPEN):
+            self._backpressure.admit()
             self._network_seat.hurry()
         if self._waiters:
             self._tell_waiters()
 
     def _streaming(self) -> bool:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
-        if self._backlog < BUSY or self._room.is_awaited or self._events or self._waiters or self.closed:
+        if self._backlog < BUSY or self._backpressure.is_awaited or self._events or self._waiters or self.closed:
             return False
         is_near = self._network_seat.is_relieved or time.monotonic() < self._flushed_at + ASIDE
         return is_near and time.monotonic() < self._maintain_at
