@@ -114,7 +114,7 @@ class ThreadDriver(Turns):
         now = time.monotonic()
         longest = min(longest, ATTENTIVE) if now - self._flushed_at < ALERT else longest
         self._sleeps_until = until = min(self._deadline, self._maintain_at, now + longest)
-        self._network_seat.wait(max(until - now, 0.0), self._is_due, not self._pace.is_exchange(now))
+        self._network_seat.wait(max(until - now, 0.0), self._is_due, not self._send_policy.is_exchange(now))
         self._sleeps_until, self._woken = 0.0, False
         if self._streaming():
             return
@@ -184,7 +184,7 @@ class ThreadDriver(Turns):
                 court.take(data)
                 self._is_unbooked, self._settled = True, False
                 self._heard += len(delivery.tokens)
-                self._pace.arrived(now)
+                self._send_policy.arrived(now)
             played += 1
             self._play(me, ident, now, delivery)
         if rally.is_open:  # nobody is to find it so who does not know of it
@@ -196,7 +196,7 @@ class ThreadDriver(Turns):
 
     def _is_exchanging(self, court: Court) -> bool:
         """Whether lone messages come and go so fast that a rally is worth trying."""
-        if not self._pace.is_exchange(time.monotonic()):
+        if not self._send_policy.is_exchange(time.monotonic()):
             return False
         if self._resting:
             self._resting -= 1

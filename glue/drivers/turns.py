@@ -24,7 +24,7 @@ from glue.drivers.dispatch import Receiver, addressed
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import Life
 from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
-from glue.drivers.send_policy import BUSY, OUTBOX, Pace
+from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import Core
 from glue.endpoint.encoding import encoded
@@ -62,7 +62,7 @@ class Turns(Life):
         self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
         self._settled = True  # whether these are known
         self._admission = Admission(core.settings.queue_limit)
-        self._pace = Pace(core.settings.queue_limit)
+        self._send_policy = SendPolicy(core.settings.queue_limit)
         self._booking = Uninterrupted(Turns._book.__code__)
         self._awaiting = Uninterrupted(Turns._await.__code__, self._tell_waiters)
         self._is_unbooked, self._heard = False, 0  # whether anything passed in a rally; subscriptions that heard of it
@@ -98,11 +98,11 @@ class Turns(Life):
         is_full = self._backlog + outbox.size > admission.limits[priority]
         if is_full or priority >= admission.closed_from or self._core.overfed:
             self._wait_for_room(priority, block)
-        if self._backlog < BUSY and (priority <= HIGH or self._pace.is_due(outbox.size, self._backlog)):
+        if self._backlog < BUSY and (priority <= HIGH or self._send_policy.is_due(outbox.size, self._backlog)):
             self._flush(outbox.size >= OUTBOX, publications)
             return
         outbox.add(*publications)
-        if priority <= HIGH or outbox.size >= self._pace.bundle:
+        if priority <= HIGH or outbox.size >= self._send_policy.bundle:
             self._flush(outbox.size >= OUTBOX)
         elif self._sleeps_until:
             self._wake()
@@ -132,7 +132,7 @@ class Turns(Life):
             court.post(*said)
             rally.said()
             self._is_unbooked = True
-            self._pace.answered(now)
+            self._send_policy.answered(now)
             return True
         finally:
             lock.release()
@@ -174,7 +174,7 @@ class Turns(Life):
             if self._backlog < BUSY or publications or in_handler or self._core.is_counting:
                 now = time.monotonic()
                 if publications:
-                    self._pace.spoke(now)
+                    self._send_policy.spoke(now)
                 self._leave(self._core.send(now, publications))
             else:
                 self._turn(time.monotonic())
@@ -287,14 +287,14 @@ class Turns(Life):
         events, out = self._core.turn(now, self._network.receive())
         self._leave(out)
         if events:
-            self._pace.arrived(now)
+            self._send_policy.arrived(now)
             self._events += addressed(events, self._news)
         self._settled = False
 
     def _leave(self, out: Sequence[Train]) -> None:
         if out:
             self._network.send(out)
-            self._pace.sent()
+            self._send_policy.sent()
 
     def _settle(self) -> None:
         """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
