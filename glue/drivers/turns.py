@@ -22,7 +22,7 @@ from glue.contract.express import offered
 from glue.drivers.backpressure import Backpressure
 from glue.drivers.dispatch import Receiver, addressed
 from glue.drivers.interruption import Uninterrupted
-from glue.drivers.lifetime import Life
+from glue.drivers.lifetime import Lifetime
 from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
 from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
@@ -37,7 +37,7 @@ ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publish
 Result = TypeVar("Result")
 
 
-class Turns(Life):
+class Turns(Lifetime):
     """Turns for one core over one network, by any thread; one of them leads."""
 
     def __init__(self, core: Core, network: Network, news: Receiver) -> None:

@@ -16,7 +16,7 @@ from operator import length_hint
 from typing import Any
 
 from glue.contract import Delivery, Event, Missed
-from glue.drivers.lifetime import Life
+from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
@@ -27,7 +27,7 @@ from glue.errors import ClosedError, SlowReaderError
 logger = logging.getLogger("glue")
 
 
-class Subscription(Life):
+class Subscription(Lifetime):
     """Messages on the topics that match one pattern; also a context manager.
 
     With a handler, it is called for each message, one at a time and in order. Without, iterate: `next` waits
