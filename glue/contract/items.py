@@ -116,7 +116,7 @@ class Outbound:
     Set by topics: `peers` (the destinations, sorted, without this endpoint; never empty there), `bodies` (one
     body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never),
     `priority`, its class, and `after`: flows that its topics went in before; it must not overtake what went in those
-    earlier. `messages` is how many it holds, for the ledger; `receipts` those that are to hear of it (see `Receipted`).
+    earlier. `messages` is how many it holds, for accounting; `receipts` those that are to hear of it (see `Receipted`).
     Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds). Below
     transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (see `Train`).
     """

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
-from glue.endpoint.accounting import Ledger, ledger
+from glue.endpoint.accounting import Accounting, account
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
 from glue.endpoint.core import Core
 from glue.endpoint.fork import heirs
@@ -138,9 +138,9 @@ class BaseEndpoint:
         return self._read_statistics()
 
     @property
-    def ledger(self) -> Ledger:
+    def accounting(self) -> Accounting:
         """What became of all that was published and all that came, up to now; the sums of both ends."""
-        return ledger(self.statistics)
+        return account(self.statistics)
 
     def describe(self) -> str:
         """The effective configuration, one line a setting, with where each value came from.

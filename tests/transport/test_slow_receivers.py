@@ -130,7 +130,9 @@ def test_who_stays_silent_is_waited_for_a_moment_once(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
-def test_what_was_given_up_is_in_the_books_at_once_and_once(is_removed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_given_up_is_in_the_accounting_at_once_and_once(
+    is_removed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     sender = wire.transports[wire.ids[0]]
