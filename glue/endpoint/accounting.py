@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FATES = {
+OUTCOMES = {
     "handled": "messages handled",
     "expired": "messages expired unhandled",
     "overwritten": "messages overwritten",
@@ -36,7 +36,7 @@ class Accounting:
     arrived: int
     """Messages that came, own ones too, each counted once for each subscription that it matched."""
     received: Counter[str]
-    """What became of those: see `FATES`."""
+    """What became of those: see `OUTCOMES`."""
     missed: Counter[str]
     """By cause: messages that subscriptions should have had, and that never came."""
 
@@ -54,13 +54,13 @@ class Accounting:
 def account(statistics: Mapping[str, Counter[str]]) -> Accounting:
     """The accounting of an endpoint with these counters by layer."""
     topics, transport, endpoint = (statistics.get(name, Counter[str]()) for name in ("topics", "transport", "endpoint"))
-    sent = {fate: transport[f"messages {fate}"] for fate in ("delivered", "repaired", "unconfirmed")}
+    sent = {outcome: transport[f"messages {outcome}"] for outcome in ("delivered", "repaired", "unconfirmed")}
     lost = {name.removeprefix("messages "): count for name, count in transport.items() if name.startswith(LOST)}
     return Accounting(
         owed=topics["messages owed"],
         sent=+Counter({**sent, **lost}),
         arrived=endpoint["messages arrived"],
-        received=+Counter({fate: endpoint[name] for fate, name in FATES.items()}),
+        received=+Counter({outcome: endpoint[name] for outcome, name in OUTCOMES.items()}),
         missed=Counter(
             {name.removeprefix(MISSED): count for name, count in endpoint.items() if name.startswith(MISSED)}
         ),

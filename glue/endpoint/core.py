@@ -35,7 +35,7 @@ from glue.contract import (
     Train,
 )
 from glue.contract.counters import Counts
-from glue.endpoint.accounting import FATES, MISSED
+from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import Priority, Reliability
@@ -327,11 +327,11 @@ class Core:
         """
         return self._wait(delivery, -weight(delivery))
 
-    def settled(self, fate: str, count: int) -> None:
-        """Count messages that came to this end; see `glue.endpoint.accounting.FATES`. May be called from any thread."""
+    def settled(self, outcome: str, count: int) -> None:
+        """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`). May be called from any thread."""
         if count:
             with self._counting:
-                self.statistics[FATES[fate]] += count
+                self.statistics[OUTCOMES[outcome]] += count
 
     def failed(self) -> None:
         """Count a handler, or a callback, that raised. May be called from any thread."""

@@ -80,7 +80,7 @@ class _Unasked:
         """Ignore the answer."""
 
 
-def _ignore(fate: str, count: int) -> None:
+def _ignore(outcome: str, count: int) -> None:
     """Leave changes out of the accounting, as they are no messages of a topic."""
 
 

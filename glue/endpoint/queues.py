@@ -6,7 +6,7 @@ has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it an
 
 What is missing is told in its place, before the message that follows it. Where no message is between two gaps, they
 are merged by cause, so that they are bounded, too. Each message that was put here comes to one end, which the owner
-is told (`glue.endpoint.accounting.FATES`). Guarded by its owner: used by one thread at a time.
+is told (`glue.endpoint.accounting.OUTCOMES`). Guarded by its owner: used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIMIT = 1024
 
 BLOCK = "block"
 CAUSES = {"drop_oldest": "overwritten", "drop_newest": "refused", "disconnect": "disconnected"}
-"""The policies that drop, and the cause that their gaps have; also the fate of what they drop."""
+"""The policies that drop, and the cause that their gaps have; also the outcome of what they drop."""
 
 
 class Owner(Protocol):
@@ -34,7 +34,7 @@ class Owner(Protocol):
     def handled(self, delivery: Delivery, /) -> None:
         """Stop counting the bytes of a delivery: it was read, or will never be."""
 
-    def settled(self, fate: str, count: int, /) -> None:
+    def settled(self, outcome: str, count: int, /) -> None:
         """Count messages that came to this end."""
 
 

@@ -57,7 +57,7 @@ class SimulatedEndpoint(BaseEndpoint):
         self._owner = OwnerFunctions(  # each life has a core of its own
             lambda delivery: self._core.keep(delivery),
             self._handled,
-            lambda fate, count: self._core.settled(fate, count),
+            lambda outcome, count: self._core.settled(outcome, count),
             lambda: self._core.failed(),
             self._tell_gap,
             self.unsubscribe,

@@ -12,9 +12,9 @@ from typing import Literal
 from glue.simulation.conditions import FRAME_OVERHEAD, Conditions
 from glue.simulation.host import Host
 from glue.simulation.luck import Luck
-from glue.simulation.recorded import RecordedFates
+from glue.simulation.recorded import RecordedOutcomes
 
-Fate = Literal[
+Outcome = Literal[
     "arrived", "lost", "queue full", "cut", "sender down", "receiver down", "buffer full", "unknown destination"
 ]
 """What became of a datagram: exactly one of these, once it is known."""
@@ -49,13 +49,13 @@ class Link:
     """What happens on the way from `source` to `destination`, and the counts of what happened.
 
     Every datagram counts once as "sent", each copy that luck made of it once as "duplicated"; and each of
-    them, when its fate is known, once under that `Fate`. Beside that there are "held back" and "corrupted",
+    them, when its outcome is known, once under that `Outcome`. Beside that there are "held back" and "corrupted",
     and "sent bytes" and "arrived bytes" of payload.
     """
 
     __slots__ = (
-        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "fates", "is_blocked",
-        "is_partitioned", "port", "source",
+        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "is_blocked", "is_partitioned",
+        "outcomes", "port", "source",
     )  # fmt: skip
 
     def __init__(self, source: Host, destination: Host, seed: int) -> None:
@@ -65,7 +65,7 @@ class Link:
         self.is_blocked = False
         self.is_partitioned = False
         self.port: Port | None = None
-        self.fates: RecordedFates | None = None
+        self.outcomes: RecordedOutcomes | None = None
         self._conditions = Conditions()
         self._is_plain = True
         self._luck = Luck(seed, f"link {source.address} {destination.address}")
@@ -85,16 +85,16 @@ class Link:
 
     def carry(
         self, now: float, data: bytes, segment: int, departures: list[float | None] | None
-    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
+    ) -> tuple[list[Arrival], list[tuple[bytes, Outcome]]]:
         """Send datagrams on their way, which leave now or at `departures`: those that arrive, those that do not."""
-        if self.fates is not None:
-            return self._carry_as_recorded(self.fates, now, data, segment)
+        if self.outcomes is not None:
+            return self._carry_as_recorded(self.outcomes, now, data, segment)
         conditions, strikes = self._conditions, self._luck.strikes
         if self._is_plain:
             return [(now + conditions.delay, data, segment)], []
         together: dict[float, list[bytes]] = {}
         copies: list[Arrival] = []
-        missing: list[tuple[bytes, Fate]] = []
+        missing: list[tuple[bytes, Outcome]] = []
         for number, datagram in enumerate(split(data, segment)):
             # Every luck is tried for every datagram, also for a lost one: so none shifts another's numbers.
             is_lost, is_held_back = self._loses(), strikes("reorder", conditions.reorder)
@@ -120,12 +120,12 @@ class Link:
         return arrivals + copies, missing
 
     def _carry_as_recorded(
-        self, fates: RecordedFates, now: float, data: bytes, segment: int
-    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
+        self, outcomes: RecordedOutcomes, now: float, data: bytes, segment: int
+    ) -> tuple[list[Arrival], list[tuple[bytes, Outcome]]]:
         together: dict[float, list[bytes]] = {}
-        missing: list[tuple[bytes, Fate]] = []
+        missing: list[tuple[bytes, Outcome]] = []
         for datagram in split(data, segment):
-            time = fates.arrival(now)
+            time = outcomes.arrival(now)
             if time is None:
                 missing.append((datagram, "lost"))
             else:

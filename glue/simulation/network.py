@@ -15,9 +15,9 @@ from glue.contract import Address, Train
 from glue.errors import ConfigurationError
 from glue.simulation.conditions import Conditions
 from glue.simulation.host import Host
-from glue.simulation.link import Fate, Link, Port, split
+from glue.simulation.link import Link, Outcome, Port, split
 from glue.simulation.machine import SimulationError
-from glue.simulation.recorded import RecordedFates
+from glue.simulation.recorded import RecordedOutcomes
 from glue.simulation.schedule import Schedule
 from glue.simulation.trace import ARRIVED, SENT
 
@@ -35,7 +35,7 @@ Rule = tuple[Host | None, Host | None]
 
 
 class Crossing(NamedTuple):
-    """One datagram whose fate on one link is known.
+    """One datagram whose outcome on one link is known.
 
     `time` is when (true time), `sent_at` when it was sent, `destination` the address it was sent to (None:
     the multicast group) and `receiver` the host at the end of this link.
@@ -46,7 +46,7 @@ class Crossing(NamedTuple):
     destination: Address | None
     receiver: Address
     data: bytes
-    fate: Fate
+    outcome: Outcome
     sent_at: float
 
 
@@ -103,9 +103,9 @@ class VirtualLan:
         else:
             self._obey_rules(self.link(sender, destination) for sender in sources)
 
-    def repeat(self, source: Host, destination: Host, fates: RecordedFates) -> None:
+    def repeat(self, source: Host, destination: Host, outcomes: RecordedOutcomes) -> None:
         """Let the one link between them do what it did once; conditions do not count there any more."""
-        self.link(source, destination).fates = fates
+        self.link(source, destination).outcomes = outcomes
 
     def clear_conditions(self) -> None:
         """Forget all conditions set: every link is as `Conditions()` again."""
@@ -232,28 +232,30 @@ class VirtualLan:
             arrivals, missing = link.carry(now, data, segment, departures[port] if port else None)
             for time, part, part_segment in arrivals:
                 call_at(time, self._arrive, link, to, part, part_segment, now)
-            for datagram, fate in missing:
-                self._finish(link, to, datagram, segment, fate, now)
+            for datagram, outcome in missing:
+                self._finish(link, to, datagram, segment, outcome, now)
 
     def _arrive(self, link: Link, to: Address | None, data: bytes, segment: int, sent_at: float) -> None:
         source, destination = link.source, link.destination
-        fate: Fate = "arrived"
+        outcome: Outcome = "arrived"
         if link.is_cut:
-            fate = "cut"
+            outcome = "cut"
         elif not destination.is_listening:
-            fate = "receiver down"
+            outcome = "receiver down"
         elif not destination.receive(source.address, data, segment, to is None):
-            fate = "buffer full"
+            outcome = "buffer full"
         else:
             self._schedule.trace.record(ARRIVED, self._schedule.time, source.index, destination.index, len(data), data)
             link.counts["arrived bytes"] += len(data)
-        self._finish(link, to, data, segment, fate, sent_at)
+        self._finish(link, to, data, segment, outcome, sent_at)
 
-    def _finish(self, link: Link, to: Address | None, data: bytes, segment: int, fate: Fate, sent_at: float) -> None:
-        """The fate of these datagrams is known."""
-        link.counts[fate] += _count(data, segment)
+    def _finish(
+        self, link: Link, to: Address | None, data: bytes, segment: int, outcome: Outcome, sent_at: float
+    ) -> None:
+        """The outcome of these datagrams is known."""
+        link.counts[outcome] += _count(data, segment)
         if self.observer is not None:
-            self._show(link.source, to, link.destination.address, data, segment, fate, sent_at)
+            self._show(link.source, to, link.destination.address, data, segment, outcome, sent_at)
 
     def _lose_to_unknown(self, source: Host, to: Address, data: bytes, segment: int) -> None:
         self._to_unknown += _count(data, segment)
@@ -261,11 +263,18 @@ class VirtualLan:
             self._show(source, to, to, data, segment, "unknown destination", self._schedule.time)
 
     def _show(
-        self, source: Host, to: Address | None, receiver: Address, data: bytes, segment: int, fate: Fate, sent_at: float
+        self,
+        source: Host,
+        to: Address | None,
+        receiver: Address,
+        data: bytes,
+        segment: int,
+        outcome: Outcome,
+        sent_at: float,
     ) -> None:
         assert self.observer is not None
         for datagram in split(data, segment):
-            self.observer(Crossing(self._schedule.time, source.address, to, receiver, datagram, fate, sent_at))
+            self.observer(Crossing(self._schedule.time, source.address, to, receiver, datagram, outcome, sent_at))
 
 
 def _count(data: bytes, segment: int) -> int:

@@ -79,7 +79,7 @@ def offered(spark: SparkSession, paths: Sequence[str]) -> Offered:
 
 
 def _links(analysis: Analysis, homes: dict[str, str]) -> dict[tuple[str, str], tuple[list[float], list[float | None]]]:
-    """The fates of what went from each home to each other, for all endpoints there."""
+    """The outcomes of what went from each home to each other, for all endpoints there."""
     rows = analysis.tables["deliveries"].where("lost is not null")
     table = rows.select("home", "receiver", "sent_ns", "under_way_ns", "lost").toArrow()
     home, receiver, sent = (table[name].to_numpy() for name in ("home", "receiver", "sent_ns"))

@@ -27,13 +27,13 @@ class Book:
     """Remembers what became of messages."""
 
     def __init__(self) -> None:
-        self.fates: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
 
     def handled(self, delivery: Delivery) -> None:
         pass
 
-    def settled(self, fate: str, count: int) -> None:
-        self.fates[fate] += count
+    def settled(self, outcome: str, count: int) -> None:
+        self.outcomes[outcome] += count
 
 
 def buffer(policy: str, limit: int, book: Book | None = None, bytes_limit: int = 1 << 20) -> Buffer:
@@ -68,7 +68,7 @@ def test_what_is_dropped_is_told_in_its_place(policy: str, left: list[object]) -
     for sequence in (1, 3, 5, 7, 9):
         room.put(delivery(sequence, 2))
     assert taken(room) == left
-    assert book.fates == {"handled": 3, str(room.cause): 7}
+    assert book.outcomes == {"handled": 3, str(room.cause): 7}
 
 
 def test_gaps_between_two_messages_are_merged_by_cause() -> None:
@@ -132,14 +132,14 @@ def test_a_slow_handler_never_blocks_the_publisher_and_what_it_misses_is_told(po
         else:
             heard += 1
             assert item == heard
-    fates = subscriber.statistics["endpoint"]
+    outcomes = subscriber.statistics["endpoint"]
     if policy == "disconnect":
-        assert fates["messages refused at disconnection"] == 1
+        assert outcomes["messages refused at disconnection"] == 1
         assert heard < 10
     else:
         assert heard == 1001
         assert 15 < sum(not isinstance(item, glue.Gap) for item in told) < 30
-        assert fates["messages overwritten"] + fates["messages refused"] > 970
+        assert outcomes["messages overwritten"] + outcomes["messages refused"] > 970
 
 
 # ------------------------------------------------------------------------------------- on a real network

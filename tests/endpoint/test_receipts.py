@@ -1,4 +1,4 @@
-"""Receipts, gaps and losses: what an application is told of the fate of messages."""
+"""Receipts, gaps and losses: what an application is told of the outcome of messages."""
 
 from __future__ import annotations
 

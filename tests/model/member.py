@@ -15,9 +15,9 @@ from glue.model.consensus import (
     ConsensusSettings,
     Entry,
     Kind,
-    Outcome,
     Output,
     Replica,
+    Resolution,
     Role,
     Snapshot,
     Stored,
@@ -72,7 +72,7 @@ class Member:
         self.syncs = True
         self.writes: list[Write] = []
         self.committed: list[Entry] = []
-        self.resolved: list[Outcome] = []
+        self.resolved: list[Resolution] = []
         self.restored: list[Snapshot] = []
         self.replica = Replica(peer, SCOPE, settings, stored, Random(7), self.now, accepts)
         self.get()

@@ -17,7 +17,7 @@ from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Core, Recent
 from glue.model.consensus.follower import Follower
-from glue.model.consensus.items import Fate, Kind, Snapshot
+from glue.model.consensus.items import Kind, Outcome, Snapshot
 from glue.model.consensus.leader import Leader
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
@@ -206,13 +206,13 @@ confirmed, reads_made = Reads.confirmed, Reads.__init__
 
 
 def reads_at_once(self: Tickets, ticket: int, index: int) -> None:
-    self._resolve(ticket, Fate.READABLE, index)
+    self._resolve(ticket, Outcome.READABLE, index)
 
 
 def refuses_the_unknown(self: Tickets, now: float) -> None:
     for ticket, (deadline, _) in list(self._deadlines.items()):
         if deadline <= now:
-            self._resolve(ticket, Fate.REFUSED, 0, "it took too long")
+            self._resolve(ticket, Outcome.REFUSED, 0, "it took too long")
 
 
 def appends_copies(self: Recent, key: object) -> bool:

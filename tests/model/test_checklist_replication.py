@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from glue.model.consensus import Fate, Kind, Role
+from glue.model.consensus import Kind, Outcome, Role
 from glue.model.consensus.messages import Append, Appended, Forward, Forwarded, Vote
 from tests.model.member import GROUP, SETTINGS, Member, life
 
@@ -69,7 +69,7 @@ def test_row_06_a_lone_voter_too() -> None:
     member.get()
     assert member.resolved == []
     member.sync()
-    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.COMMITTED)]
+    assert [(resolution.ticket, resolution.outcome) for resolution in member.resolved] == [(ticket, Outcome.COMMITTED)]
 
 
 def test_row_12_entries_are_taken_only_behind_the_right_one() -> None:
@@ -169,7 +169,7 @@ def test_row_30_what_may_have_happened_is_told_as_unknown() -> None:
     member.get(member.append("b", 9, (2, 2), []))  # another leader, which may have that entry or not
     assert member.resolved == []
     member.wait(6.0)
-    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.UNKNOWN)]
+    assert [(resolution.ticket, resolution.outcome) for resolution in member.resolved] == [(ticket, Outcome.UNKNOWN)]
 
 
 def test_row_30_what_another_entry_has_replaced_is_told_as_refused() -> None:
@@ -178,7 +178,7 @@ def test_row_30_what_another_entry_has_replaced_is_told_as_refused() -> None:
     ticket = member.propose()
     member.get()
     member.get(member.append("b", 9, (2, 2), [9], commit=3))
-    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.REFUSED)]
+    assert [(resolution.ticket, resolution.outcome) for resolution in member.resolved] == [(ticket, Outcome.REFUSED)]
 
 
 def test_row_30_who_may_have_led_before_it_was_started_does_not_refuse_what_was_for_the_leader() -> None:
@@ -194,7 +194,7 @@ def test_row_41_uncommitted_bytes_and_appends_in_flight_are_bounded() -> None:
     member.lead_and_commit()
     tickets = [member.propose(bytes(100)) for _ in range(20)]
     member.get()
-    assert [outcome.fate for outcome in member.resolved] == [Fate.REFUSED] * len(member.resolved)
+    assert [resolution.outcome for resolution in member.resolved] == [Outcome.REFUSED] * len(member.resolved)
     assert 0 < len(tickets) - len(member.resolved) <= 1000 // 100
     first = appends(member.addressed(member.refuse("c", member.last[0], 5, 1)))
     assert [(to, len(append.entries) > 0) for to, append in first if to == "c"] == [("c", True)]  # to find where it is

@@ -188,7 +188,7 @@ def inequality(seed: int, head_start: float, loss: float) -> float:
 
     world.network.observer = lambda crossing: (
         waits.append(crossing.time - crossing.sent_at - link.delay)
-        if (crossing.receiver == subscriber.host.address and crossing.fate == "arrived")
+        if (crossing.receiver == subscriber.host.address and crossing.outcome == "arrived")
         else None
     )
     had = len(readings.received)

@@ -223,7 +223,7 @@ PROBABILITIES = st.sampled_from([0.0, 0.1, 0.5, 1.0])
     together=st.integers(1, 7),
     size=st.integers(4, 1472),
 )
-def test_every_datagram_has_one_fate_and_the_observer_sees_each(
+def test_every_datagram_has_one_outcome_and_the_observer_sees_each(
     conditions: Conditions, together: int, size: int
 ) -> None:
     world, machine = World(), Listener()
@@ -236,11 +236,11 @@ def test_every_datagram_has_one_fate_and_the_observer_sees_each(
     world.at(0.004, receiver.bring_up)
     world.run(60.0)
     counts = world.network.link(sender, receiver).counts
-    fates = Counter(crossing.fate for crossing in seen)
+    outcomes = Counter(crossing.outcome for crossing in seen)
     assert counts["sent"] == 30
-    assert sum(fates.values()) == counts["sent"] + counts["duplicated"]
-    assert all(counts[fate] == count for fate, count in fates.items())
-    assert machine.datagrams == [crossing.data for crossing in seen if crossing.fate == "arrived"]
+    assert sum(outcomes.values()) == counts["sent"] + counts["duplicated"]
+    assert all(counts[outcome] == count for outcome, count in outcomes.items())
+    assert machine.datagrams == [crossing.data for crossing in seen if crossing.outcome == "arrived"]
     assert counts["arrived bytes"] == sum(map(len, machine.datagrams))
 
 

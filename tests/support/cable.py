@@ -34,7 +34,7 @@ class Cable:
     """Joins `device_a` in `namespace_a` with `device_b` in `namespace_b`, both made by it, for a `with` block.
 
     `faults` are the fields of `Conditions`, here with no delay by default, and hold both ways; `back`, if
-    given, holds for what B sends instead. The fate of the n-th frame of each direction follows from `seed`.
+    given, holds for what B sends instead. The outcome of the n-th frame of each direction follows from `seed`.
     The devices have no addresses and are down. The cable ends with the block, or with the thread that entered
     it. Then `counts` holds the truth: for "a" (what A sent) and "b" the counts by name, as those of
     `glue.simulation.Link` but of Ethernet frames, and beside them "refused" and "in flight".

@@ -128,7 +128,7 @@ def exchange(count: int = COUNT, **faults: Any) -> Run:
 
 
 def settled(laid: Cable, count: int) -> dict[str, dict[str, int]]:
-    """The counts once all that was sent has met its fate."""
+    """The counts once all that was sent has met its outcome."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         counts = laid.read_counts()
@@ -137,8 +137,8 @@ def settled(laid: Cable, count: int) -> dict[str, dict[str, int]]:
         time.sleep(0.002)
     assert [way["sent"] for way in counts.values()] == [count, count]
     for way in counts.values():
-        fates = ("arrived", "lost", "queue full", "refused", "in flight")
-        assert way["sent"] + way["duplicated"] == sum(way[fate] for fate in fates)
+        outcomes = ("arrived", "lost", "queue full", "refused", "in flight")
+        assert way["sent"] + way["duplicated"] == sum(way[outcome] for outcome in outcomes)
     return counts
 
 

@@ -97,7 +97,7 @@ class Role(Enum):
     LEADER = "leader"
 
 
-class Fate(Enum):
+class Outcome(Enum):
     """What became of a ticket."""
 
     COMMITTED = "committed"
@@ -111,11 +111,11 @@ class Fate(Enum):
 
 
 @dataclass(slots=True)
-class Outcome:
-    """The fate of one ticket, the index it concerns (0: none), and the reason if it is not a good one."""
+class Resolution:
+    """The outcome of one ticket, the index it concerns (0: none), and the reason if it is not a good one."""
 
     ticket: int
-    fate: Fate
+    outcome: Outcome
     index: int = 0
     reason: str = ""
 

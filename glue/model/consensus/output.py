@@ -11,7 +11,7 @@ The driver of a `Replica` hands in messages and the time and gets an `Output`, w
 
 from __future__ import annotations
 
-from glue.model.consensus.items import Entry, Outcome, Snapshot, Status, Write
+from glue.model.consensus.items import Entry, Resolution, Snapshot, Status, Write
 from glue.model.consensus.messages import Message
 
 
@@ -38,6 +38,6 @@ class Output:
         self.write: Write | None = None
         self.restore: Snapshot | None = None
         self.committed: list[Entry] = []
-        self.resolved: list[Outcome] = []
+        self.resolved: list[Resolution] = []
         self.status: Status | None = None
         self.wants_snapshot = False

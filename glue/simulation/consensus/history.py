@@ -7,7 +7,7 @@ operation that ended before it began has seen or done.
 
 from __future__ import annotations
 
-from glue.model.consensus import Fate, Outcome
+from glue.model.consensus import Outcome, Resolution
 from glue.simulation.consensus.invariants import Watch, require
 
 
@@ -15,7 +15,7 @@ class History:
     """The operations of all clients."""
 
     def __init__(self, watch: Watch) -> None:
-        self.counts: dict[Fate, int] = dict.fromkeys(Fate, 0)
+        self.counts: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self._watch = watch
         self._open: dict[tuple[str, int], tuple[bytes | None, int]] = {}  # command, and what a read must see
         self._floor = 0  # the highest index that an operation that has ended has seen
@@ -30,28 +30,30 @@ class History:
         for key in [known for known in self._open if known[0] == peer]:
             del self._open[key]
 
-    def written(self, peer: str, outcome: Outcome) -> None:
+    def written(self, peer: str, resolution: Resolution) -> None:
         """An operation ends; not with a read that may be served."""
-        asked = self._open.pop((peer, outcome.ticket), None)
-        self.counts[outcome.fate] += 1
+        asked = self._open.pop((peer, resolution.ticket), None)
+        self.counts[resolution.outcome] += 1
         command = asked[0] if asked else None
         if command is None:
             return
-        if outcome.fate is Fate.COMMITTED:
-            known = self._watch.committed.get(outcome.index)
-            require(known is not None and known.data == command, "acknowledged is committed", (peer, outcome, command))
-            self._floor = max(self._floor, outcome.index)
-        elif outcome.fate is Fate.REFUSED:
+        if resolution.outcome is Outcome.COMMITTED:
+            known = self._watch.committed.get(resolution.index)
+            require(
+                known is not None and known.data == command, "acknowledged is committed", (peer, resolution, command)
+            )
+            self._floor = max(self._floor, resolution.index)
+        elif resolution.outcome is Outcome.REFUSED:
             self._refused.add(command)
 
-    def read(self, peer: str, outcome: Outcome, applied: int) -> None:
+    def read(self, peer: str, resolution: Resolution, applied: int) -> None:
         """A read may be served: the node has applied all up to `applied`."""
-        asked = self._open.pop((peer, outcome.ticket), None)
-        self.counts[outcome.fate] += 1
-        require(outcome.index <= applied, "a read waits for its index", (peer, outcome))
+        asked = self._open.pop((peer, resolution.ticket), None)
+        self.counts[resolution.outcome] += 1
+        require(resolution.index <= applied, "a read waits for its index", (peer, resolution))
         if asked is not None:
-            require(outcome.index >= asked[1], "reads are linearizable", (peer, outcome, asked[1]))
-            self._floor = max(self._floor, outcome.index)
+            require(resolution.index >= asked[1], "reads are linearizable", (peer, resolution, asked[1]))
+            self._floor = max(self._floor, resolution.index)
 
     def check(self) -> None:
         """At the end: what was refused has not happened."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import NamedTuple
 
-from glue.model.consensus import ConsensusSettings, Fate
+from glue.model.consensus import ConsensusSettings, Outcome
 from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.faults import FAULTS, Faults
 from glue.simulation.consensus.forger import Forger
@@ -32,7 +32,7 @@ class Result(NamedTuple):
     trace_hash: str
     elections: int
     commit_index: int
-    fates: dict[Fate, int]
+    outcomes: dict[Outcome, int]
     faults: dict[str, int]
     violation: str
 
