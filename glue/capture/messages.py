@@ -74,7 +74,7 @@ class Messages:
                 for body in run.bodies:
                     yield from self._bundle(time_ns, run, body)
 
-    def counts(self) -> Counter[str]:
+    def counters(self) -> Counter[str]:
         """What was dropped, by its cause, the layers' counts included."""
         return self.statistics + self._serialization.statistics + self._fragmentation.statistics
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 
-class Counts(Counter[str]):
+class Counters(Counter[str]):
     """A `collections.Counter` whose items are set as fast as those of a dict: half of the time of a count.
 
     Counter defines `__delitem__` in Python, to forgive what is not there, and CPython then sets

@@ -19,7 +19,7 @@ from random import Random
 import orjson
 
 from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, Upward
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.discovery.announcer import Announcer
 from glue.discovery.control import ControlSender
 from glue.discovery.first_round import FirstRound
@@ -73,7 +73,7 @@ class Discovery:
         """
         if len(orjson.dumps(name)) > MAX_NAME:
             raise ConfigurationError(f"name={name!r} takes more than {MAX_NAME} bytes as JSON; choose a shorter one")
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._id = endpoint_id
         self._incarnation = incarnation
         self._interval = announce_interval

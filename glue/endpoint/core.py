@@ -34,7 +34,7 @@ from glue.contract import (
     Topics,
     Train,
 )
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
@@ -143,7 +143,7 @@ class Core:
         self.stack = Stack.build(self.identity, replaced)
         self.outbox = Outbox()
         self.peers: dict[str, Peer] = {}
-        self.statistics = Counts()
+        self.statistics = Counters()
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those

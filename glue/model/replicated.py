@@ -35,7 +35,7 @@ class Replicated:
         self._incarnation = incarnation
         self._network_id = network_id
         self._luck = random
-        self._counts: Counter[str] = Counter()
+        self._counters: Counter[str] = Counter()
         self.groups: dict[str, Group] = {}
         self.names = Names()
         self._was_used = False
@@ -62,11 +62,11 @@ class Replicated:
     @property
     def statistics(self) -> Counter[str]:
         """What this layer and its replicas have counted."""
-        counts = self._counts.copy()
+        counters = self._counters.copy()
         for group in self.groups.values():
-            counts += group.statistics
-            counts += group.replica.statistics
-        return counts
+            counters += group.statistics
+            counters += group.replica.statistics
+        return counters
 
     # ------------------------------------------------------------------------------------------------- down
 
@@ -144,7 +144,7 @@ class Replicated:
                     name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
                     for_groups.setdefault(name, []).append(item)
             elif isinstance(item, Missed) and item.topic.startswith(PREFIX):
-                self._counts["messages missed"] += item.count  # consensus asks again for what it needs
+                self._counters["messages missed"] += item.count  # consensus asks again for what it needs
                 self._meet(now)
             else:
                 if isinstance(item, PeerAdded | PeerInterest):

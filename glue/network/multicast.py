@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from glue.contract import Address, Train
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import batch_scheduling, sockets
 from glue.network.choice import choose_interface, obstacle
@@ -71,7 +71,7 @@ class MulticastNetwork:
         Raises ConfigurationError for a bad address, InterfaceError for an unknown interface, PortInUseError for a port
         that is taken.
         """
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._group = parse_group(multicast_address)
         if listen_port == self._group.port:
             raise ConfigurationError(f"listen_port={listen_port}: that is the port of the group; choose another, or 0")

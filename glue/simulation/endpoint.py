@@ -335,5 +335,5 @@ class SimulatedEndpoint(BaseEndpoint):
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:
-        """A copy of all counters of this life by layer; those of the network are `World.network.counts`."""
+        """A copy of all counters of this life by layer; those of the network are `World.network.counters`."""
         return self._read_statistics()

@@ -54,14 +54,14 @@ class Link:
     """
 
     __slots__ = (
-        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "is_blocked", "is_partitioned",
+        "_conditions", "_is_bad", "_is_plain", "_luck", "counters", "destination", "is_blocked", "is_partitioned",
         "outcomes", "port", "source",
     )  # fmt: skip
 
     def __init__(self, source: Host, destination: Host, seed: int) -> None:
         self.source = source
         self.destination = destination
-        self.counts: Counter[str] = Counter()
+        self.counters: Counter[str] = Counter()
         self.is_blocked = False
         self.is_partitioned = False
         self.port: Port | None = None
@@ -106,14 +106,14 @@ class Link:
                 missing.append((datagram, "queue full" if departure is None else "lost"))
                 continue
             if flip is not None and datagram:
-                self.counts["corrupted"] += 1
+                self.counters["corrupted"] += 1
                 datagram = flipped(datagram, int(flip * 8 * len(datagram)))
             time = departure + conditions.delay
             if copy_jitter is not None:
-                self.counts["duplicated"] += 1
+                self.counters["duplicated"] += 1
                 copies.append((time + copy_jitter, datagram, len(datagram) or 1))
             if is_held_back:
-                self.counts["held back"] += 1
+                self.counters["held back"] += 1
                 time += conditions.reorder_delay
             together.setdefault(time + jitter, []).append(datagram)
         arrivals = [(time, b"".join(datagrams), segment) for time, datagrams in together.items()]

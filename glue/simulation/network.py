@@ -170,15 +170,15 @@ class VirtualLan:
         """The link from one host to another; its `counts` are the truth about it."""
         return self._links[source][destination.address]
 
-    def counts(self) -> dict[tuple[Address, Address], Counter[str]]:
+    def counters(self) -> dict[tuple[Address, Address], Counter[str]]:
         """A copy of the counts of every link, by source and destination; see `Link`."""
-        return {(link.source.address, link.destination.address): Counter(link.counts) for link in self._all_links()}
+        return {(link.source.address, link.destination.address): Counter(link.counters) for link in self._all_links()}
 
     def totals(self) -> Counter[str]:
         """The counts of all links added up; datagrams to no host's address only as "unknown destination"."""
         totals: Counter[str] = Counter()
         for link in self._all_links():
-            totals.update(link.counts)
+            totals.update(link.counters)
         if self._to_unknown:
             totals["unknown destination"] = self._to_unknown
         return totals
@@ -218,8 +218,8 @@ class VirtualLan:
         departures: dict[Port, list[float | None]] = {}  # a port shared by several receivers sends once for all
         count = _count(data, segment)
         for link in ways:
-            link.counts["sent"] += count
-            link.counts["sent bytes"] += len(data)
+            link.counters["sent"] += count
+            link.counters["sent bytes"] += len(data)
             if not link.source.is_up:
                 self._finish(link, to, data, segment, "sender down", now)
                 continue
@@ -246,14 +246,14 @@ class VirtualLan:
             outcome = "buffer full"
         else:
             self._schedule.trace.record(ARRIVED, self._schedule.time, source.index, destination.index, len(data), data)
-            link.counts["arrived bytes"] += len(data)
+            link.counters["arrived bytes"] += len(data)
         self._finish(link, to, data, segment, outcome, sent_at)
 
     def _finish(
         self, link: Link, to: Address | None, data: bytes, segment: int, outcome: Outcome, sent_at: float
     ) -> None:
         """The outcome of these datagrams is known."""
-        link.counts[outcome] += _count(data, segment)
+        link.counters[outcome] += _count(data, segment)
         if self.observer is not None:
             self._show(link.source, to, link.destination.address, data, segment, outcome, sent_at)
 

@@ -35,7 +35,7 @@ from glue.contract import (
     Unsubscribe,
     Upward,
 )
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.errors import ConfigurationError
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
@@ -66,7 +66,7 @@ class Topics:
     """The topics layer of one endpoint, in one life (`incarnation`) of it."""
 
     def __init__(self, *, endpoint_id: str, incarnation: int, name: str) -> None:
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
         self._name = name

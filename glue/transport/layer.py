@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from glue.contract import TAKEN, Accept, Downward, Flow, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.barrier import Barrier
@@ -47,7 +47,7 @@ class Transport:
         self, *, endpoint_id: str, window: Callable[[int], Window] = Window, parity: float | None = None
     ) -> None:
         """`window` makes the congestion windows of each new channel, by its class; `parity` as of `Protection`."""
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._id = endpoint_id
         self._make_window = window
         self._parity = parity

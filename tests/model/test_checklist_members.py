@@ -76,11 +76,11 @@ def test_row_28_a_leader_that_was_stopped_serves_no_stale_read(stands_still: boo
     made.partition([stopped.peer], [peer for peer in made.nodes if peer != stopped.peer])
     stopped.clock.adjust(made.time, drift=0.0)
     stopped.resume(is_deaf=True)
-    readable = made.history.counts[Outcome.READABLE]
+    readable = made.history.counters[Outcome.READABLE]
     made.read(stopped)
     made.run(5.0)
-    assert made.history.counts[Outcome.READABLE] == readable
-    assert made.history.counts[Outcome.REFUSED] >= 1
+    assert made.history.counters[Outcome.READABLE] == readable
+    assert made.history.counters[Outcome.REFUSED] >= 1
 
 
 def test_row_29_a_command_that_the_network_repeats_is_appended_once() -> None:

@@ -102,7 +102,7 @@ def transfer(conditions: Conditions, count: int = 20, size: int = 512 << 10) -> 
     subscription = subscriber.subscribe("t")
     meet(publisher, subscriber)
     world.network.set_conditions(conditions)
-    counts = world.network.link(publisher.host, subscriber.host).counts
+    counts = world.network.link(publisher.host, subscriber.host).counters
     before = counts["lost"] + counts["queue full"]
     begin = world.time
     for number in range(count):

@@ -15,7 +15,7 @@ class History:
     """The operations of all clients."""
 
     def __init__(self, watch: Watch) -> None:
-        self.counts: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self.counters: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self._watch = watch
         self._open: dict[tuple[str, int], tuple[bytes | None, int]] = {}  # command, and what a read must see
         self._floor = 0  # the highest index that an operation that has ended has seen
@@ -33,7 +33,7 @@ class History:
     def written(self, peer: str, resolution: Resolution) -> None:
         """An operation ends; not with a read that may be served."""
         asked = self._open.pop((peer, resolution.ticket), None)
-        self.counts[resolution.outcome] += 1
+        self.counters[resolution.outcome] += 1
         command = asked[0] if asked else None
         if command is None:
             return
@@ -49,7 +49,7 @@ class History:
     def read(self, peer: str, resolution: Resolution, applied: int) -> None:
         """A read may be served: the node has applied all up to `applied`."""
         asked = self._open.pop((peer, resolution.ticket), None)
-        self.counts[resolution.outcome] += 1
+        self.counters[resolution.outcome] += 1
         require(resolution.index <= applied, "a read waits for its index", (peer, resolution))
         if asked is not None:
             require(resolution.index >= asked[1], "reads are linearizable", (peer, resolution, asked[1]))

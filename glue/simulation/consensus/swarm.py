@@ -181,8 +181,8 @@ def run_seed(
             raise
     cluster = swarm.cluster
     return Result(
-        seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counts,
-        swarm.faults.counts | (swarm.forger.counts if swarm.forger else {}), violation,
+        seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counters,
+        swarm.faults.counters | (swarm.forger.counters if swarm.forger else {}), violation,
     )  # fmt: skip
 
 
