@@ -51,11 +51,11 @@ ACK = Entry(KEY, "ack", HELD, Field("window", most=WINDOW), Field("channel"), Fi
 MENDED = Entry(
     KEY, "mended", Field("mended"), HELD, Field("window", most=WINDOW), Field("channel"), Field("next"), lone=True
 )
-"""An ACK, and how many frames of the channel parity gave back so far."""
+"""An ACK, and how many frames of the channel FEC has recovered so far."""
 PARITY = Entry(
     KEY, "parity", AGE, Field("channel"), Field("first"), Field("count", most=64), Field("row", most=31), lone=True
 )
-"""The body is a block of parity over `count` frames from `first` on (see `parity`)."""
+"""The body is a repair symbol over `count` frames from `first` on (see `glue.transport.fec.code`)."""
 BEST = Entry(KEY, "best", AGE, SEQUENCE)
 """Best effort: never acknowledged, never resent."""
 

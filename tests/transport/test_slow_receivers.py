@@ -1,4 +1,4 @@
-"""Members that are served apart: who is taken off, what is given up for them, and how the others fare."""
+"""Detached members: which are detached, what is given up for them, and how the others fare."""
 
 from __future__ import annotations
 
