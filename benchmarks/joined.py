@@ -12,7 +12,7 @@ from random import Random
 from time import perf_counter
 
 from glue.contract import Address, Delivery, Publication, Request, Subscribe, Train
-from glue.network.buffer import Arrived, Buffer
+from glue.network.buffer import Arrived, TrainBuffer
 from glue.settings import Settings
 from glue.stack import Identity, Stack
 
@@ -32,7 +32,7 @@ class Side:
         self.deadline = 0.0
         self.busy = 0.0
         self.heard = 0
-        self._buffers: list[Buffer] = []
+        self._buffers: list[TrainBuffer] = []
 
     def turn(self, now: float, trains: Sequence[Train], requests: list[Request]) -> list[Train]:
         """One turn, timed; counts the messages that come out at the top. What is due next is asked afterwards."""
@@ -48,7 +48,7 @@ class Side:
     def arrivals(self, sent: list[Train], source: Address) -> Sequence[Train]:
         """What another side sent, as the network here hands it up."""
         while len(self._buffers) < len(sent):
-            self._buffers.append(Buffer())
+            self._buffers.append(TrainBuffer())
         return tuple(arrived(train, source, buffer) for train, buffer in zip(sent, self._buffers, strict=False))
 
 
@@ -89,7 +89,7 @@ class Joined:
             source = destination
 
 
-def arrived(train: Train, source: Address, buffer: Buffer) -> Train:
+def arrived(train: Train, source: Address, buffer: TrainBuffer) -> Train:
     """A train that was sent, as it stands in this buffer when it comes; a lone datagram needs none."""
     size = len(train.data)
     if size <= train.segment:

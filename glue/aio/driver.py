@@ -16,7 +16,7 @@ from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, 
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
-from glue.endpoint.core import EARLY, STREAM_SHARE, Core
+from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
 from glue.errors import ClosedError
 from glue.model import Wish
 
@@ -30,7 +30,7 @@ class LoopDriver(Lifetime):
     """Turns for one core over one network, in the callbacks of the event loop that runs when it is made."""
 
     def __init__(
-        self, core: Core, network: Network, announce: Callable[[Event], None], subscriptions: set[Subscription]
+        self, core: EndpointCore, network: Network, announce: Callable[[Event], None], subscriptions: set[Subscription]
     ) -> None:
         """`announce` is given every event that is for no subscription; `subscriptions` are those of the endpoint."""
         super().__init__()

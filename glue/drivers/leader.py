@@ -21,7 +21,7 @@ from glue.drivers.lifetime import FAREWELL
 from glue.drivers.malloc import keep_freed_memory
 from glue.drivers.turns import ATTENTIVE, Turns
 from glue.endpoint.admission import OPEN
-from glue.endpoint.core import EARLY, Core
+from glue.endpoint.core import EARLY, EndpointCore
 from glue.fastpath.parts import Court
 from glue.fastpath.session import PERIOD
 
@@ -39,7 +39,7 @@ logger = logging.getLogger("glue")
 class ThreadDriver(Turns):
     """Turns for one core over one network, in background threads."""
 
-    def __init__(self, core: Core, network: Network, news: Receiver) -> None:
+    def __init__(self, core: EndpointCore, network: Network, news: Receiver) -> None:
         """`news` is given every event that is not a delivery."""
         super().__init__(core, network, news)
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one

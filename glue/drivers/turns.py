@@ -26,7 +26,7 @@ from glue.drivers.lifetime import Lifetime
 from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
 from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
-from glue.endpoint.core import Core
+from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import encoded
 from glue.errors import ClosedError
 from glue.fastpath.parts import Court
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 class Turns(Lifetime):
     """Turns for one core over one network, by any thread; one of them leads."""
 
-    def __init__(self, core: Core, network: Network, news: Receiver) -> None:
+    def __init__(self, core: EndpointCore, network: Network, news: Receiver) -> None:
         """`news` is given every event that is not a delivery."""
         self._core = core
         self._network_seat = NetworkSeat(network)

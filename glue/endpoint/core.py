@@ -120,7 +120,7 @@ def _alike(one: Publication, other: Publication) -> bool:
     )
 
 
-class Core:
+class EndpointCore:
     """One endpoint, driven by whoever calls `turn` and obeys `deadline`."""
 
     def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from glue.endpoint.core import Core, id_of
+from glue.endpoint.core import EndpointCore, id_of
 from glue.errors import ConfigurationError, CorruptStorageError
 from glue.model import ModelOptions, Replicated
 from glue.model.consensus import ConsensusSettings, Stored
@@ -33,7 +33,7 @@ logger = logging.getLogger("glue")
 
 
 def model_options(
-    core: Core,
+    core: EndpointCore,
     name: str,
     *,
     voters: int | None,
@@ -80,7 +80,7 @@ def model_options(
     )  # fmt: skip
 
 
-def _known_names(core: Core, members: Sequence[str]) -> dict[str, str]:
+def _known_names(core: EndpointCore, members: Sequence[str]) -> dict[str, str]:
     """The names of endpoints by id: this one, those in reach, those that were given."""
     here = {peer: known.name for peer, known in core.peers.items()}
     return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}

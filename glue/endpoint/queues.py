@@ -1,8 +1,8 @@
 """Where messages wait for the reader of a subscription, a handler or an iterator, and what happens when it is slow.
 
 A subscription's *policy* says so. "block" keeps everything and in the end stops the publishers (`Kept`). With the
-others a subscription never does: it has a `Buffer`, bounded by messages and by bytes. "drop_oldest" overwrites what
-has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it and ends the subscription.
+others a subscription never does: it has a `MessageBuffer`, bounded by messages and by bytes. "drop_oldest" overwrites
+what has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it and ends the subscription.
 
 What is missing is told in its place, before the message that follows it. Where no message is between two gaps, they
 are merged by cause, so that they are bounded, too. Each message that was put here comes to one end, which the owner
@@ -42,7 +42,7 @@ Clock = Callable[[], float]
 """Monotonic seconds."""
 
 
-def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner, clock: Clock) -> Kept | Buffer:
+def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner, clock: Clock) -> Kept | MessageBuffer:
     """Where messages wait under this policy; raises ConfigurationError for a policy or a limit that is none."""
     if policy == BLOCK:
         if limit is not None:
@@ -52,7 +52,7 @@ def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner,
         raise ConfigurationError(f"policy={policy!r}: expected one of {', '.join((BLOCK, *CAUSES))}")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise ConfigurationError(f"limit={limit!r}: expected a number of messages, at least 1")
-    return Buffer(policy, limit or LIMIT, bytes_limit, owner, clock)
+    return MessageBuffer(policy, limit or LIMIT, bytes_limit, owner, clock)
 
 
 class Kept:
@@ -162,7 +162,7 @@ def _add(tallies: Tallies, cause: str, like: Message | Missed, count: int) -> No
         tally.publisher = tally.publisher_id = ""
 
 
-class Buffer:
+class MessageBuffer:
     """The latest, or the first, messages: at most `limit`, and at most so many bytes unless it is one alone."""
 
     __slots__ = (

@@ -44,7 +44,7 @@ Settled = list[tuple[Pending, Ending]]
 """Tokens of calls and how they ended."""
 
 
-class Call:
+class CommandCall:
     """One command under way. `uncertain`: some try of it may have happened; `tries`: how many there were, of this
     serial, and `since` when the first was.
     """
@@ -74,12 +74,12 @@ class Calls:
         self._opening: bytes | None = None
         self._open_at = -inf  # when to try (again) to open the session
         self._last_serial = 0
-        self._waiting: deque[Call] = deque()  # without a serial yet
-        self._numbered: OrderedDict[int, Call] = OrderedDict()
-        self._due: deque[Call] = deque()  # numbered, and to be proposed
-        self._retries: deque[tuple[float, Call]] = deque()
-        self._blocked: dict[str, list[Call]] = {}  # patient ones, by the lock that they wait for
-        self._tickets: dict[int, list[Call]] = {}
+        self._waiting: deque[CommandCall] = deque()  # without a serial yet
+        self._numbered: OrderedDict[int, CommandCall] = OrderedDict()
+        self._due: deque[CommandCall] = deque()  # numbered, and to be proposed
+        self._retries: deque[tuple[float, CommandCall]] = deque()
+        self._blocked: dict[str, list[CommandCall]] = {}  # patient ones, by the lock that they wait for
+        self._tickets: dict[int, list[CommandCall]] = {}
         self._earliest = inf  # no call's time is over before; it may have ended already
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Calls:
             return -inf
         return at
 
-    def _all(self) -> Iterable[Call]:
+    def _all(self) -> Iterable[CommandCall]:
         yield from self._waiting
         yield from self._numbered.values()
         for blocked in self._blocked.values():
@@ -103,7 +103,7 @@ class Calls:
 
     # ----------------------------------------------------------------------------------------------- asking
 
-    def add(self, call: Call) -> Settled:
+    def add(self, call: CommandCall) -> Settled:
         """Take on a call. Raises ModelError for operations that cannot be logged."""
         encode_command(Command(0, 0, 0, call.operations))
         if len(self._waiting) >= WAITING_LIMIT:
@@ -112,7 +112,7 @@ class Calls:
         self._earliest = min(self._earliest, call.deadline)
         return []
 
-    def batches(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
+    def batches(self, now: float) -> list[tuple[list[bytes], list[CommandCall]]]:
         """What is to be proposed now: encoded commands, an entry each list, with the calls they are of."""
         while self._retries and self._retries[0][0] <= now:
             self._due.append(self._retries.popleft()[1])
@@ -120,7 +120,7 @@ class Calls:
             return self._open(now)
         while self._waiting and len(self._numbered) < OUTSTANDING:
             self._number(self._waiting.popleft())
-        batches: list[tuple[list[bytes], list[Call]]] = []
+        batches: list[tuple[list[bytes], list[CommandCall]]] = []
         size = BATCH
         while self._due:
             call = self._due.popleft()
@@ -136,7 +136,7 @@ class Calls:
             batches[-1][1].append(call)
         return batches
 
-    def _open(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
+    def _open(self, now: float) -> list[tuple[list[bytes], list[CommandCall]]]:
         if now < self._open_at:
             return []
         if self._opening is None:
@@ -145,7 +145,7 @@ class Calls:
         self._open_at = inf  # until its ticket is settled
         return [([encode_command(Command(0, 0, 0, [OpenSession(self._opening.decode())]))], [])]
 
-    def _number(self, call: Call) -> None:
+    def _number(self, call: CommandCall) -> None:
         self._last_serial += 1
         call.serial = self._last_serial
         self._numbered[call.serial] = call
@@ -154,7 +154,7 @@ class Calls:
         call.tries = 0
         self._due.append(call)
 
-    def proposed(self, ticket: int, calls: list[Call]) -> None:
+    def proposed(self, ticket: int, calls: list[CommandCall]) -> None:
         """A batch was proposed under this ticket."""
         self._tickets[ticket] = calls
 
@@ -234,7 +234,7 @@ class Calls:
         else:
             settled.append((call.token, Refused(result.detail)))
 
-    def _session_ended(self, call: Call, settled: Settled) -> None:
+    def _session_ended(self, call: CommandCall, settled: Settled) -> None:
         """This endpoint did nothing for too long; a command tried once was not applied, and gets a new session."""
         self.session, self._open_at = 0, -inf
         others = [call, *self._numbered.values()]

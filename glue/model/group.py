@@ -16,7 +16,7 @@ from random import Random
 
 from glue.contract import Delivery, Options, Publication, Request, Subscribe, Unsubscribe
 from glue.errors import ModelError, StorageError
-from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Call, Calls, Settled
+from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Calls, CommandCall, Settled
 from glue.model.clock import LeaderClock
 from glue.model.consensus import Kind, Outcome, Output, Replica, Resolution, Role, Snapshot, Status
 from glue.model.consensus.messages import Append, InstallSnapshot, Message, Welcome, is_heartbeat
@@ -305,7 +305,7 @@ class Group:
     def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
         match question:
             case Write(operations, patient):
-                return self._answers(self._calls.add(Call(token, operations, deadline, patient)))
+                return self._answers(self._calls.add(CommandCall(token, operations, deadline, patient)))
             case Read(pattern):
                 if len(self._reads) >= READS:
                     return [Answer(token, Refused(f"more than {READS} reads wait"))]

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from glue.contract import Address, Train
 from glue.network import batch_scheduling
-from glue.network.buffer import JOINED, LARGEST, STREAM, Arrived, Buffer
+from glue.network.buffer import JOINED, LARGEST, STREAM, Arrived, TrainBuffer
 from glue.network.loopback import MulticastLoopback
 from glue.network.offload import CONTROL_SIZE
 
@@ -89,7 +89,7 @@ class Receiver:
         self._sched_batch = sched_batch
         self._resting = self._rests = 0  # how often one sleeps at once, now and after the latest look in vain
         self._queued = bytearray(NOTHING)
-        self._buffer = Buffer()
+        self._buffer = TrainBuffer()
         self._beginning = (self._buffer.memory,)
         self._drained = False  # whether nothing was left in the latest look
         self._loopback = loopback

@@ -21,7 +21,7 @@ from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import Owner
-from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.queues import Kept, MessageBuffer
 from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
@@ -39,7 +39,7 @@ class Subscription(Lifetime):
         pattern: str,
         handler: Handler | None,
         owner: Owner,
-        waiting: Kept | Buffer,
+        waiting: Kept | MessageBuffer,
         payload_only: bool = False,
     ) -> None:
         self._leave_rest: Callable[[], None] = _nothing  # lets whoever calls the handler leave all that follows unread

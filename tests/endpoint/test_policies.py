@@ -14,7 +14,7 @@ import glue.aio
 from glue.contract import Delivery, Missed
 from glue.endpoint.message import Message
 from glue.endpoint.options import Policy
-from glue.endpoint.queues import Buffer, waiting_room
+from glue.endpoint.queues import MessageBuffer, waiting_room
 from glue.simulation import SimulatedEndpoint, World
 from tests.support.event_loop import pair as aio_pair
 from tests.support.event_loop import run
@@ -36,9 +36,9 @@ class Book:
         self.outcomes[outcome] += count
 
 
-def buffer(policy: str, limit: int, book: Book | None = None, bytes_limit: int = 1 << 20) -> Buffer:
+def buffer(policy: str, limit: int, book: Book | None = None, bytes_limit: int = 1 << 20) -> MessageBuffer:
     room = waiting_room(policy, limit, bytes_limit, book or Book(), lambda: 0.0)
-    assert isinstance(room, Buffer)
+    assert isinstance(room, MessageBuffer)
     return room
 
 
@@ -46,7 +46,7 @@ def delivery(sequence: int, count: int, topic: str = "t", size: int = 1) -> Deli
     return Delivery(topic, [bytes(size)] * count, None, "ann", "1" * 16, 1, sequence, 0.0, False, ())
 
 
-def taken(room: Buffer) -> list[object]:
+def taken(room: MessageBuffer) -> list[object]:
     """Sequences of messages, and (cause, count, topic) of gaps, in order."""
     found: list[object] = []
     while (item := room.take()) is not None:

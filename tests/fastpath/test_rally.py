@@ -9,7 +9,7 @@ import pytest
 
 from glue.contract import Accept, Delivery, Event, Subscribe, Train, Unsubscribe
 from glue.endpoint.accounting import account
-from glue.endpoint.core import Core
+from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import encoded
 from glue.fastpath.session import PERIOD
 from glue.settings import Settings
@@ -394,7 +394,7 @@ def test_a_subclass_that_alters_nothing_plays() -> None:
         def __init__(self, who: Any) -> None:
             super().__init__(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
 
-    core = Core(Settings(name="ann"), Random(1), 1e9, {"topics": Same})
+    core = EndpointCore(Settings(name="ann"), Random(1), 1e9, {"topics": Same})
     core.stack.fit(1472)
     core.stack.rally.open()
     assert core.stack.rally.is_open

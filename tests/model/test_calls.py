@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glue.model.calls import Call, Calls, Settled
+from glue.model.calls import Calls, CommandCall, Settled
 from glue.model.questions import Committed, Ending
 from glue.model.requests import Pending
 from glue.model.state import Lock, Operation, State, Unlock, encode_entry
@@ -26,7 +26,7 @@ class Client:
 
     def ask(self, now: float, *operations: Operation) -> Token:
         token = Token()
-        self.calls.add(Call(token, operations, deadline=now + 60.0, patient=True))
+        self.calls.add(CommandCall(token, operations, deadline=now + 60.0, patient=True))
         self.turn(now)
         return token
 
@@ -58,7 +58,7 @@ def test_a_command_tried_again_may_have_happened_at_its_first_try() -> None:
     client = Client()
     client.ask(10.0, Unlock("door", "a"))  # opens the session
     token = Token()
-    client.calls.add(Call(token, [Lock("door", "a", 2000)], deadline=60.0, patient=True))
+    client.calls.add(CommandCall(token, [Lock("door", "a", 2000)], deadline=60.0, patient=True))
     [(_, lost)] = client.calls.batches(20.0)
     client.calls.proposed(1000, lost)
     client.calls.settle(21.0, 1000, refused=False)

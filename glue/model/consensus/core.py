@@ -1,8 +1,8 @@
 """What a replica is whatever its role: what it must not forget, its log, its tickets, and what a call has to tell.
 
-The roles (`founder.py`, `follower.py`, `candidate.py`, `leader.py`) act on a `Core`, and replace one another through
-it. Messages go out in two ways: what `tell` is given leaves at once; what `answer` is given leaves when all that
-the replica knows is durable, so that no vote and no acknowledgement is given that a crash could take back.
+The roles (`founder.py`, `follower.py`, `candidate.py`, `leader.py`) act on a `ReplicaCore`, and replace one another
+through it. Messages go out in two ways: what `tell` is given leaves at once; what `answer` is given leaves when all
+that the replica knows is durable, so that no vote and no acknowledgement is given that a crash could take back.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class Actor(Protocol):
 class Roles(Protocol):
     """How roles are made; see `Replica`."""
 
-    def follow(self, core: Core, now: float) -> Actor:
+    def follow(self, core: ReplicaCore, now: float) -> Actor:
         """A follower."""
 
-    def stand(self, core: Core, now: float, transfer: bool) -> Actor:
+    def stand(self, core: ReplicaCore, now: float, transfer: bool) -> Actor:
         """A candidate."""
 
-    def lead(self, core: Core, now: float) -> Actor:
+    def lead(self, core: ReplicaCore, now: float) -> Actor:
         """A leader."""
 
 
@@ -105,7 +105,7 @@ def group_of(scope: str, value: bytes) -> str:
     return f"{scope}/{blake2b(value, digest_size=8).hexdigest()}"
 
 
-class Core:
+class ReplicaCore:
     """The state of a replica beside its role."""
 
     __slots__ = (

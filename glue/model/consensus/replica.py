@@ -15,7 +15,7 @@ from random import Random
 from glue.model.consensus.bounds import INDEX_JUMP, INDEX_TOO_FAR, TERM_JUMP
 from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Actor, Change, Core
+from glue.model.consensus.core import Actor, Change, ReplicaCore
 from glue.model.consensus.follower import Follower
 from glue.model.consensus.founder import Founder
 from glue.model.consensus.items import Role, Snapshot, Status, Stored
@@ -66,7 +66,7 @@ class Replica:
         now: float,
         accepts: Callable[[bytes], bool] = lambda snapshot: True,
     ) -> None:
-        self._core = core = Core(peer, scope, settings, stored, random, self, accepts)
+        self._core = core = ReplicaCore(peer, scope, settings, stored, random, self, accepts)
         self._changes: list[tuple[int, Change]] = []
         core.actor = Follower(core, now) if core.group else Founder(core, now)
 
@@ -253,15 +253,15 @@ class Replica:
 
     # ------------------------------------------------------------------------------------- the roles, for it
 
-    def follow(self, core: Core, now: float) -> Actor:
+    def follow(self, core: ReplicaCore, now: float) -> Actor:
         """For the core: a follower."""
         return Follower(core, now)
 
-    def stand(self, core: Core, now: float, transfer: bool) -> Actor:
+    def stand(self, core: ReplicaCore, now: float, transfer: bool) -> Actor:
         """For the core: a candidate."""
         return Candidate(core, now, transfer)
 
-    def lead(self, core: Core, now: float) -> Actor:
+    def lead(self, core: ReplicaCore, now: float) -> Actor:
         """For the core: a leader."""
         return Leader(core, now)
 
