@@ -12,7 +12,7 @@ from random import Random
 from time import perf_counter
 
 from glue.contract import Address, Delivery, Publication, Request, Subscribe, Train
-from glue.network.buffer import Arrived, Buffer
+from glue.network.buffer import Arrived, TrainBuffer
 from glue.settings import Settings
 from glue.stack import Identity, Stack
 
@@ -32,7 +32,7 @@ class Side:
         self.deadline = 0.0
         self.busy = 0.0
         self.heard = 0
-        self._buffers: list[Buffer] = []
+        self._buffers: list[TrainBuffer] = []
 
     def turn(self, now: float, trains: Sequence[Train], requests: list[Request]) -> list[Train]:
         """Run one measured turn and count the delivered messages. The deadline is read outside the measurement."""
@@ -48,7 +48,7 @@ class Side:
     def arrivals(self, sent: list[Train], source: Address) -> Sequence[Train]:
         """Return trains from another side as the network would hand them up."""
         while len(self._buffers) < len(sent):
-            self._buffers.append(Buffer())
+            self._buffers.append(TrainBuffer())
         return tuple(arrived(train, source, buffer) for train, buffer in zip(sent, self._buffers, strict=False))
 
 
@@ -89,7 +89,7 @@ class Joined:
             source = destination
 
 
-def arrived(train: Train, source: Address, buffer: Buffer) -> Train:
+def arrived(train: Train, source: Address, buffer: TrainBuffer) -> Train:
     """Return a sent train as it arrives: a train in the buffer, a single datagram without one."""
     size = len(train.data)
     if size <= train.segment:

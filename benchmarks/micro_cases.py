@@ -31,10 +31,10 @@ from glue.contract.pieces import Pieces
 from glue.discovery import Discovery
 from glue.fragmentation import Fragmentation
 from glue.network import MulticastNetwork
-from glue.network.buffer import Buffer
+from glue.network.buffer import TrainBuffer
 from glue.serialization import MAX_HEADER, Serialization
 from glue.topics import Topics
-from glue.topics.bundle import Group, decode, encode
+from glue.topics.bundle import MessageGroup, decode, encode
 from glue.topics.index import Index
 from glue.transport import Transport
 from tests.support.loopback import loopback_environment
@@ -105,7 +105,7 @@ def serialization(count: int, receiving: bool) -> Timer:
     writer, reader = (Serialization(endpoint_id=id, incarnation=1, network_id=1) for id in (HERE, THERE))
     run = [Outbound((THERE,), [bytes(BODY)] * count, header(), address=ADDRESS)]
     (train,) = writer.send(NOW, run)
-    trains = [arrived(train, ADDRESS, Buffer())]
+    trains = [arrived(train, ADDRESS, TrainBuffer())]
     return repeated((lambda: reader.receive(NOW, trains)) if receiving else (lambda: writer.send(NOW, run)))
 
 
@@ -258,7 +258,7 @@ def topics_singly(count: int, size: int) -> Timer:
 
 def bundle(count: int, size: int, decoding: bool) -> Timer:
     """Encode or decode the wire format of topics alone."""
-    group = Group("t/16", 1, int(AT * 1e6), [bytes(size)] * count, size)
+    group = MessageGroup("t/16", 1, int(AT * 1e6), [bytes(size)] * count, size)
     body = encode([group])
     return repeated((lambda: decode(body)) if decoding else (lambda: encode([group])))
 

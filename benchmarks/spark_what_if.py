@@ -30,8 +30,8 @@ def made_up(messages: int) -> Offered:
     found.messages = [Offer(1 + n * EVERY, "a", "t", SIZE, True, False, None) for n in range(messages)]
     times = [n * EVERY for n in range(messages + 400)]
     for link in [(one, other) for one in names for other in names if one != other]:
-        fates = [None if luck.random() < LOSS else DELAY + luck.random() * JITTER for _ in times]
-        found.links[link] = times, fates
+        outcomes = [None if luck.random() < LOSS else DELAY + luck.random() * JITTER for _ in times]
+        found.links[link] = times, outcomes
     return found
 
 

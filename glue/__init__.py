@@ -6,7 +6,7 @@ with glue.Endpoint("thermometer") as endpoint:
 
 from typing import TYPE_CHECKING
 
-from glue._lazy import later
+from glue._lazy import lazy_imports
 from glue.endpoint.message import Gap, Message, Peer
 from glue.errors import (
     ClosedError,
@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
-    __getattr__, __dir__ = later(
+    __getattr__, __dir__ = lazy_imports(
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),

@@ -19,7 +19,7 @@ from glue.contract import Inbound, Train, Upward
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.stack import bundle_limit
-from glue.topics.bundle import KEPT, Group, MalformedBundleError, decode
+from glue.topics.bundle import KEPT, MalformedBundleError, MessageGroup, decode
 from glue.topics.recent import Recent
 from glue.transport.ranges import RangeSet
 
@@ -77,7 +77,7 @@ class Messages:
                 for body in run.bodies:
                     yield from self._bundle(time_ns, run, body)
 
-    def counts(self) -> Counter[str]:
+    def counters(self) -> Counter[str]:
         """Return the counts of dropped input by cause, including the layers' counts."""
         return self.statistics + self._serialization.statistics + self._fragmentation.statistics
 
@@ -113,7 +113,7 @@ class Messages:
                     None if group.lifespan_ms is None else group.lifespan_ms / 1000, run.reliable, group.at,
                 )  # fmt: skip
 
-    def _new(self, run: Inbound, group: Group) -> list[int]:
+    def _new(self, run: Inbound, group: MessageGroup) -> list[int]:
         """Return the sequence numbers of a group that have not been seen before, and note them."""
         stream = run.peer, run.incarnation, group.topic
         seen = self._seen.get(stream)

@@ -133,7 +133,7 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
     stays = arguments.subscribe or arguments.duration
     if unheard and not (arguments.retain and stays):
         hint = "; a retained value lasts as long as its endpoint: add --duration" if arguments.retain else ""
-        told = ", ".join(f"{fate} {printable(topic)}" for topic, fate in sorted(unheard.items()))
+        told = ", ".join(f"{outcome} {printable(topic)}" for topic, outcome in sorted(unheard.items()))
         print(f"glue endpoint: {told}{hint}", file=sys.stderr)
         return common.FAILURE
     if not is_acknowledged:

@@ -200,7 +200,7 @@ def wait_for_listeners(endpoint: glue.Endpoint, topic: str, count: int | None) -
 def report(output: Output, trace: Trace, played: Played) -> int:
     """Report what was played and what was not; returns the exit code."""
     seconds = (played.latest_ns - played.first_ns) / 1e9
-    counts = {cause: count for cause, count in sorted(trace.messages.counts().items()) if count}
+    counts = {cause: count for cause, count in sorted(trace.messages.counters().items()) if count}
     text = f"{played.messages:,} messages, {played.bytes:,} bytes, of {seconds:,.1f} s; "
     text += f"at most {played.behind * 1e3:,.0f} ms late"
     output.event(

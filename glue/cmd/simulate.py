@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         for result in results(arguments.layer, seeds, arguments.jobs, *conditions):
             sums["elections"] += result.elections
             sums["entries committed"] += result.commit_index
-            sums.update({f"{fate.value} outcomes": count for fate, count in result.fates.items()})
+            sums.update({f"{outcome.value} outcomes": count for outcome, count in result.outcomes.items()})
             sums.update({f"faults: {kind}": count for kind, count in result.faults.items()})
             if result.violation:
                 failed += 1

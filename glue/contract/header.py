@@ -1,8 +1,8 @@
 """Declarations of header entries, from which all code that reads or writes headers is derived.
 
 A frame's header has one key for each layer. The list under the key is the *entry* of that layer. Each layer's `wire`
-module declares its entries with `Entry` and `Field`. All else follows from the declaration: packing and checking, the
-places of fields, the size of the largest header, the texts of the fast path, and the tables of other readers
+module declares its entries with `HeaderEntry` and `Field`. All else follows from the declaration: packing and checking,
+the places of fields, the size of the largest header, the texts of the fast path, and the tables of other readers
 (`glue.capture.entries`).
 """
 
@@ -75,7 +75,7 @@ class Text(Field):
         return f"({value} is None or {right})" if self.default is None else right
 
 
-class Entry:
+class HeaderEntry:
     """One kind of entry: the fields of a layer's list in a header.
 
     An entry may have a `kind`, named by its first field, or by its last one with `kind_last`. Within a run the last
@@ -171,12 +171,12 @@ class Entry:
         return rb'"%b":\[%b\]' % (self.layer.encode(), b",".join(values))
 
 
-def by_kind(*entries: Entry) -> dict[str, Entry]:
+def by_kind(*entries: HeaderEntry) -> dict[str, HeaderEntry]:
     """Return a layer's entries by kind."""
     return {entry.kind: entry for entry in entries if entry.kind is not None}
 
 
-def largest_header(*layers: Iterable[Entry]) -> int:
+def largest_header(*layers: Iterable[HeaderEntry]) -> int:
     """Return the most bytes of a header, newline included, with one entry of each layer, bottom layer first."""
     most = 0
     for entries in reversed(layers):

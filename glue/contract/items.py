@@ -84,7 +84,7 @@ class Inbound:
 
     * `age`: seconds since the oldest frame was given to its sender's transport. Each layer that holds frames adds to
       it.
-    * `reliable`: frames come in order, and none is missing without a `Gap`.
+    * `reliable`: frames come in order, and none is missing without a `FrameGap`.
     * `form`: the same object for all headers that differ only in digits (serialization's entry aside). They have the
       same keys, lists and strings, and integers from 0 to 10**15 - 1 at the same places. An entry that is well-formed
       in one header is well-formed in all headers of this form. None means that nothing is known.

@@ -87,7 +87,7 @@ class Undelivered:
         self.cause = cause
 
 
-class Gap:
+class FrameGap:
     """From transport: `count` frames of a peer to this endpoint will not come, for this cause."""
 
     __slots__ = ("cause", "count", "peer")
@@ -184,6 +184,8 @@ class NameClash:
         self.address = address
 
 
-News = PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | Gap | Addressed | Receipted
+News = (
+    PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | FrameGap | Addressed | Receipted
+)
 Event = Delivery | Missed | News
 """The events of a stack for the application."""

@@ -19,9 +19,9 @@ from random import Random
 import orjson
 
 from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, Upward
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.discovery.announcer import Announcer
-from glue.discovery.correspondence import Correspondence
+from glue.discovery.control import ControlSender
 from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
 from glue.discovery.membership import Membership
@@ -73,7 +73,7 @@ class Discovery:
         """
         if len(orjson.dumps(name)) > MAX_NAME:
             raise ConfigurationError(f"name={name!r} takes more than {MAX_NAME} bytes as JSON; choose a shorter one")
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._id = endpoint_id
         self._incarnation = incarnation
         self._interval = announce_interval
@@ -82,8 +82,8 @@ class Discovery:
         self._members = Membership(endpoint_id, self.statistics, random)
         self._rendezvous = Rendezvous(self.statistics)
         self._first_round = FirstRound(self._members)
-        self._letters = Correspondence(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
-        self._learning = Learning(self._members, self._letters, self.statistics, announce_interval, lease_intervals)
+        self._sender = ControlSender(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
+        self._learning = Learning(self._members, self._sender, self.statistics, announce_interval, lease_intervals)
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
@@ -139,12 +139,12 @@ class Discovery:
         if now >= self._announcer.due:
             self._announce(now)
         elif now >= self._rendezvous.call_at:
-            self._letters.call_remote(now, self._announcer.calm_body, is_between=True)
+            self._sender.call_remote(now, self._announcer.calm_body, is_between=True)
         if now >= self._check_at:
             self._attend(now)
         if not self._first_round.is_over:
             self._go_round(now)
-        return up, self._letters.take() if self._letters.outbox else []
+        return up, self._sender.take() if self._sender.outbox else []
 
     def lift(self, now: float, item: Inbound) -> Inbound | None:
         """Data of a known peer passes."""
@@ -170,7 +170,7 @@ class Discovery:
                 self.statistics["order not understood"] += 1
         if now >= self._announcer.rides_from:
             self._announce(now)
-        return self._letters.take()
+        return self._sender.take()
 
     def lower(self, now: float, item: Downward) -> Outbound | None:
         """Data for a known peer goes to its address, and data for several to the group, if that reaches all."""
@@ -189,8 +189,8 @@ class Discovery:
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
         if self._rendezvous.add(address) and self._state == PRESENT:
-            self._letters.call_stranger(address, self._announcer.calm_body)
-        return self._letters.take()
+            self._sender.call_stranger(address, self._announcer.calm_body)
+        return self._sender.take()
 
     def forget(self, address: Address) -> None:
         """No longer call this address for its own sake; a peer there stays for its lease."""
@@ -217,21 +217,21 @@ class Discovery:
     def _route(self, now: float, item: Outbound) -> None:
         if not item.peers:
             for peer in self._members.remote.values():
-                self._letters.tell(now, peer)
-                self._letters.outbox.append(
+                self._sender.tell(now, peer)
+                self._sender.outbox.append(
                     Outbound((peer.id,), item.bodies, dict(item.header), item.reliable, item.expires, (), peer.address)
                 )
             if not self._multicast:
                 return
-            self._letters.tell_all()
+            self._sender.tell_all()
             item.address = TO_PEERS
         elif known := self._members.table.get(item.peers[0]):
-            self._letters.tell(now, known)
+            self._sender.tell(now, known)
             item.address = known.address
         else:
             self.statistics["unknown destination"] += len(item.bodies)
             return
-        self._letters.outbox.append(item)
+        self._sender.outbox.append(item)
 
     def _change(self, now: float, item: Interest) -> None:
         if self._state != LEFT and (unknown := self._announcer.change(now, item)):
@@ -244,14 +244,14 @@ class Discovery:
         self._announcer.stop()
         self._first_round.end()
         self._check_at = self._rendezvous.call_at = math.inf
-        self._letters.leave(self._multicast)
+        self._sender.leave(self._multicast)
 
     def _announce(self, now: float) -> None:
         """To all: by multicast, and by unicast to those whom it does not reach."""
         body = self._announcer.announce(now)
         if self._check_at < self._announcer.due:  # most likely put off since then by what was heard
             self._check_at = self._next_check()
-        self._letters.announce(now, body, self._multicast)
+        self._sender.announce(now, body, self._multicast)
 
     # ------------------------------------------------------------------------------------------- going up
 
@@ -280,38 +280,38 @@ class Discovery:
             self._check_at = min(self._check_at, peer.move_at)
         if peer is None or not peer.speaks_from(item.address):
             if token := self._members.doubts(now, item, envelope.echo):
-                self._letters.challenge(item, token, 0 if peer else envelope.token)
+                self._sender.challenge(item, token, 0 if peer else envelope.token)
             if peer is not None:
-                self._letters.ask_proof(now, peer)  # where it is known to be
+                self._sender.ask_proof(now, peer)  # where it is known to be
             if peer is not None or announcement is None or token:
                 return
             peer, is_new = self._members.admit(now, item, announcement.name, self._up), True
             if peer is None:
                 return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         if announcement is not None:
             self._learning.learn(now, peer, announcement, body, envelope.echo)
         self._locate(now, peer, envelope.kind, is_new)
         self._reply(now, peer, envelope, is_new)
         self._converse(now, peer, envelope)
         if envelope.kind == ANSWER:
-            self._letters.return_token(now, peer)
+            self._sender.return_token(now, peer)
 
     def _reply(self, now: float, peer: Peer, envelope: Envelope, is_new: bool) -> None:
         """Answer who asked, or is new, and ask who has yet to prove that it hears this endpoint."""
         if envelope.called == self._id:
-            self._letters.answer(now, peer)
+            self._sender.answer(now, peer)
         elif envelope.kind == ANSWER:
             peer.answer_at, peer.known = math.inf, envelope.known  # it knows this endpoint
             if not peer.is_proven:
-                self._letters.ask_proof(now, peer)
+                self._sender.ask_proof(now, peer)
         elif is_new or self._members.is_stranger(envelope):
-            self._letters.welcome(now, peer, len(self._members.table))
+            self._sender.welcome(now, peer, len(self._members.table))
         elif not peer.is_proven and peer.answer_at == math.inf:
-            self._letters.ask_proof(now, peer)
+            self._sender.ask_proof(now, peer)
         if envelope.kind == CALL and envelope.known is not None and envelope.known != self._members.digest:
             others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
-            self._letters.introduce(now, peer, others)
+            self._sender.introduce(now, peer, others)
 
     def _locate(self, now: float, peer: Peer, kind: str, is_new: bool) -> None:
         """Find out whether multicast gets to a peer: as long as its own comes, it is taken to hear ours."""
@@ -333,18 +333,18 @@ class Discovery:
         if introduced is None:
             self.statistics["malformed body"] += 1
             return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         if peer.address not in self._rendezvous.contacts:
             self.statistics["introduction by a stranger"] += 1
             return
         for id, address in introduced:
             if id != self._id and not self._members.is_met(id) and self._rendezvous.meet(now, address):
-                self._letters.call_stranger(address, self._announcer.calm_body)
+                self._sender.call_stranger(address, self._announcer.calm_body)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         self._converse(now, peer, envelope)
 
     def _on_operations(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
@@ -354,7 +354,7 @@ class Discovery:
         if operations is None:
             self.statistics["malformed body"] += 1
             return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         before = peer.follower.want
         self._learning.report(peer, *peer.follower.received(operations))
         if peer.follower.want != before:
@@ -372,8 +372,8 @@ class Discovery:
         """Give what the peer wants and ask for what is missing; once it is proven, tell what it wants to hear."""
         self._learning.heard(peer)
         if envelope.want is not None:
-            self._letters.serve(now, peer, *envelope.want)
-        self._letters.ask(now, peer)
+            self._sender.serve(now, peer, *envelope.want)
+        self._sender.ask(now, peer)
         self._check_at = min(self._check_at, peer.wake_at)
 
     def _attend(self, now: float) -> None:
@@ -385,7 +385,7 @@ class Discovery:
             if now >= peer.ends_at:
                 self._members.expire(now, peer, self._up)
             else:
-                self._letters.attend(now, peer, peer.id in self._members.remote)
+                self._sender.attend(now, peer, peer.id in self._members.remote)
         self._check_at = self._next_check()
 
     def _go_round(self, now: float) -> None:
@@ -393,7 +393,7 @@ class Discovery:
         if self._first_round.is_complete(now):
             self._up.append(self._first_round.news(self.paused))
         elif self._first_round.is_asking(now):
-            self._letters.ask_again(now, self._multicast)
+            self._sender.ask_again(now, self._multicast)
 
     def _next_check(self) -> float:
         return min((peer.wake_at for peer in self._members.table.values()), default=math.inf)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from glue.contract import PeerInterest, Upward
-from glue.discovery.correspondence import Correspondence
+from glue.discovery.control import ControlSender
 from glue.discovery.follower import BEHIND, FITS
 from glue.discovery.membership import Membership
 from glue.discovery.peers import LATE, LONGEST_LEASE, WANT_DELAY, Peer
@@ -28,14 +28,14 @@ class Learning:
     def __init__(
         self,
         members: Membership,
-        letters: Correspondence,
+        sender: ControlSender,
         statistics: Counter[str],
         announce_interval: float,
         lease_intervals: float,
     ) -> None:
         self.up: list[Upward] = []
         self._members = members
-        self._letters = letters
+        self._sender = sender
         self._statistics = statistics
         self._lease_intervals = lease_intervals
         self._longest_lease = max(LONGEST_LEASE, lease_intervals * announce_interval)  # that is accepted of a peer
@@ -68,7 +68,7 @@ class Learning:
         self._statistics["doubtful announcement"] += 1
         if not peer.is_doubted:  # only an answer to this question counts
             peer.is_doubted, peer.token = True, self._members.new_token()
-        self._letters.ask_proof(now, peer)
+        self._sender.ask_proof(now, peer)
 
     def heard(self, peer: Peer) -> None:
         """A peer was heard: once it is proven, tell what it wants to hear, and let its lease be as long as it says."""

@@ -21,7 +21,7 @@ from glue.drivers.lifetime import FAREWELL
 from glue.drivers.malloc import keep_freed_memory
 from glue.drivers.turns import ATTENTIVE, Turns
 from glue.endpoint.admission import OPEN
-from glue.endpoint.core import EARLY, Core
+from glue.endpoint.core import EARLY, EndpointCore
 from glue.fastpath.parts import Court
 from glue.fastpath.session import PERIOD
 
@@ -39,7 +39,7 @@ logger = logging.getLogger("glue")
 class ThreadDriver(Turns):
     """Turns for one core over one network, in background threads."""
 
-    def __init__(self, core: Core, network: Network, news: Receiver) -> None:
+    def __init__(self, core: EndpointCore, network: Network, news: Receiver) -> None:
         """`news` is given every event that is not a delivery."""
         super().__init__(core, network, news)
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
@@ -78,13 +78,13 @@ class ThreadDriver(Turns):
             self._leave(self._core.send(time.monotonic()))
             self._closed = True
             self._tell_waiters()
-        self._room.admit()
+        self._backpressure.admit()
         self._network.wake()
         self._watch.set()
         for thread in list(self._threads):
             if thread is not threading.current_thread():
                 thread.join(FAREWELL)
-        self._lookout.close()
+        self._network_seat.close()
 
     # --------------------------------------------------------------------------------------------- turns
 
@@ -105,7 +105,7 @@ class ThreadDriver(Turns):
     def _advance(self, longest: float) -> None:
         """Wait for the network or a timer, `longest` seconds at most, and run a turn; handlers come later."""
         if self._streaming():
-            self._lookout.stand_aside(self._streaming)
+            self._network_seat.stand_aside(self._streaming)
         self._woken = False
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
         if self._waiters or not self._settled:  # who waits may have waited for handlers
@@ -114,7 +114,7 @@ class ThreadDriver(Turns):
         now = time.monotonic()
         longest = min(longest, ATTENTIVE) if now - self._flushed_at < ALERT else longest
         self._sleeps_until = until = min(self._deadline, self._maintain_at, now + longest)
-        self._lookout.wait(max(until - now, 0.0), self._is_due, not self._pace.is_exchange(now))
+        self._network_seat.wait(max(until - now, 0.0), self._is_due, not self._send_policy.is_exchange(now))
         self._sleeps_until, self._woken = 0.0, False
         if self._streaming():
             return
@@ -164,7 +164,7 @@ class ThreadDriver(Turns):
                 if now >= until:
                     break
             self._woken, self._sleeps_until = False, math.inf
-            data = self._lookout.glance(court, now + (BRIEF if now < early else BRIEFER), self._is_due)
+            data = self._network_seat.glance(court, now + (BRIEF if now < early else BRIEFER), self._is_due)
             self._sleeps_until = 0.0
             if data is None:
                 if now < early:
@@ -184,7 +184,7 @@ class ThreadDriver(Turns):
                 court.take(data)
                 self._is_unbooked, self._settled = True, False
                 self._heard += len(delivery.tokens)
-                self._pace.arrived(now)
+                self._send_policy.arrived(now)
             played += 1
             self._play(me, ident, now, delivery)
         if rally.is_open:  # nobody is to find it so who does not know of it
@@ -196,7 +196,7 @@ class ThreadDriver(Turns):
 
     def _is_exchanging(self, court: Court) -> bool:
         """Whether lone messages come and go so fast that a rally is worth trying."""
-        if not self._pace.is_exchange(time.monotonic()):
+        if not self._send_policy.is_exchange(time.monotonic()):
             return False
         if self._resting:
             self._resting -= 1

@@ -34,8 +34,8 @@ from glue.contract import (
     Topics,
     Train,
 )
-from glue.contract.counters import Counts
-from glue.endpoint.accounting import FATES, MISSED
+from glue.contract.counters import Counters
+from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import Priority, Reliability
@@ -120,7 +120,7 @@ def _alike(one: Publication, other: Publication) -> bool:
     )
 
 
-class Core:
+class EndpointCore:
     """One endpoint, driven by whoever calls `turn` and obeys `deadline`."""
 
     def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
@@ -143,7 +143,7 @@ class Core:
         self.stack = Stack.build(self.identity, replaced)
         self.outbox = Outbox()
         self.peers: dict[str, Peer] = {}
-        self.statistics = Counts()
+        self.statistics = Counters()
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those
@@ -327,11 +327,11 @@ class Core:
         """
         return self._wait(delivery, -weight(delivery))
 
-    def settled(self, fate: str, count: int) -> None:
-        """Count messages that came to this end; see `glue.endpoint.accounting.FATES`. May be called from any thread."""
+    def settled(self, outcome: str, count: int) -> None:
+        """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`). May be called from any thread."""
         if count:
             with self._counting:
-                self.statistics[FATES[fate]] += count
+                self.statistics[OUTCOMES[outcome]] += count
 
     def failed(self) -> None:
         """Count a handler, or a callback, that raised. May be called from any thread."""

@@ -19,8 +19,8 @@ class Owner(Protocol):
     def handled(self, delivery: Delivery, /) -> None:
         """Stop counting a delivery: it was read, or will never be."""
 
-    def settled(self, fate: str, count: int, /) -> None:
-        """Count messages that came to this end; see `glue.endpoint.accounting.FATES`."""
+    def settled(self, outcome: str, count: int, /) -> None:
+        """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`)."""
 
     def failed(self) -> None:
         """Count a handler that raised."""

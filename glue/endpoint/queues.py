@@ -1,12 +1,12 @@
 """Where messages wait for the reader of a subscription, a handler or an iterator, and what happens when it is slow.
 
 A subscription's *policy* says so. "block" keeps everything and in the end stops the publishers (`Kept`). With the
-others a subscription never does: it has a `Buffer`, bounded by messages and by bytes. "drop_oldest" overwrites what
-has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it and ends the subscription.
+others a subscription never does: it has a `MessageBuffer`, bounded by messages and by bytes. "drop_oldest" overwrites
+what has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it and ends the subscription.
 
 What is missing is told in its place, before the message that follows it. Where no message is between two gaps, they
 are merged by cause, so that they are bounded, too. Each message that was put here comes to one end, which the owner
-is told (`glue.endpoint.accounting.FATES`). Guarded by its owner: used by one thread at a time.
+is told (`glue.endpoint.accounting.OUTCOMES`). Guarded by its owner: used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIMIT = 1024
 
 BLOCK = "block"
 CAUSES = {"drop_oldest": "overwritten", "drop_newest": "refused", "disconnect": "disconnected"}
-"""The policies that drop, and the cause that their gaps have; also the fate of what they drop."""
+"""The policies that drop, and the cause that their gaps have; also the outcome of what they drop."""
 
 
 class Owner(Protocol):
@@ -34,7 +34,7 @@ class Owner(Protocol):
     def handled(self, delivery: Delivery, /) -> None:
         """Stop counting the bytes of a delivery: it was read, or will never be."""
 
-    def settled(self, fate: str, count: int, /) -> None:
+    def settled(self, outcome: str, count: int, /) -> None:
         """Count messages that came to this end."""
 
 
@@ -42,7 +42,7 @@ Clock = Callable[[], float]
 """Monotonic seconds."""
 
 
-def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner, clock: Clock) -> Kept | Buffer:
+def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner, clock: Clock) -> Kept | MessageBuffer:
     """Where messages wait under this policy; raises ConfigurationError for a policy or a limit that is none."""
     if policy == BLOCK:
         if limit is not None:
@@ -52,7 +52,7 @@ def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner,
         raise ConfigurationError(f"policy={policy!r}: expected one of {', '.join((BLOCK, *CAUSES))}")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise ConfigurationError(f"limit={limit!r}: expected a number of messages, at least 1")
-    return Buffer(policy, limit or LIMIT, bytes_limit, owner, clock)
+    return MessageBuffer(policy, limit or LIMIT, bytes_limit, owner, clock)
 
 
 class Kept:
@@ -162,7 +162,7 @@ def _add(tallies: Tallies, cause: str, like: Message | Missed, count: int) -> No
         tally.publisher = tally.publisher_id = ""
 
 
-class Buffer:
+class MessageBuffer:
     """The latest, or the first, messages: at most `limit`, and at most so many bytes unless it is one alone."""
 
     __slots__ = (

@@ -16,7 +16,7 @@ from typing import Any
 
 from glue.contract import TAKEN, Downward, Inbound, Outbound, PeerRemoved, Upward
 from glue.contract.borrowed import Lent
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.contract.pieces import Pieces, total
 from glue.errors import MessageTooLargeError
 from glue.fragmentation.assembly import MESSAGE_COST, Assembly, Shelf
@@ -45,7 +45,7 @@ class Fragmentation:
 
     def __init__(self, *, message_limit: int = 256 << 20) -> None:
         """`message_limit` is the largest message in bytes, sent or received."""
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._limit = message_limit
         self._frame = 0
         self._messages = 0

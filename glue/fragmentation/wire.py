@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glue.contract.header import Entry, Field
+from glue.contract.header import Field, HeaderEntry
 
 KEY = "fragment"
 MESSAGE_NUMBERS = 10**6
@@ -12,7 +12,7 @@ Half of the numbers are for best effort. To use these up while one message is un
 with two small frames.
 """
 
-FRAGMENT = Entry(
+FRAGMENT = HeaderEntry(
     KEY,
     None,
     Field("message", most=MESSAGE_NUMBERS - 1),

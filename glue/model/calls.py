@@ -16,9 +16,9 @@ from glue.model.requests import Pending
 from glue.model.state import (
     EXPIRED,
     OK,
+    AcquireLock,
     Applied,
     Command,
-    Lock,
     OpenSession,
     Operation,
     Result,
@@ -44,7 +44,7 @@ Settled = list[tuple[Pending, Ending]]
 """Tokens of calls and how they ended."""
 
 
-class Call:
+class CommandCall:
     """One command under way.
 
     This serial was proposed `tries` times, first at `since`. An `uncertain` call may have taken effect. A `patient`
@@ -76,12 +76,12 @@ class Calls:
         self._opening: bytes | None = None
         self._open_at = -inf  # next time to try to open the session
         self._last_serial = 0
-        self._waiting: deque[Call] = deque()  # without a serial number yet
-        self._numbered: OrderedDict[int, Call] = OrderedDict()
-        self._due: deque[Call] = deque()  # numbered, to be proposed
-        self._retries: deque[tuple[float, Call]] = deque()
-        self._blocked: dict[str, list[Call]] = {}  # patient calls, by the lock they wait for
-        self._tickets: dict[int, list[Call]] = {}
+        self._waiting: deque[CommandCall] = deque()  # without a serial number yet
+        self._numbered: OrderedDict[int, CommandCall] = OrderedDict()
+        self._due: deque[CommandCall] = deque()  # numbered, to be proposed
+        self._retries: deque[tuple[float, CommandCall]] = deque()
+        self._blocked: dict[str, list[CommandCall]] = {}  # patient calls, by the lock they wait for
+        self._tickets: dict[int, list[CommandCall]] = {}
         self._earliest = inf  # a lower bound of all calls' deadlines
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class Calls:
             return -inf
         return at
 
-    def _all(self) -> Iterable[Call]:
+    def _all(self) -> Iterable[CommandCall]:
         yield from self._waiting
         yield from self._numbered.values()
         for blocked in self._blocked.values():
@@ -105,7 +105,7 @@ class Calls:
 
     # --------------------------------------------------------------------------------- adding and proposing
 
-    def add(self, call: Call) -> Settled:
+    def add(self, call: CommandCall) -> Settled:
         """Take a call; returns an ending if it is refused at once.
 
         Raises ModelError for operations that cannot be logged.
@@ -117,7 +117,7 @@ class Calls:
         self._earliest = min(self._earliest, call.deadline)
         return []
 
-    def batches(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
+    def batches(self, now: float) -> list[tuple[list[bytes], list[CommandCall]]]:
         """Return what to propose now: pairs of the encoded commands of one entry and their calls."""
         while self._retries and self._retries[0][0] <= now:
             self._due.append(self._retries.popleft()[1])
@@ -125,7 +125,7 @@ class Calls:
             return self._open(now)
         while self._waiting and len(self._numbered) < OUTSTANDING:
             self._number(self._waiting.popleft())
-        batches: list[tuple[list[bytes], list[Call]]] = []
+        batches: list[tuple[list[bytes], list[CommandCall]]] = []
         size = BATCH
         while self._due:
             call = self._due.popleft()
@@ -141,7 +141,7 @@ class Calls:
             batches[-1][1].append(call)
         return batches
 
-    def _open(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
+    def _open(self, now: float) -> list[tuple[list[bytes], list[CommandCall]]]:
         if now < self._open_at:
             return []
         if self._opening is None:
@@ -150,7 +150,7 @@ class Calls:
         self._open_at = inf  # until its ticket is settled
         return [([encode_command(Command(0, 0, 0, [OpenSession(self._opening.decode())]))], [])]
 
-    def _number(self, call: Call) -> None:
+    def _number(self, call: CommandCall) -> None:
         self._last_serial += 1
         call.serial = self._last_serial
         self._numbered[call.serial] = call
@@ -159,7 +159,7 @@ class Calls:
         call.tries = 0
         self._due.append(call)
 
-    def proposed(self, ticket: int, calls: list[Call]) -> None:
+    def proposed(self, ticket: int, calls: list[CommandCall]) -> None:
         """Record that a batch was proposed under this ticket."""
         self._tickets[ticket] = calls
 
@@ -234,12 +234,12 @@ class Calls:
             settled.append((call.token, Committed(result.index, call.since)))
         elif result.code == EXPIRED:
             self._session_ended(call, settled)
-        elif call.patient and isinstance(first, Lock):
+        elif call.patient and isinstance(first, AcquireLock):
             self._blocked.setdefault(first.name, []).append(call)
         else:
             settled.append((call.token, Refused(result.detail)))
 
-    def _session_ended(self, call: Call, settled: Settled) -> None:
+    def _session_ended(self, call: CommandCall, settled: Settled) -> None:
         """End this endpoint's expired session, and start again in a new one.
 
         A command that was tried once has had no effect and goes to the new session. An earlier try of the others may

@@ -16,9 +16,9 @@ from random import Random
 
 from glue.contract import Delivery, Options, Publication, Request, Subscribe, Unsubscribe
 from glue.errors import ModelError, StorageError
-from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Call, Calls, Settled
+from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Calls, CommandCall, Settled
 from glue.model.clock import LeaderClock
-from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
+from glue.model.consensus import Kind, Outcome, Output, Replica, Resolution, Role, Snapshot, Status
 from glue.model.consensus.messages import Append, InstallSnapshot, Message, Welcome, is_heartbeat
 from glue.model.consensus.wire import encode
 from glue.model.disk import Disk
@@ -47,7 +47,7 @@ MERGE = "merge"
 """The topic level of mergeable keys."""
 
 
-class Group:
+class ModelGroup:
     """One model at one endpoint."""
 
     def __init__(
@@ -236,8 +236,8 @@ class Group:
                 applied = self.state.apply(entry.index, entry.data)
                 up += self._answers(self._calls.take(applied))
                 up += self._watches.tell(applied.changes)
-        for outcome in output.resolved:
-            self._settle(now, outcome, up)
+        for resolution in output.resolved:
+            self._settle(now, resolution, up)
         if output.write is not None:
             self._disk.unwritten.append(output.write)
         if output.wants_snapshot:
@@ -262,21 +262,21 @@ class Group:
         if len(self._watches):
             up += self._watches.tell(difference(before, self.state))
 
-    def _settle(self, now: float, outcome: Outcome, up: list[Happening]) -> None:
-        ticket, fate = outcome.ticket, outcome.fate
+    def _settle(self, now: float, resolution: Resolution, up: list[Happening]) -> None:
+        ticket, outcome = resolution.ticket, resolution.outcome
         reads = self._reads.take(ticket)
         if reads is not None:
-            if fate is Fate.READABLE:
+            if outcome is Outcome.READABLE:
                 up += [Answer(token, Found(self._match(pattern))) for _, token, pattern in reads]
             else:
                 self._reads.again(reads, now + self._lifespan / 20)
         elif ticket in self._changes:
-            answer = Found([]) if fate in (Fate.COMMITTED, Fate.READABLE) else Refused(outcome.reason)
+            answer = Found([]) if outcome in (Outcome.COMMITTED, Outcome.READABLE) else Refused(resolution.reason)
             up.append(Answer(self._changes.pop(ticket), answer))
-        elif fate is Fate.COMMITTED:
+        elif outcome is Outcome.COMMITTED:
             self._calls.committed(ticket)
         else:
-            self._calls.settle(now, ticket, fate is Fate.REFUSED)
+            self._calls.settle(now, ticket, outcome is Outcome.REFUSED)
 
     @staticmethod
     def _answers(settled: Settled) -> list[Happening]:
@@ -305,7 +305,7 @@ class Group:
     def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
         match question:
             case Write(operations, patient):
-                return self._answers(self._calls.add(Call(token, operations, deadline, patient)))
+                return self._answers(self._calls.add(CommandCall(token, operations, deadline, patient)))
             case Read(pattern):
                 if len(self._reads) >= READS:
                     return [Answer(token, Refused(f"more than {READS} reads wait"))]

@@ -1,7 +1,7 @@
 """The model layer: shared state beside topics. Items that concern no model pass through unchanged.
 
-Each open model is a `Group`. Its messages travel on topics under `$glue/model`: one topic for all replicas, which costs
-one multicast, and one topic for each replica.
+Each open model is a `ModelGroup`. Its messages travel on topics under `$glue/model`: one topic for all replicas, which
+costs one multicast, and one topic for each replica.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glue.model.questions import Refused
 from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
 
 if TYPE_CHECKING:
-    from glue.model.group import Group
+    from glue.model.group import ModelGroup
     from glue.model.mergeable import Prefixes
 
 MODELS = 64
@@ -35,8 +35,8 @@ class Replicated:
         self._incarnation = incarnation
         self._network_id = network_id
         self._luck = random
-        self._counts: Counter[str] = Counter()
-        self.groups: dict[str, Group] = {}
+        self._counters: Counter[str] = Counter()
+        self.groups: dict[str, ModelGroup] = {}
         self.names = Names()
         self._was_used = False
         self._up: list[Happening] = []  # known answers, for the next `receive`
@@ -62,18 +62,18 @@ class Replicated:
     @property
     def statistics(self) -> Counter[str]:
         """The counters of this layer, its groups and their replicas."""
-        counts = self._counts.copy()
+        counters = self._counters.copy()
         for group in self.groups.values():
-            counts += group.statistics
-            counts += group.replica.statistics
-        return counts
+            counters += group.statistics
+            counters += group.replica.statistics
+        return counters
 
     # ------------------------------------------------------------------------------------------------- down
 
     def send(self, now: float, items: list[Wish]) -> list[Request]:
         """Take what concerns models, and pass on the rest in its order."""
         down: list[Request] = []
-        asked: dict[str, Group] = {}
+        asked: dict[str, ModelGroup] = {}
         for item in items:
             if item.__class__ is Publication:
                 down.append(item)
@@ -97,7 +97,7 @@ class Replicated:
         """Pass a publication on; return None for anything else."""
         return item if isinstance(item, Publication) else None
 
-    def _ask(self, now: float, item: Ask, asked: dict[str, Group]) -> None:
+    def _ask(self, now: float, item: Ask, asked: dict[str, ModelGroup]) -> None:
         group = self.groups.get(item.name)
         if group is None:
             self._was_used = True
@@ -108,7 +108,7 @@ class Replicated:
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
         """Open a model. Raises ModelError if the name is in use here, or too many models are open."""
-        from glue.model.group import Group  # imports consensus only where a model is used
+        from glue.model.group import ModelGroup  # imports consensus only where a model is used
         from glue.model.state import check_name
 
         check_name(item.name)
@@ -117,7 +117,7 @@ class Replicated:
         luck = Random(self._luck.getrandbits(64))
         self.names.learn_all(item.options.names)
         scope = self.scope(item.name, item.options.mergeable)
-        group = Group(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
+        group = ModelGroup(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
         self.groups[item.name] = group
         self._was_used = True
         return group.open()
@@ -144,7 +144,7 @@ class Replicated:
                     name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
                     for_groups.setdefault(name, []).append(item)
             elif isinstance(item, Missed) and item.topic.startswith(PREFIX):
-                self._counts["messages missed"] += item.count  # consensus asks again for what it needs
+                self._counters["messages missed"] += item.count  # consensus asks again for what it needs
                 self._meet(now)
             else:
                 if isinstance(item, PeerAdded | PeerInterest):
@@ -173,7 +173,7 @@ class Replicated:
             if group.mergeable is not None:
                 group.mergeable.meet(now)
 
-    def _turn(self, now: float, group: Group, deliveries: Sequence[Delivery], down: list[Request]) -> None:
+    def _turn(self, now: float, group: ModelGroup, deliveries: Sequence[Delivery], down: list[Request]) -> None:
         up, requests = group.receive(now, deliveries)
         self._up += up
         down += requests

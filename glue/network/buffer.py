@@ -17,7 +17,7 @@ LENT = 32 << 10  # bytes of a train from which on its bodies are joined only by 
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 600 kB at most
 
 
-class Buffer:
+class TrainBuffer:
     """Where trains arrive, and views of the two parts of their datagrams there."""
 
     __slots__ = ("_memory", "_places", "_size", "_views", "memory")
@@ -74,7 +74,7 @@ class Arrived(Train):
 
     __slots__ = ("_buffer",)
 
-    def __init__(self, address: Address, buffer: Buffer, size: int, segment: int) -> None:
+    def __init__(self, address: Address, buffer: TrainBuffer, size: int, segment: int) -> None:
         super().__init__(address, buffer.memory[:size], segment)
         self._buffer = buffer
 

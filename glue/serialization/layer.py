@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, NUMBER
 from glue.contract.pieces import Pieces
 from glue.serialization.forms import Forms, form_of
@@ -62,7 +62,7 @@ class Serialization:
 
     def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, counter: int = 0) -> None:
         """`counter` is the number of the first datagram."""
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._network_id = network_id
         self._own = _beginning(GLUE.pack(network=network_id, sender=endpoint_id, incarnation=incarnation))
         self._counter = counter

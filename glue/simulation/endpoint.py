@@ -15,7 +15,7 @@ from typing import Any, Literal, cast, overload
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
 from glue.endpoint.base import LINGER, BaseEndpoint, multicast_network
-from glue.endpoint.core import Core, check_not_reserved
+from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
@@ -57,7 +57,7 @@ class SimulatedEndpoint(BaseEndpoint):
         self._owner = OwnerFunctions(  # reads self._core at each call, because each life has a new core
             lambda delivery: self._core.keep(delivery),
             self._handled,
-            lambda fate, count: self._core.settled(fate, count),
+            lambda outcome, count: self._core.settled(outcome, count),
             lambda: self._core.failed(),
             self._tell_gap,
             self.unsubscribe,
@@ -76,11 +76,11 @@ class SimulatedEndpoint(BaseEndpoint):
             on_events=self._take,
         )
 
-    def _new_core(self) -> Core:
+    def _new_core(self) -> EndpointCore:
         self._lives += 1
         unix_time = self.host.unix_time if self._lives > 1 else EPOCH + self.world.time
         random = self.world.random(f"life {self._lives} of endpoint {self._number}")
-        core = Core(self.settings, random, unix_time, self._factories)
+        core = EndpointCore(self.settings, random, unix_time, self._factories)
         core.stack.fit(self.world.network.datagram_size)
         return core
 
@@ -106,7 +106,7 @@ class SimulatedEndpoint(BaseEndpoint):
         else:
             self.world.after(timeout, lambda: self._leave(core))
 
-    def _leave(self, core: Core) -> None:
+    def _leave(self, core: EndpointCore) -> None:
         if self._core is core and self._state == CLOSING:
             self._state = LEAVING
             core.outbox.order(Leave())
@@ -137,7 +137,7 @@ class SimulatedEndpoint(BaseEndpoint):
         """Continue the process (SIGCONT)."""
         self.host.resume()
 
-    def _running(self) -> Core:
+    def _running(self) -> EndpointCore:
         if self._state != RUNNING:
             raise ClosedError(f"{self} was closed or has crashed; restart() begins another life")
         return self._core
@@ -161,7 +161,7 @@ class SimulatedEndpoint(BaseEndpoint):
             self._leave(self._core)
         return events, out
 
-    def _end(self, core: Core) -> None:
+    def _end(self, core: EndpointCore) -> None:
         if self._core is core and self._state == LEAVING:
             self.crash()
 
@@ -339,5 +339,5 @@ class SimulatedEndpoint(BaseEndpoint):
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:
-        """A copy of this life's counters by layer. The network's counters are in `World.network.counts`."""
+        """A copy of this life's counters by layer. The network's counters are in `World.network.counters`."""
         return self._read_statistics()

@@ -12,12 +12,12 @@ from typing import Literal
 from glue.simulation.conditions import FRAME_OVERHEAD, Conditions
 from glue.simulation.host import Host
 from glue.simulation.luck import Luck
-from glue.simulation.recorded import RecordedFates
+from glue.simulation.recorded import RecordedOutcomes
 
-Fate = Literal[
+Outcome = Literal[
     "arrived", "lost", "queue full", "cut", "sender down", "receiver down", "buffer full", "unknown destination"
 ]
-"""Fate of a datagram. Each datagram gets exactly one."""
+"""Outcome of a datagram. Each datagram gets exactly one."""
 
 Arrival = tuple[float, bytes, int]
 """True time of arrival, concatenated datagrams, and the length of each datagram but the last."""
@@ -49,24 +49,24 @@ class Link:
     """The way from `source` to `destination`, and its counts.
 
     - "sent", "duplicated": every datagram once, and every additional copy once. Each of these counts once more under
-      its `Fate`, when the fate is known.
+      its `Outcome`, when the fate is known.
     - "held back", "corrupted": datagrams with these faults.
     - "sent bytes", "arrived bytes": bytes of payload.
     """
 
     __slots__ = (
-        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "fates", "is_blocked",
-        "is_partitioned", "port", "source",
+        "_conditions", "_is_bad", "_is_plain", "_luck", "counters", "destination", "is_blocked", "is_partitioned",
+        "outcomes", "port", "source",
     )  # fmt: skip
 
     def __init__(self, source: Host, destination: Host, seed: int) -> None:
         self.source = source
         self.destination = destination
-        self.counts: Counter[str] = Counter()
+        self.counters: Counter[str] = Counter()
         self.is_blocked = False
         self.is_partitioned = False
         self.port: Port | None = None
-        self.fates: RecordedFates | None = None
+        self.outcomes: RecordedOutcomes | None = None
         self._conditions = Conditions()
         self._is_plain = True
         self._luck = Luck(seed, f"link {source.address} {destination.address}")
@@ -86,16 +86,16 @@ class Link:
 
     def carry(
         self, now: float, data: bytes, segment: int, departures: list[float | None] | None
-    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
+    ) -> tuple[list[Arrival], list[tuple[bytes, Outcome]]]:
         """Decide the fate of datagrams that leave now or at `departures`. Return arrivals and losses."""
-        if self.fates is not None:
-            return self._carry_as_recorded(self.fates, now, data, segment)
+        if self.outcomes is not None:
+            return self._carry_as_recorded(self.outcomes, now, data, segment)
         conditions, strikes = self._conditions, self._luck.strikes
         if self._is_plain:
             return [(now + conditions.delay, data, segment)], []
         together: dict[float, list[bytes]] = {}
         copies: list[Arrival] = []
-        missing: list[tuple[bytes, Fate]] = []
+        missing: list[tuple[bytes, Outcome]] = []
         for number, datagram in enumerate(split(data, segment)):
             # Every random decision is made for every datagram, also for a lost one. Otherwise one fault would shift the
             # random numbers of the others.
@@ -108,26 +108,26 @@ class Link:
                 missing.append((datagram, "queue full" if departure is None else "lost"))
                 continue
             if flip is not None and datagram:
-                self.counts["corrupted"] += 1
+                self.counters["corrupted"] += 1
                 datagram = flipped(datagram, int(flip * 8 * len(datagram)))
             time = departure + conditions.delay
             if copy_jitter is not None:
-                self.counts["duplicated"] += 1
+                self.counters["duplicated"] += 1
                 copies.append((time + copy_jitter, datagram, len(datagram) or 1))
             if is_held_back:
-                self.counts["held back"] += 1
+                self.counters["held back"] += 1
                 time += conditions.reorder_delay
             together.setdefault(time + jitter, []).append(datagram)
         arrivals = [(time, b"".join(datagrams), segment) for time, datagrams in together.items()]
         return arrivals + copies, missing
 
     def _carry_as_recorded(
-        self, fates: RecordedFates, now: float, data: bytes, segment: int
-    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
+        self, outcomes: RecordedOutcomes, now: float, data: bytes, segment: int
+    ) -> tuple[list[Arrival], list[tuple[bytes, Outcome]]]:
         together: dict[float, list[bytes]] = {}
-        missing: list[tuple[bytes, Fate]] = []
+        missing: list[tuple[bytes, Outcome]] = []
         for datagram in split(data, segment):
-            time = fates.arrival(now)
+            time = outcomes.arrival(now)
             if time is None:
                 missing.append((datagram, "lost"))
             else:

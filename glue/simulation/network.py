@@ -15,9 +15,9 @@ from glue.contract import Address, Train
 from glue.errors import ConfigurationError
 from glue.simulation.conditions import Conditions
 from glue.simulation.host import Host
-from glue.simulation.link import Fate, Link, Port, split
+from glue.simulation.link import Link, Outcome, Port, split
 from glue.simulation.machine import SimulationError
-from glue.simulation.recorded import RecordedFates
+from glue.simulation.recorded import RecordedOutcomes
 from glue.simulation.schedule import Schedule
 from glue.simulation.trace import ARRIVED, SENT
 
@@ -35,7 +35,7 @@ Rule = tuple[Host | None, Host | None]
 
 
 class Crossing(NamedTuple):
-    """One datagram whose fate on one link is known.
+    """One datagram whose outcome on one link is known.
 
     - `time`, `sent_at`: true times in seconds at which the fate was decided, and the datagram was sent.
     - `destination`: address that the datagram was sent to, None for the multicast group.
@@ -47,7 +47,7 @@ class Crossing(NamedTuple):
     destination: Address | None
     receiver: Address
     data: bytes
-    fate: Fate
+    outcome: Outcome
     sent_at: float
 
 
@@ -108,9 +108,9 @@ class VirtualLan:
         else:
             self._obey_rules(self.link(sender, destination) for sender in sources)
 
-    def repeat(self, source: Host, destination: Host, fates: RecordedFates) -> None:
+    def repeat(self, source: Host, destination: Host, outcomes: RecordedOutcomes) -> None:
         """Give datagrams on one link the recorded fates. Conditions no longer apply to this link."""
-        self.link(source, destination).fates = fates
+        self.link(source, destination).outcomes = outcomes
 
     def clear_conditions(self) -> None:
         """Remove all conditions set. Every link is as `Conditions()` again."""
@@ -175,15 +175,15 @@ class VirtualLan:
         """Return the link from one host to another. Its `counts` are the truth about its datagrams."""
         return self._links[source][destination.address]
 
-    def counts(self) -> dict[tuple[Address, Address], Counter[str]]:
+    def counters(self) -> dict[tuple[Address, Address], Counter[str]]:
         """Return a copy of the counts of every link, by source and destination; see `Link`."""
-        return {(link.source.address, link.destination.address): Counter(link.counts) for link in self._all_links()}
+        return {(link.source.address, link.destination.address): Counter(link.counters) for link in self._all_links()}
 
     def totals(self) -> Counter[str]:
         """Return the sum of all links' counts. Datagrams to no host's address count only as "unknown destination"."""
         totals: Counter[str] = Counter()
         for link in self._all_links():
-            totals.update(link.counts)
+            totals.update(link.counters)
         if self._to_unknown:
             totals["unknown destination"] = self._to_unknown
         return totals
@@ -223,8 +223,8 @@ class VirtualLan:
         departures: dict[Port, list[float | None]] = {}  # a port that several receivers share sends once for all
         count = _count(data, segment)
         for link in ways:
-            link.counts["sent"] += count
-            link.counts["sent bytes"] += len(data)
+            link.counters["sent"] += count
+            link.counters["sent bytes"] += len(data)
             if not link.source.is_up:
                 self._finish(link, to, data, segment, "sender down", now)
                 continue
@@ -237,28 +237,30 @@ class VirtualLan:
             arrivals, missing = link.carry(now, data, segment, departures[port] if port else None)
             for time, part, part_segment in arrivals:
                 call_at(time, self._arrive, link, to, part, part_segment, now)
-            for datagram, fate in missing:
-                self._finish(link, to, datagram, segment, fate, now)
+            for datagram, outcome in missing:
+                self._finish(link, to, datagram, segment, outcome, now)
 
     def _arrive(self, link: Link, to: Address | None, data: bytes, segment: int, sent_at: float) -> None:
         source, destination = link.source, link.destination
-        fate: Fate = "arrived"
+        outcome: Outcome = "arrived"
         if link.is_cut:
-            fate = "cut"
+            outcome = "cut"
         elif not destination.is_listening:
-            fate = "receiver down"
+            outcome = "receiver down"
         elif not destination.receive(source.address, data, segment, to is None):
-            fate = "buffer full"
+            outcome = "buffer full"
         else:
             self._schedule.trace.record(ARRIVED, self._schedule.time, source.index, destination.index, len(data), data)
-            link.counts["arrived bytes"] += len(data)
-        self._finish(link, to, data, segment, fate, sent_at)
+            link.counters["arrived bytes"] += len(data)
+        self._finish(link, to, data, segment, outcome, sent_at)
 
-    def _finish(self, link: Link, to: Address | None, data: bytes, segment: int, fate: Fate, sent_at: float) -> None:
-        """Count the fate of these datagrams and report them to the observer."""
-        link.counts[fate] += _count(data, segment)
+    def _finish(
+        self, link: Link, to: Address | None, data: bytes, segment: int, outcome: Outcome, sent_at: float
+    ) -> None:
+        """Count the outcome of these datagrams and report them to the observer."""
+        link.counters[outcome] += _count(data, segment)
         if self.observer is not None:
-            self._show(link.source, to, link.destination.address, data, segment, fate, sent_at)
+            self._show(link.source, to, link.destination.address, data, segment, outcome, sent_at)
 
     def _lose_to_unknown(self, source: Host, to: Address, data: bytes, segment: int) -> None:
         self._to_unknown += _count(data, segment)
@@ -266,11 +268,18 @@ class VirtualLan:
             self._show(source, to, to, data, segment, "unknown destination", self._schedule.time)
 
     def _show(
-        self, source: Host, to: Address | None, receiver: Address, data: bytes, segment: int, fate: Fate, sent_at: float
+        self,
+        source: Host,
+        to: Address | None,
+        receiver: Address,
+        data: bytes,
+        segment: int,
+        outcome: Outcome,
+        sent_at: float,
     ) -> None:
         assert self.observer is not None
         for datagram in split(data, segment):
-            self.observer(Crossing(self._schedule.time, source.address, to, receiver, datagram, fate, sent_at))
+            self.observer(Crossing(self._schedule.time, source.address, to, receiver, datagram, outcome, sent_at))
 
 
 def _count(data: bytes, segment: int) -> int:

@@ -6,7 +6,7 @@ from glue.contract import Delivery, Missed
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import Owner
-from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.queues import Kept, MessageBuffer
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts
 
@@ -20,7 +20,7 @@ class SimulatedSubscription:
         handler: Handler | None,
         handling_time: float,
         owner: Owner,
-        waiting: Kept | Buffer,
+        waiting: Kept | MessageBuffer,
         host: Host,
         world: Hosts,
     ) -> None:
@@ -45,7 +45,7 @@ class SimulatedSubscription:
         if isinstance(event, Missed):
             self._waiting.put_gap(event)
         else:
-            if isinstance(self._waiting, Buffer):
+            if isinstance(self._waiting, MessageBuffer):
                 self._owner.handled(event)
             if self._waiting.put(event) and self._waiting.cause == "disconnected":
                 self.close()

@@ -16,18 +16,18 @@ from operator import length_hint
 from typing import Any
 
 from glue.contract import Delivery, Event, Missed
-from glue.drivers.lifetime import Life
+from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import Owner
-from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.queues import Kept, MessageBuffer
 from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
 
 
-class Subscription(Life):
+class Subscription(Lifetime):
     """Messages on the topics that match one pattern; also a context manager.
 
     With a handler, it is called for each message, one at a time and in order. Without, iterate: `next` waits
@@ -39,7 +39,7 @@ class Subscription(Life):
         pattern: str,
         handler: Handler | None,
         owner: Owner,
-        waiting: Kept | Buffer,
+        waiting: Kept | MessageBuffer,
         payload_only: bool = False,
     ) -> None:
         self._leave_rest: Callable[[], None] = _nothing  # lets whoever calls the handler leave all that follows unread

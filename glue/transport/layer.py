@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from glue.contract import TAKEN, Accept, Downward, Flow, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.barrier import Barrier
@@ -46,8 +46,8 @@ class Transport:
     def __init__(
         self, *, endpoint_id: str, window: Callable[[int], Window] = Window, parity: float | None = None
     ) -> None:
-        """`window` makes the congestion windows of each new channel, by its class; `parity` as of `Protection`."""
-        self.statistics = Counts()
+        """`window` makes the congestion windows of each new channel, by its class; `parity`: see `FecState`."""
+        self.statistics = Counters()
         self._id = endpoint_id
         self._make_window = window
         self._parity = parity
@@ -192,7 +192,7 @@ class Transport:
             carried.clear()
 
     def _on_recovered(self, now: float, peer: str, number: int, total: int) -> bool:
-        """A receiver tells how many frames of a channel parity gave it; False if that cannot be true."""
+        """A receiver reports how many frames of a channel it recovered by FEC; False if that cannot be true."""
         channel = self._by_number.get(number)
         member = channel.members.get(peer) if channel else None
         return channel is None or member is None or policy.recovered(channel, member, total, now)

@@ -1,4 +1,4 @@
-"""Frames as they come in on their channels: handed up in order, mended by parity, and when they are acknowledged.
+"""Frames as they come in on their channels: handed up in order, recovered by FEC, and when they are acknowledged.
 
 What a frame needs that comes in order, with nothing missing before it, stands first and is kept flat: a lone message is
 such a frame, and someone waits for the answer.
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from glue.contract import Gap, Inbound, Upward
+from glue.contract import FrameGap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.fec.decoder import Decoder, DecoderMemory
@@ -57,7 +57,7 @@ class Reception:
         self._statistics = statistics
         self._acknowledger = acknowledger
         self._budget = GapBudget()  # for frames behind gaps
-        self._decoder_memory = DecoderMemory()  # for parity, and frames that it may need
+        self._decoder_memory = DecoderMemory()  # for repair symbols, and frames that they may need
 
     # ------------------------------------------------------------------------------------- kinds of frames
 
@@ -106,7 +106,7 @@ class Reception:
         given_up, ready = incoming.skip(now, sequence)
         if given_up:
             self._statistics["frames given up by their sender"] += given_up
-            up.append(Gap(incoming.peer, given_up, "given up"))
+            up.append(FrameGap(incoming.peer, given_up, "given up"))
         up += ready
         self._statistics["frames received"] += sum(len(part.bodies) for part in ready)
         self._acknowledger.now(incoming)
@@ -211,7 +211,7 @@ class Reception:
         attempt: int,
         up: list[Upward],
     ) -> None:
-        """These frames may serve to mend others, or show that what was mended was not lost."""
+        """These frames may serve to recover others, or show that a recovered frame was not lost."""
         if incoming.outcome and not attempt:
             incoming.recovered -= decoder.came_late(sequence, len(run.bodies))
         decoder.keep(run, sequence)
@@ -224,7 +224,7 @@ class Reception:
     def _decode(
         self, now: float, run: Inbound, incoming: IncomingChannel, decoder: Decoder, attempt: int, up: list[Upward]
     ) -> None:
-        """Take what parity gives back, now that `run` has come; the sender knows what was lost if that is a resend."""
+        """Take what FEC recovers, now that `run` has come; the sender knows what was lost if that is a resend."""
         for sequence, frame in decoder.decoded(now, incoming.channel, incoming.missing, run):
             incoming.recovered += not attempt
             self._statistics["frames mended by parity"] += 1

@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from glue.contract import Address, Delivery, PeerAdded, PeerRemoved, Request, Subscribe, Train, Unsubscribe
-from glue.endpoint.core import Core
+from glue.endpoint.core import EndpointCore
 from glue.settings import Settings
 
 DATAGRAM_SIZE = 1472  # Ethernet's 1,500 bytes less 20 of IPv4 and 8 of UDP
@@ -63,7 +63,7 @@ def replay(
     `datagrams` are in the order of capture at the endpoint's home, with its own announcements. `wait` is called with
     the time of each datagram before the datagram is handled, so that a replay can follow a clock.
     """
-    core = Core(settings, Random(0), 0.0, {})
+    core = EndpointCore(settings, Random(0), 0.0, {})
     core.stack.fit(DATAGRAM_SIZE)
     told, zero, known = Replayed(), None, 0
     for datagram in datagrams:
@@ -87,7 +87,7 @@ def _request(operation: str) -> Request:
     return Subscribe(pattern, pattern) if operation[0] == "+" else Unsubscribe(pattern)
 
 
-def _let_pass(core: Core, told: Replayed, zero: int, until: float) -> None:
+def _let_pass(core: EndpointCore, told: Replayed, zero: int, until: float) -> None:
     """Run the stack's due timers up to a time."""
     for _ in range(MOST_TURNS):
         due = core.stack.deadline
@@ -96,7 +96,9 @@ def _let_pass(core: Core, told: Replayed, zero: int, until: float) -> None:
         _turn(core, told, zero, due, [], [])
 
 
-def _turn(core: Core, told: Replayed, zero: int, now: float, trains: list[Train], requests: list[Request]) -> None:
+def _turn(
+    core: EndpointCore, told: Replayed, zero: int, now: float, trains: list[Train], requests: list[Request]
+) -> None:
     events, _ = core.stack.turn(now, trains, requests)
     time = zero + round(now * 1e9)
     for event in events:

@@ -18,7 +18,7 @@ import orjson
 from glue.endpoint.message import Message
 from glue.endpoint.options import Reliability
 from glue.errors import WouldBlockError
-from glue.simulation import Conditions, Crossing, RecordedFates, SimulatedEndpoint, World
+from glue.simulation import Conditions, Crossing, RecordedOutcomes, SimulatedEndpoint, World
 from glue.topics.index import Index
 from spark.replay.offered import Offer, Offered
 from spark.replay.options import checked, constants, transport_factory
@@ -75,7 +75,7 @@ class _Run:
         for (source, target), (times, delays) in self._offer.links.items():
             shifted = [time - first + SETTLE for time in times]
             hosts = self.endpoints[source].host, self.endpoints[target].host
-            world.network.repeat(*hosts, RecordedFates(shifted, delays))
+            world.network.repeat(*hosts, RecordedOutcomes(shifted, delays))
         world.network.observer = self._count
         for message in self._offer.messages:
             world.at(message.time - first + SETTLE, partial(self._publish, message))

@@ -94,7 +94,7 @@ def test_the_messages_of_a_trace(tmp_path: Path, pytestconfig: pytest.Config) ->
             payload = payload_of(frame.data, frame.link)
             if payload is not None:
                 found += messages.read(frame.time_ns, payload)
-        lines.append(f"{path.stem}: {len(found)} messages, {dict(sorted(messages.counts().items()))}")
+        lines.append(f"{path.stem}: {len(found)} messages, {dict(sorted(messages.counters().items()))}")
         lines += [" ".join(f"{part!r:.40}" for part in message) for message in list(ordered(found))[::40]]
         lines.append(f"in order: {crc32(repr(list(ordered(found))).encode()):08x}")
     compare(lines, "messages", pytestconfig)

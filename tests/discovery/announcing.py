@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from glue.discovery.follower import Follower
-from glue.discovery.interests import Log
+from glue.discovery.follower import InterestFollower
+from glue.discovery.interests import InterestLog
 from glue.discovery.wire import Announcement, Operations
 
 SIZE = 600
@@ -13,13 +13,13 @@ def many(count: int) -> list[str]:
     return [f"plant/{number % 17}/sensor/{number}/#" for number in range(count)]
 
 
-def announced(log: Log, size: int = SIZE) -> Announcement:
+def announced(log: InterestLog, size: int = SIZE) -> Announcement:
     announcement = Announcement.parse(Announcement.encode("owner", 1.0, log, size)[0])
     assert announcement is not None
     return announcement
 
 
-def catch_up(log: Log, follower: Follower, frames: int = 16) -> int:
+def catch_up(log: InterestLog, follower: InterestFollower, frames: int = 16) -> int:
     """Let the follower ask until it has all; returns how often it had to."""
     asked = 0
     while follower.is_behind:

@@ -56,7 +56,7 @@ def test_only_who_hears_and_answers_is_in_an_exchange(lan: Lan, spins: Callable[
         assert endpoint.wait_for_subscribers(topic, 1, PATIENCE)
     for endpoint in (asker, answerer, hearer):
         assert endpoint._driver is not None
-        endpoint._driver._pace.arrived(-math.inf)  # no news of peers counts
+        endpoint._driver._send_policy.arrived(-math.inf)  # no news of peers counts
     before = [spins(endpoint) for endpoint in (asker, answerer, hearer)]
     for number in range(ROUNDS):
         answerer.publish("news", number)

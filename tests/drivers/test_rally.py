@@ -94,7 +94,7 @@ def settled(game: Game) -> None:
     assert game.asker.flush(PATIENCE)
     assert game.answerer.flush(PATIENCE)
     for publisher, hearer in ((game.asker, game.answerer), (game.answerer, game.asker)):
-        sent, received = publisher.ledger, hearer.ledger
+        sent, received = publisher.accounting, hearer.accounting
         assert sent.sending == 0
         assert sent.owed == sent.sent.total() == received.arrived
         assert publisher.statistics["topics"]["messages published"] == sent.owed
@@ -122,7 +122,7 @@ def test_a_handler_may_fail_say_more_than_one_thing_ask_for_counters_and_say_wha
     def answer(payload: str) -> None:
         number = int(payload)
         if number % 20 == 7:
-            assert game.answerer.ledger.arrived == number + 1
+            assert game.answerer.accounting.arrived == number + 1
             assert game.answerer.statistics["topics"]["messages received"] == number + 1
         if number % 20 == 9:
             try:

@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 from glue.contract import Publication, Unsubscribe
-from glue.endpoint.core import Core, Outbox
+from glue.endpoint.core import EndpointCore, Outbox
 from glue.settings import Settings
 
 STEPS = 20  # more than there are calls in what is interrupted
@@ -82,6 +82,6 @@ def test_a_signal_handler_may_publish_whatever_it_interrupts(step: int, orders: 
 
 
 def test_a_stream_may_be_of_empty_payloads() -> None:
-    core = Core(Settings(name="ann"), Random(0), 0.0, {})
+    core = EndpointCore(Settings(name="ann"), Random(0), 0.0, {})
     [publication] = core.publications("t", [b"", b""], 0.0)
     assert (publication.payloads, publication.length) == ([b"", b""], 0)

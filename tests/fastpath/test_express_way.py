@@ -11,9 +11,9 @@ import pytest
 
 from glue.contract import Address, Delivery, Event, Inbound, Subscribe, Train, Unsubscribe
 from glue.contract.borrowed import Lent
-from glue.endpoint.core import Core
+from glue.endpoint.core import EndpointCore
 from glue.network import buffer as buffers
-from glue.network.buffer import Arrived, Buffer
+from glue.network.buffer import Arrived, TrainBuffer
 from glue.serialization import Serialization
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
@@ -22,7 +22,7 @@ from glue.topics import express as topics_express
 from tests.support.first_round import met
 
 FRAME = 1472
-BUFFER = Buffer()  # where trains arrive that come behind each other
+BUFFER = TrainBuffer()  # where trains arrive that come behind each other
 TOPICS = ("t", "room/1", 'b/"quoted"', "mixed")
 OPTIONS: tuple[dict[str, Any], ...] = (
     *[{}] * 5, {"retain": True}, {"type": "t"}, {"lifespan": 9.0}, {"reliability": "best-effort"},
@@ -85,7 +85,7 @@ def address(index: int) -> Address:
     return "10.0.0.1", 1 + index
 
 
-def turns(core: Core, now: float, trains: Iterable[Train]) -> Iterator[tuple[list[Event], list[Train]]]:
+def turns(core: EndpointCore, now: float, trains: Iterable[Train]) -> Iterator[tuple[list[Event], list[Train]]]:
     """What a turn gives, and those that are due after it."""
     yield core.turn(now, trains)
     for _ in range(100):
@@ -100,7 +100,7 @@ class Endpoints:
 
     def __init__(self, replaced: dict[str, Factory], *others: str) -> None:
         names = ("ann", "bob", *others)
-        self.cores = [Core(Settings(name=name), Random(name), 1e9, replaced) for name in names]
+        self.cores = [EndpointCore(Settings(name=name), Random(name), 1e9, replaced) for name in names]
         self.wire: deque[tuple[int, int, bytes, int]] = deque()  # to whom, from whom: datagrams of one size
         self.told: list[Any] = []
         for core in self.cores:

@@ -15,7 +15,7 @@ import pytest
 
 from glue.contract import Delivery, Downward, Leave, Outbound, Subscribe, Train, Unsubscribe
 from glue.drivers.send_policy import BUNDLE
-from glue.endpoint.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, Core
+from glue.endpoint.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, EndpointCore
 from glue.fragmentation import Fragmentation
 from glue.network.buffer import JOINED
 from glue.network.receiver import LONGEST
@@ -58,7 +58,7 @@ class Company:
 
     def __init__(self, count: int, replaced: dict[str, Factory]) -> None:
         self.replaced = replaced
-        self.cores: list[Core | None] = [None] * count
+        self.cores: list[EndpointCore | None] = [None] * count
         self.lives = 0
         self.wire: Wire = deque()
         self.told: list[Any] = []
@@ -71,7 +71,7 @@ class Company:
         self.lives += 1
         luck = Random(f"{index} {self.lives}")
         settings = Settings(name=NAMES[index], announce_interval=0.5)
-        core = self.cores[index] = Core(settings, luck, 1e9 + self.lives, self.replaced)
+        core = self.cores[index] = EndpointCore(settings, luck, 1e9 + self.lives, self.replaced)
         core.stack.fit(FRAME)
 
     def turn(self, now: float, index: int, *trains: Train) -> None:
@@ -82,7 +82,7 @@ class Company:
         for events, out in turns(core, now, trains):
             self._take(index, events, out)
 
-    def send(self, now: float, index: int, make: Callable[[Core], list[Any]]) -> None:
+    def send(self, now: float, index: int, make: Callable[[EndpointCore], list[Any]]) -> None:
         """Publications go down at once."""
         core = self.cores[index]
         if core is not None:
@@ -249,7 +249,7 @@ def test_whatever_is_published_leaves_the_same_with_the_express_way_as_without(
 
 @pytest.mark.parametrize("count", [2, 1024])
 def test_of_many_messages_all_may_be_empty(count: int) -> None:
-    core = Core(Settings(name="ann"), Random(1), 1e9, {})
+    core = EndpointCore(Settings(name="ann"), Random(1), 1e9, {})
     (publication,) = core.publications("t", [b""] * count, 1e9)
     assert publication.payloads == [b""] * count
     assert publication.length == publication.size == 0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from glue.contract import Accept, Delivery, Event, Subscribe, Train, Unsubscribe
-from glue.endpoint.accounting import ledger
-from glue.endpoint.core import Core
+from glue.endpoint.accounting import account
+from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import encoded
 from glue.fastpath.session import PERIOD
 from glue.settings import Settings
@@ -236,7 +236,7 @@ def test_what_is_lost_in_a_rally_is_sent_again_and_comes_once_and_in_order(seed:
             heard[event["topic"]] += event["payloads"]
     assert heard["ping/1"] == heard["pong/ann"] == [b"%d" % number for number in range(said)]
     assert min(players.passed) > 300
-    ann, bob = (ledger({**core.stack.statistics, "endpoint": core.statistics}) for core in players.cores)
+    ann, bob = (account({**core.stack.statistics, "endpoint": core.statistics}) for core in players.cores)
     for book in (ann, bob):
         assert book.owed == book.sent["delivered"] + book.sent["repaired"] == said
         assert book.arrived == said
@@ -394,7 +394,7 @@ def test_a_subclass_that_alters_nothing_plays() -> None:
         def __init__(self, who: Any) -> None:
             super().__init__(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
 
-    core = Core(Settings(name="ann"), Random(1), 1e9, {"topics": Same})
+    core = EndpointCore(Settings(name="ann"), Random(1), 1e9, {"topics": Same})
     core.stack.fit(1472)
     core.stack.rally.open()
     assert core.stack.rally.is_open

@@ -15,9 +15,9 @@ from unittest.mock import patch
 from glue.errors import CorruptStorageError
 from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Core, Recent
+from glue.model.consensus.core import Recent, ReplicaCore
 from glue.model.consensus.follower import Follower
-from glue.model.consensus.items import Fate, Kind, Snapshot
+from glue.model.consensus.items import Kind, Outcome, Snapshot
 from glue.model.consensus.leader import Leader
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
@@ -45,15 +45,15 @@ class Bug(NamedTuple):
 
 def told_early(*kinds: type) -> list[Patch]:
     """These messages do not wait for the disk."""
-    answer = Core.answer
+    answer = ReplicaCore.answer
 
-    def hasty(self: Core, to: str | None, message: Any) -> None:
+    def hasty(self: ReplicaCore, to: str | None, message: Any) -> None:
         if isinstance(message, kinds) and to != self.peer:
             self.tell(to, message)  # type: ignore[arg-type]
         else:
             answer(self, to, message)
 
-    return [(Core, "answer", hasty)]
+    return [(ReplicaCore, "answer", hasty)]
 
 
 def counts_unsynced(self: Leader) -> None:
@@ -72,12 +72,12 @@ def votes_again(self: Part, candidate: str, request: RequestVote) -> bool:
     return True
 
 
-def forgets_vote(self: Core, now: float, term: int, leader: str = "") -> None:
+def forgets_vote(self: ReplicaCore, now: float, term: int, leader: str = "") -> None:
     follow(self, now, term, leader)
     self.vital = self.vital._replace(vote="")
 
 
-follow = Core.follow
+follow = ReplicaCore.follow
 
 
 def compares_length(self: Log, last_index: int, last_term: int) -> bool:
@@ -111,11 +111,11 @@ def learners_vote(self: Configuration, peer: str, life: str) -> bool:
     return self.voters.get(peer) == life or self.learners.get(peer) == life
 
 
-def leads_silently(self: Core, kind: Kind, data: bytes) -> int:
+def leads_silently(self: ReplicaCore, kind: Kind, data: bytes) -> int:
     return append(self, kind, data) if kind != Kind.NOTHING else self.log.last_index
 
 
-append = Core.append
+append = ReplicaCore.append
 
 # ------------------------------------------------------------------------------------------------ replication
 
@@ -189,7 +189,7 @@ def reads_without_asking(self: Reads, round: float) -> None:
     confirmed(self, inf)
 
 
-def reads_at_old_index(self: Reads, core: Core, first_index: int) -> None:
+def reads_at_old_index(self: Reads, core: ReplicaCore, first_index: int) -> None:
     reads_made(self, core, 0)
 
 
@@ -206,13 +206,13 @@ confirmed, reads_made = Reads.confirmed, Reads.__init__
 
 
 def reads_at_once(self: Tickets, ticket: int, index: int) -> None:
-    self._resolve(ticket, Fate.READABLE, index)
+    self._resolve(ticket, Outcome.READABLE, index)
 
 
 def refuses_the_unknown(self: Tickets, now: float) -> None:
     for ticket, (deadline, _) in list(self._deadlines.items()):
         if deadline <= now:
-            self._resolve(ticket, Fate.REFUSED, 0, "it took too long")
+            self._resolve(ticket, Outcome.REFUSED, 0, "it took too long")
 
 
 def appends_copies(self: Recent, key: object) -> bool:
@@ -288,12 +288,14 @@ def on(handlers: type[Part], message: type, method: Callable[..., None]) -> Patc
 
 BUGS: dict[str, Bug] = {
     "figure-8": Bug(2, "an entry of an older term is committed by counting", [(Leader, "_count", commits_older_terms)]),
-    "no-op": Bug(3, "a new leader appends no entry of its own term", [(Core, "append", leads_silently)]),
+    "no-op": Bug(3, "a new leader appends no entry of its own term", [(ReplicaCore, "append", leads_silently)]),
     "vote-unsynced": Bug(4, "a vote is told before it is durable", told_early(Vote)),
     "acknowledged-unsynced": Bug(5, "entries are acknowledged before they are durable", told_early(Appended)),
     "leader-unsynced": Bug(6, "the leader counts itself before it has synced", [(Leader, "_count", counts_unsynced)]),
     "request-unsynced": Bug(7, "a candidate asks for votes before its own is durable", told_early(RequestVote)),
-    "vote-forgotten": Bug(8, "a vote is cleared on stepping down in the same term", [(Core, "follow", forgets_vote)]),
+    "vote-forgotten": Bug(
+        8, "a vote is cleared on stepping down in the same term", [(ReplicaCore, "follow", forgets_vote)]
+    ),
     "log-length": Bug(9, "the longer log wins, whatever its last term", [(Log, "is_covered_by", compares_length)]),
     "log-ignored": Bug(9, "a vote is given whatever the candidate's log", [(Log, "is_covered_by", compares_nothing)]),
     "two-votes": Bug(10, "whoever asks gets a vote", [(Part, "_may_vote", votes_again)]),

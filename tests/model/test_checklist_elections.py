@@ -220,15 +220,15 @@ def test_row_40_a_transfer_stops_commands_times_out_and_goes_on() -> None:
     member.lead_and_commit()
     member.get(member.acknowledge("c", 2))
     ticket = member.replica.transfer(member.now, "c")
-    said = member.letters()
+    said = member.addressed()
     assert [to for to, message in said if isinstance(message, TimeoutNow)] == ["c"]
     refused = member.propose()
     member.get(member.acknowledge("b", 2), member.acknowledge("c", 2))
-    assert {outcome.ticket for outcome in member.resolved} == {refused}
+    assert {resolution.ticket for resolution in member.resolved} == {refused}
     for _ in range(6):
         member.wait(0.2)
         member.get(member.acknowledge("b", 2), member.acknowledge("c", 2))
-    assert [outcome.ticket for outcome in member.resolved] == [refused, ticket]
+    assert [resolution.ticket for resolution in member.resolved] == [refused, ticket]
     member.propose()
     member.get()
     assert member.last[0] == 3

@@ -34,8 +34,8 @@ class Cable:
     """Joins `device_a` in `namespace_a` with `device_b` in `namespace_b` for the time of a `with` block.
 
     The cable makes both devices; they have no addresses and are down. `faults` are fields of `Conditions`, here with no
-    delay by default, and hold both ways. `back`, if given, replaces them for what B sends. The fate of the n-th frame
-    of each direction follows from `seed`.
+    delay by default, and hold both ways. `back`, if given, replaces them for what B sends. The outcome of the n-th
+    frame of each direction follows from `seed`.
 
     The cable ends with the block, or with the thread that entered it. Then `counts` has the counters of "a" (what A
     sent) and "b" by name. They are those of `glue.simulation.Link`, for Ethernet frames, with "refused" and "in flight"

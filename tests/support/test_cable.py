@@ -137,8 +137,8 @@ def settled(laid: Cable, count: int) -> dict[str, dict[str, int]]:
         time.sleep(0.002)
     assert [way["sent"] for way in counts.values()] == [count, count]
     for way in counts.values():
-        fates = ("arrived", "lost", "queue full", "refused", "in flight")
-        assert way["sent"] + way["duplicated"] == sum(way[fate] for fate in fates)
+        outcomes = ("arrived", "lost", "queue full", "refused", "in flight")
+        assert way["sent"] + way["duplicated"] == sum(way[outcome] for outcome in outcomes)
     return counts
 
 

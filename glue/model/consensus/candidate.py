@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.items import Role
 from glue.model.consensus.messages import Append, Forward, Forwarded, InstallSnapshot, RequestVote, Vote
 from glue.model.consensus.part import Part
@@ -20,7 +20,7 @@ class Candidate(Part):
     role: ClassVar[Role] = Role.CANDIDATE
     __slots__ = ("_ends", "_granted", "_pre", "_refused", "_transfer")
 
-    def __init__(self, core: Core, now: float, transfer: bool) -> None:
+    def __init__(self, core: ReplicaCore, now: float, transfer: bool) -> None:
         super().__init__(core)
         self._transfer = transfer
         self._granted: set[str] = set()

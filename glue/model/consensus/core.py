@@ -1,8 +1,8 @@
 """The part of a replica that is independent of its role: vital facts, log, tickets and outgoing messages.
 
-The roles (`founder.py`, `follower.py`, `candidate.py`, `leader.py`) act on a `Core`, and replace one another through
-it. A message given to `tell` leaves at once. A message given to `answer` leaves when all that the replica knows is
-durable. Therefore a crash takes back no vote and no acknowledgement.
+The roles (`founder.py`, `follower.py`, `candidate.py`, `leader.py`) act on a `ReplicaCore`, and replace each other
+through it. A message given to `tell` leaves at once. A message given to `answer` leaves when all that the replica knows
+is durable. Therefore a crash takes back no vote and no acknowledgement.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 from glue.model.consensus.agreement import Agreement
 from glue.model.consensus.bounds import TERM_JUMP, TERM_TOO_FAR, Doubts
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Kind, Role, Snapshot, Status, Stored
-from glue.model.consensus.journal import Journal, Letter
+from glue.model.consensus.items import Kind, LogEntry, Role, Snapshot, Status, Stored
+from glue.model.consensus.journal import AddressedMessage, Journal
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import GroupMessage, Message, RequestVote
 from glue.model.consensus.output import Output
@@ -90,13 +90,13 @@ class Actor(Protocol):
 class Roles(Protocol):
     """Creates the roles; `Replica` implements this protocol."""
 
-    def follow(self, core: Core, now: float) -> Actor:
+    def follow(self, core: ReplicaCore, now: float) -> Actor:
         """Return a follower."""
 
-    def stand(self, core: Core, now: float, transfer: bool) -> Actor:
+    def stand(self, core: ReplicaCore, now: float, transfer: bool) -> Actor:
         """Return a candidate. `transfer` is true if the leader asked for the election."""
 
-    def lead(self, core: Core, now: float) -> Actor:
+    def lead(self, core: ReplicaCore, now: float) -> Actor:
         """Return a leader."""
 
 
@@ -105,35 +105,13 @@ def group_of(scope: str, value: bytes) -> str:
     return f"{scope}/{blake2b(value, digest_size=8).hexdigest()}"
 
 
-class Core:
+class ReplicaCore:
     """The state of a replica that is independent of its role."""
 
     __slots__ = (
-        "_answers",
-        "_committed",
-        "_messages",
-        "_restore",
-        "_roles",
-        "_status",
-        "_vital_at_start",
-        "accepts",
-        "actor",
-        "agreement",
-        "commit_index",
-        "doubts",
-        "forwards",
-        "journal",
-        "leader",
-        "log",
-        "luck",
-        "peer",
-        "questions",
-        "scope",
-        "settings",
-        "statistics",
-        "tickets",
-        "transfer",
-        "vital",
+        "_answers", "_committed", "_messages", "_restore", "_roles", "_status", "_vital_at_start", "accepts", "actor",
+        "agreement", "commit_index", "doubts", "forwards", "journal", "leader", "log", "luck", "peer", "questions",
+        "scope", "settings", "statistics", "tickets", "transfer", "vital",
     )  # fmt: skip
 
     def __init__(
@@ -167,9 +145,9 @@ class Core:
         self._roles = roles
         self._vital_at_start = stored.vital
         self._status: Status | None = None
-        self._messages: list[Letter] = []
-        self._answers: list[Letter] = []
-        self._committed: list[Entry] = []
+        self._messages: list[AddressedMessage] = []
+        self._answers: list[AddressedMessage] = []
+        self._committed: list[LogEntry] = []
         self._restore: Snapshot | None = self.log.snapshot
 
     # ------------------------------------------------------------------------------------------------ state
@@ -247,13 +225,13 @@ class Core:
         self.vital = self.vital._replace(group=group_of(self.scope, value), value=value)
         if configuration.votes(self.peer, self.life):
             self.advance(FIRST_TERM)
-            self.log.extend([Entry(1, FIRST_TERM, Kind.CONFIGURATION, value)])
+            self.log.extend([LogEntry(1, FIRST_TERM, Kind.CONFIGURATION, value)])
             self.commit(1)
 
     def append(self, kind: Kind, data: bytes) -> int:
         """Append an entry as a leader; returns its index."""
         index = self.log.last_index + 1
-        self.log.extend([Entry(index, self.term, kind, data)])
+        self.log.extend([LogEntry(index, self.term, kind, data)])
         return index
 
     def truncate(self, first: int) -> None:
@@ -336,9 +314,9 @@ class Core:
 
     def synced(self, number: int) -> list[Message]:
         """Release the answers that waited for writes up to this number; returns those to this replica itself."""
-        letters = self.journal.synced(number)
-        self._messages += [letter for letter in letters if letter[0] != self.peer]
-        return [message for to, message in letters if to == self.peer]
+        addressed = self.journal.synced(number)
+        self._messages += [message for message in addressed if message[0] != self.peer]
+        return [message for to, message in addressed if to == self.peer]
 
     def finish(self) -> Output:
         """Return the output of this call, and begin a new one."""

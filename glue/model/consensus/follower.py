@@ -10,8 +10,8 @@ from math import inf
 from typing import ClassVar
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Core, Question
-from glue.model.consensus.items import Entry, Role, Snapshot
+from glue.model.consensus.core import Question, ReplicaCore
+from glue.model.consensus.items import LogEntry, Role, Snapshot
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -44,7 +44,7 @@ class Follower(Part):
     role: ClassVar[Role] = Role.FOLLOWER
     __slots__ = ("_heard", "_incoming", "_missing")
 
-    def __init__(self, core: Core, now: float) -> None:
+    def __init__(self, core: ReplicaCore, now: float) -> None:
         super().__init__(core)
         self._heard = -inf
         self._incoming: Incoming | None = None
@@ -130,7 +130,7 @@ class Follower(Part):
             core.commit(min(append.commit_index, index))
         self._acknowledge(sender, append, True, index)
 
-    def _store(self, previous: int, entries: tuple[Entry, ...]) -> bool:
+    def _store(self, previous: int, entries: tuple[LogEntry, ...]) -> bool:
         """Append new entries; false if they contradict committed ones."""
         core, log = self.core, self.core.log
         if previous < log.last_index:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from glue.model.consensus.agreement import PRESENT
 from glue.model.consensus.bounds import BALLOT_JUMP, BALLOT_TOO_FAR
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Ballot, Role
 from glue.model.consensus.messages import Accepted, Message, Offer, Prepare, Promise, Propose, Welcome
 
@@ -38,7 +38,7 @@ class Founder:
         "_ballot", "_complete_since", "_invitation", "_promises", "_retry", "_seen", "_votes", "core", "deadline",
     )  # fmt: skip
 
-    def __init__(self, core: Core, now: float) -> None:
+    def __init__(self, core: ReplicaCore, now: float) -> None:
         self.core = core
         self.deadline = now
         self._seen: dict[str, float] = {}  # by candidate: time of the last offer

@@ -24,7 +24,7 @@ class Kind(int, Enum):
 
 
 @dataclass(slots=True)
-class Entry:
+class LogEntry:
     """One entry of the log. `data` is a command, an encoded configuration, or empty."""
 
     index: int
@@ -73,7 +73,7 @@ class Write(NamedTuple):
 
     number: int
     vital: Vital | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LogEntry] = ()
     snapshot: Snapshot | None = None
     base: tuple[int, int] = (0, 0)
 
@@ -83,7 +83,7 @@ class Stored(NamedTuple):
 
     vital: Vital
     snapshot: Snapshot | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LogEntry] = ()
     base: tuple[int, int] = (0, 0)
 
 
@@ -97,7 +97,7 @@ class Role(Enum):
     LEADER = "leader"
 
 
-class Fate(Enum):
+class Outcome(Enum):
     """The outcome of a ticket."""
 
     COMMITTED = "committed"
@@ -111,11 +111,11 @@ class Fate(Enum):
 
 
 @dataclass(slots=True)
-class Outcome:
-    """The fate of one ticket, its index (0: none), and the reason of a refusal."""
+class Resolution:
+    """The outcome of one ticket, its index (0: none), and the reason of a refusal."""
 
     ticket: int
-    fate: Fate
+    outcome: Outcome
     index: int = 0
     reason: str = ""
 

@@ -13,7 +13,7 @@ from glue.model.consensus.items import Vital, Write
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Message
 
-Letter = tuple[str | None, Message]
+AddressedMessage = tuple[str | None, Message]
 """A message and its receiver; None for all."""
 
 
@@ -25,7 +25,7 @@ class Pending:
     def __init__(self, number: int, last_index: int) -> None:
         self.number = number
         self.last_index = last_index
-        self.answers: list[Letter] = []
+        self.answers: list[AddressedMessage] = []
 
 
 class Journal:
@@ -72,16 +72,16 @@ class Journal:
         self._pending.append(Pending(self._number, log.last_index))
         return write
 
-    def hold(self, answers: list[Letter]) -> list[Letter]:
+    def hold(self, answers: list[AddressedMessage]) -> list[AddressedMessage]:
         """Keep answers until the last write is durable; returns those that may leave at once."""
         if not self._pending:
             return answers
         self._pending[-1].answers += answers
         return []
 
-    def synced(self, number: int) -> list[Letter]:
+    def synced(self, number: int) -> list[AddressedMessage]:
         """Note that all writes up to this number are durable; returns the answers that may leave."""
-        answers: list[Letter] = []
+        answers: list[AddressedMessage] = []
         while self._pending and self._pending[0].number <= number:
             done = self._pending.popleft()
             self.durable_index = max(self.durable_index, done.last_index)

@@ -12,7 +12,7 @@ from math import inf
 from typing import ClassVar
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Kind, Role
 from glue.model.consensus.log import ENTRY_OVERHEAD
 from glue.model.consensus.membership import Membership
@@ -65,7 +65,7 @@ class Leader(Part):
         "_tells_commit", "_tending", "_transfer", "_uncommitted",
     )  # fmt: skip
 
-    def __init__(self, core: Core, now: float) -> None:
+    def __init__(self, core: ReplicaCore, now: float) -> None:
         super().__init__(core)
         tail = core.log.entries(core.commit_index + 1, core.log.last_index)
         self._uncommitted = sum(len(entry.data) + ENTRY_OVERHEAD for entry in tail if entry.kind == Kind.COMMAND)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.items import Kind
 
 PROMOTABLE = 1000
@@ -29,7 +29,7 @@ class Membership:
 
     __slots__ = ("_claims", "_core", "_first_index")
 
-    def __init__(self, core: Core, first_index: int) -> None:
+    def __init__(self, core: ReplicaCore, first_index: int) -> None:
         self._core = core
         self._first_index = first_index
         self._claims: dict[str, Claim] = {}

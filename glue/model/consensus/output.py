@@ -11,7 +11,7 @@ The driver passes messages and the time to a `Replica` and gets an `Output`. It 
 
 from __future__ import annotations
 
-from glue.model.consensus.items import Entry, Outcome, Snapshot, Status, Write
+from glue.model.consensus.items import LogEntry, Resolution, Snapshot, Status, Write
 from glue.model.consensus.messages import Message
 
 
@@ -36,7 +36,7 @@ class Output:
         self.messages: list[tuple[str | None, Message]] = []
         self.write: Write | None = None
         self.restore: Snapshot | None = None
-        self.committed: list[Entry] = []
-        self.resolved: list[Outcome] = []
+        self.committed: list[LogEntry] = []
+        self.resolved: list[Resolution] = []
         self.status: Status | None = None
         self.wants_snapshot = False

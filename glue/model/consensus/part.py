@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, ClassVar
 
-from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Role
 from glue.model.consensus.messages import Append, Appended, Forward, Forwarded, GroupMessage, RequestVote, Vote
 
@@ -27,7 +27,7 @@ class Part:
 
     __slots__ = ("core", "deadline")
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ReplicaCore) -> None:
         self.core = core
         self.deadline = inf
 

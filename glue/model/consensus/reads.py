@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.messages import Forwarded
 
 
@@ -29,7 +29,7 @@ class Reads:
 
     __slots__ = ("_core", "_first_index", "_waiting")
 
-    def __init__(self, core: Core, first_index: int) -> None:
+    def __init__(self, core: ReplicaCore, first_index: int) -> None:
         self._core = core
         self._first_index = first_index
         self._waiting: deque[Read] = deque()

@@ -14,7 +14,7 @@ from random import Random
 from glue.model.consensus.bounds import INDEX_JUMP, INDEX_TOO_FAR, TERM_JUMP
 from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Actor, Change, Core
+from glue.model.consensus.core import Actor, Change, ReplicaCore
 from glue.model.consensus.follower import Follower
 from glue.model.consensus.founder import Founder
 from glue.model.consensus.items import Role, Snapshot, Status, Stored
@@ -65,7 +65,7 @@ class Replica:
         now: float,
         accepts: Callable[[bytes], bool] = lambda snapshot: True,
     ) -> None:
-        self._core = core = Core(peer, scope, settings, stored, random, self, accepts)
+        self._core = core = ReplicaCore(peer, scope, settings, stored, random, self, accepts)
         self._changes: list[tuple[int, Change]] = []
         core.actor = Follower(core, now) if core.group else Founder(core, now)
 
@@ -250,15 +250,15 @@ class Replica:
 
     # ------------------------------------------------------------------------------------------------- roles
 
-    def follow(self, core: Core, now: float) -> Actor:
+    def follow(self, core: ReplicaCore, now: float) -> Actor:
         """Return a follower, for the core."""
         return Follower(core, now)
 
-    def stand(self, core: Core, now: float, transfer: bool) -> Actor:
+    def stand(self, core: ReplicaCore, now: float, transfer: bool) -> Actor:
         """Return a candidate, for the core."""
         return Candidate(core, now, transfer)
 
-    def lead(self, core: Core, now: float) -> Actor:
+    def lead(self, core: ReplicaCore, now: float) -> Actor:
         """Return a leader, for the core."""
         return Leader(core, now)
 

@@ -6,7 +6,7 @@ repair by the appends in flight, a snapshot by one piece.
 
 from __future__ import annotations
 
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.messages import Append, InstallSnapshot, SnapshotReceived
 from glue.model.consensus.progress import Progress, Service
 
@@ -19,7 +19,7 @@ class Sending:
 
     __slots__ = ("_committed", "_core", "round", "sent")
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ReplicaCore) -> None:
         self._core = core
         self._committed = 0
         self.sent = core.log.last_index

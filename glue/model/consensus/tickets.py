@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 
-from glue.model.consensus.items import Fate, Outcome
+from glue.model.consensus.items import Outcome, Resolution
 
 START_BITS, COUNTER_BITS = 21, 32
 """Bits of a ticket: a random number for each start of the replica, then a count. The 53 bits are exact in any JSON."""
@@ -24,7 +24,7 @@ class Tickets:
     __slots__ = ("_asked", "_deadlines", "_next", "_placed", "_reading", "_timeout", "resolved")
 
     def __init__(self, start: int, timeout: float) -> None:
-        self.resolved: list[Outcome] = []
+        self.resolved: list[Resolution] = []
         self._timeout = timeout
         self._next = start << COUNTER_BITS
         self._deadlines: dict[int, tuple[float, bool]] = {}  # by ticket: deadline, and is it a read; oldest first
@@ -57,15 +57,15 @@ class Tickets:
         """Resolve the tickets at this index: committed if their term is the entry's, else refused."""
         for placed_term, ticket in self._placed.pop(index, ()):
             if placed_term == term:
-                self._resolve(ticket, Fate.COMMITTED, index)
+                self._resolve(ticket, Outcome.COMMITTED, index)
             else:
-                self._resolve(ticket, Fate.REFUSED, index, "another leader's command was committed in its place")
+                self._resolve(ticket, Outcome.REFUSED, index, "another leader's command was committed in its place")
 
     def skip_to(self, index: int) -> None:
         """Resolve the tickets up to this index as unknown, because a snapshot replaced their entries."""
         for passed in [known for known in self._placed if known <= index]:
             for _, ticket in self._placed.pop(passed):
-                self._resolve(ticket, Fate.UNKNOWN, passed, "a snapshot has taken the place of the log")
+                self._resolve(ticket, Outcome.UNKNOWN, passed, "a snapshot has taken the place of the log")
 
     def read_from(self, ticket: int, index: int) -> None:
         """Serve a read once `index` is committed here. A ticket that is not open is ignored."""
@@ -76,12 +76,12 @@ class Tickets:
         """Resolve the reads that waited for this commit index or an earlier one."""
         while self._reading and self._reading[0][0] <= index:
             at, ticket = heappop(self._reading)
-            self._resolve(ticket, Fate.READABLE, at)
+            self._resolve(ticket, Outcome.READABLE, at)
 
     def refuse(self, tickets: Iterable[int], reason: str) -> None:
         """Resolve these tickets as refused: they have no effect, now or later."""
         for ticket in tickets:
-            self._resolve(ticket, Fate.REFUSED, 0, reason)
+            self._resolve(ticket, Outcome.REFUSED, 0, reason)
 
     def asked(self, tickets: Iterable[int], life: str | None) -> None:
         """Note the life of the leader that these tickets were forwarded to. Closed tickets are ignored."""
@@ -96,7 +96,7 @@ class Tickets:
 
     def settle(self, ticket: int) -> None:
         """Resolve the ticket of a transfer as committed."""
-        self._resolve(ticket, Fate.COMMITTED)
+        self._resolve(ticket, Outcome.COMMITTED)
 
     def expire(self, now: float) -> None:
         """Resolve the tickets that are past their deadline."""
@@ -107,11 +107,11 @@ class Tickets:
             count += 1
         for ticket, (_, is_read) in list(islice(self._deadlines.items(), count)):
             if is_read:
-                self._resolve(ticket, Fate.REFUSED, 0, "no answer in time from a leader with a majority")
+                self._resolve(ticket, Outcome.REFUSED, 0, "no answer in time from a leader with a majority")
             else:
-                self._resolve(ticket, Fate.UNKNOWN, 0, "not known to be committed in time")
+                self._resolve(ticket, Outcome.UNKNOWN, 0, "not known to be committed in time")
 
-    def _resolve(self, ticket: int, fate: Fate, index: int = 0, reason: str = "") -> None:
+    def _resolve(self, ticket: int, outcome: Outcome, index: int = 0, reason: str = "") -> None:
         self._asked.pop(ticket, None)
         if self._deadlines.pop(ticket, None) is not None:
-            self.resolved.append(Outcome(ticket, fate, index, reason))
+            self.resolved.append(Resolution(ticket, outcome, index, reason))

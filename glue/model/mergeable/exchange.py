@@ -40,7 +40,7 @@ Sending = tuple[str | None, Message]
 """Receiver (None: all) and message."""
 
 
-class Exchange:
+class DigestExchange:
     """The messages of one replica about its store. `agreed` is true if the latest message showed an equal store."""
 
     def __init__(self, store: Store, statistics: Counter[str], luck: Random, now: float) -> None:

@@ -18,7 +18,7 @@ import orjson
 
 from glue.errors import CorruptStorageError
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Snapshot, Vital
+from glue.model.consensus.items import LogEntry, Snapshot, Vital
 
 HEADER = Struct("<III")
 SUMMED = 8
@@ -78,7 +78,7 @@ def _payload(view: memoryview, start: int) -> memoryview | None:
 # --------------------------------------------------------------------------------------------------- payloads
 
 
-def write_payload(vital: Vital | None, entries: Sequence[Entry]) -> bytes:
+def write_payload(vital: Vital | None, entries: Sequence[LogEntry]) -> bytes:
     """Encode a write: the vital facts as JSON if they have changed, then entries in columns, then their data.
 
     The columns are terms, lengths and kinds.
@@ -95,7 +95,7 @@ def write_payload(vital: Vital | None, entries: Sequence[Entry]) -> bytes:
     return b"".join([WRITE, head, facts, columns, *[entry.data for entry in entries]])
 
 
-def read_write(payload: memoryview) -> tuple[Vital | None, list[Entry]]:
+def read_write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
     """Decode the result of `write_payload`."""
     size, first, count = WRITE_HEAD.unpack_from(payload, 1)
     start = 1 + WRITE_HEAD.size
@@ -106,7 +106,7 @@ def read_write(payload: memoryview) -> tuple[Vital | None, list[Entry]]:
     data = bytes(payload[start + calcsize(form) :])
     bounds = pairwise(accumulate(lengths, initial=0))
     return vital, [
-        Entry(index, term, kind, data[begin:end])
+        LogEntry(index, term, kind, data[begin:end])
         for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
     ]
 

@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from glue.model.consensus import ConsensusSettings, Fate, Outcome
+from glue.model.consensus import ConsensusSettings, Outcome, Resolution
 from glue.model.consensus.messages import Message
 from glue.model.consensus.wire import decode, encode
 from glue.simulation.consensus.disk import SimulatedDisk
@@ -132,14 +132,14 @@ class Cluster:
             self.history.asked(node.peer, node.replica.read(node.now), None)
             node.step([])
 
-    def resolved(self, node: Node, outcome: Outcome) -> None:
+    def resolved(self, node: Node, resolution: Resolution) -> None:
         """Record the outcome of a ticket."""
-        self.note(f"{node.peer} ticket {outcome.fate.value} {outcome.index} {outcome.reason}")
-        if outcome.fate is Fate.READABLE:
+        self.note(f"{node.peer} ticket {resolution.outcome.value} {resolution.index} {resolution.reason}")
+        if resolution.outcome is Outcome.READABLE:
             assert node.replica is not None
-            self.history.read(node.peer, outcome, node.replica.status.commit_index)
+            self.history.read(node.peer, resolution, node.replica.status.commit_index)
         else:
-            self.history.written(node.peer, outcome)
+            self.history.written(node.peer, resolution)
 
     # ---------------------------------------------------------------------------------------------- network
 

@@ -28,7 +28,7 @@ class Faults:
     """
 
     def __init__(self, cluster: Cluster, luck: Random, without: Collection[str] = ()) -> None:
-        self.counts: dict[str, int] = {}
+        self.counters: dict[str, int] = {}
         self._cluster = cluster
         self._luck = luck
         self._without = without
@@ -71,7 +71,7 @@ class Faults:
             node = leader if leader is not None and luck.random() < 0.4 else luck.choice(list(cluster.nodes.values()))
             if kind not in self._without:
                 cluster.note(f"{kind} {node.peer}")
-                self.counts[kind] = self.counts.get(kind, 0) + 1
+                self.counters[kind] = self.counters.get(kind, 0) + 1
                 FAULTS[kind](self, node)
         cluster.after(luck.expovariate(1 / self._pause), self._strike)
 

@@ -44,7 +44,7 @@ class Forger:
     """Sends forged messages until the storm ends. `counts` has the number of each kind."""
 
     def __init__(self, cluster: Cluster, luck: Random) -> None:
-        self.counts: dict[str, int] = {}
+        self.counters: dict[str, int] = {}
         self._cluster = cluster
         self._luck = luck
         self._pause = luck.choice((0.1, 0.5, 2.0))
@@ -75,7 +75,7 @@ class Forger:
         kinds = FOUNDING_FORGERIES if founding else FORGERIES
         kind = self._luck.choice(list(kinds))
         message = kinds[kind](self, target, name)
-        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self.counters[kind] = self.counters.get(kind, 0) + 1
         self._cluster.note(f"forged {name.peer}>{target.peer} {message}")
         target.deliver(name.peer, message)
 

@@ -7,7 +7,7 @@ least as much as each operation that ended before the read began.
 
 from __future__ import annotations
 
-from glue.model.consensus import Fate, Outcome
+from glue.model.consensus import Outcome, Resolution
 from glue.simulation.consensus.invariants import Watch, require
 
 
@@ -15,7 +15,7 @@ class History:
     """Operations of all clients."""
 
     def __init__(self, watch: Watch) -> None:
-        self.counts: dict[Fate, int] = dict.fromkeys(Fate, 0)
+        self.counters: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self._watch = watch
         # by peer and ticket: the command, and the index that a read must reach
         self._open: dict[tuple[str, int], tuple[bytes | None, int]] = {}
@@ -31,28 +31,30 @@ class History:
         for key in [known for known in self._open if known[0] == peer]:
             del self._open[key]
 
-    def written(self, peer: str, outcome: Outcome) -> None:
+    def written(self, peer: str, resolution: Resolution) -> None:
         """Record the end of an operation, other than a read that may be served."""
-        asked = self._open.pop((peer, outcome.ticket), None)
-        self.counts[outcome.fate] += 1
+        asked = self._open.pop((peer, resolution.ticket), None)
+        self.counters[resolution.outcome] += 1
         command = asked[0] if asked else None
         if command is None:
             return
-        if outcome.fate is Fate.COMMITTED:
-            known = self._watch.committed.get(outcome.index)
-            require(known is not None and known.data == command, "acknowledged is committed", (peer, outcome, command))
-            self._floor = max(self._floor, outcome.index)
-        elif outcome.fate is Fate.REFUSED:
+        if resolution.outcome is Outcome.COMMITTED:
+            known = self._watch.committed.get(resolution.index)
+            require(
+                known is not None and known.data == command, "acknowledged is committed", (peer, resolution, command)
+            )
+            self._floor = max(self._floor, resolution.index)
+        elif resolution.outcome is Outcome.REFUSED:
             self._refused.add(command)
 
-    def read(self, peer: str, outcome: Outcome, applied: int) -> None:
+    def read(self, peer: str, resolution: Resolution, applied: int) -> None:
         """Record a read that may be served. `applied` is the index up to which the node has applied entries."""
-        asked = self._open.pop((peer, outcome.ticket), None)
-        self.counts[outcome.fate] += 1
-        require(outcome.index <= applied, "a read waits for its index", (peer, outcome))
+        asked = self._open.pop((peer, resolution.ticket), None)
+        self.counters[resolution.outcome] += 1
+        require(resolution.index <= applied, "a read waits for its index", (peer, resolution))
         if asked is not None:
-            require(outcome.index >= asked[1], "reads are linearizable", (peer, outcome, asked[1]))
-            self._floor = max(self._floor, outcome.index)
+            require(resolution.index >= asked[1], "reads are linearizable", (peer, resolution, asked[1]))
+            self._floor = max(self._floor, resolution.index)
 
     def check(self) -> None:
         """Raise a Violation if a refused command was committed. Call this at the end."""

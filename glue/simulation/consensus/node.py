@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Protocol
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus import Configuration, ConsensusSettings, Outcome, Output, Replica, Stored, Vital, Write
+from glue.model.consensus import Configuration, ConsensusSettings, Output, Replica, Resolution, Stored, Vital, Write
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 from glue.simulation.clock import Clock
@@ -38,7 +38,7 @@ class Surroundings(Protocol):
     def send(self, node: Node, to: str | None, message: Message) -> None:
         """Send a message to one other node, or to all."""
 
-    def resolved(self, node: Node, outcome: Outcome) -> None:
+    def resolved(self, node: Node, resolution: Resolution) -> None:
         """Report the outcome of a ticket to the client."""
 
     def lost(self, node: Node) -> None:
@@ -241,8 +241,8 @@ class Node(Observed):
         for entry in output.committed:
             self.machine.apply(entry)
             watch.applied(self, entry)
-        for outcome in output.resolved:
-            cluster.resolved(self, outcome)
+        for resolution in output.resolved:
+            cluster.resolved(self, resolution)
         if output.write is not None and not self._write(output.write, replica):
             return
         if output.wants_snapshot and self._luck.random() < 0.5:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import NamedTuple
 
-from glue.model.consensus import ConsensusSettings, Fate
+from glue.model.consensus import ConsensusSettings, Outcome
 from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.faults import FAULTS, Faults
 from glue.simulation.consensus.forger import Forger
@@ -33,7 +33,7 @@ class Result(NamedTuple):
     trace_hash: str
     elections: int
     commit_index: int
-    fates: dict[Fate, int]
+    outcomes: dict[Outcome, int]
     faults: dict[str, int]
     violation: str
 
@@ -188,8 +188,8 @@ def run_seed(
             raise
     cluster = swarm.cluster
     return Result(
-        seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counts,
-        swarm.faults.counts | (swarm.forger.counts if swarm.forger else {}), violation,
+        seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counters,
+        swarm.faults.counters | (swarm.forger.counters if swarm.forger else {}), violation,
     )  # fmt: skip
 
 

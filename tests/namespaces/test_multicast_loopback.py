@@ -1,4 +1,4 @@
-"""Who publishes to several hears nothing of it itself, unless others on its machine are to."""
+"""A publisher's multicasts are not returned to its machine, unless other endpoints run there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to the group comes back to its own machine only where somebody else may hear it there."""
+"""Multicasts are returned to the sending machine only where another endpoint may receive them there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from glue.contract import TO_PEERS, Address, Train
-from glue.network.echo import Echo
+from glue.network.loopback import MulticastLoopback
 from glue.network.sender import Sender
 from glue.network.sockets import OPTIONS
 from tests.network.listening import free_port, heard, opened
@@ -20,22 +20,22 @@ HERE: dict[int, str] = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 @pytest.fixture(params=[socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
 def sending(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
-    """A socket that sends; it hears itself, in place of a group."""
+    """A socket that sends to itself, in place of a group."""
     with socket.socket(request.param, socket.SOCK_DGRAM) as made:
         made.bind((HERE[request.param], 0))
         yield made
 
 
 def loops(sending: socket.socket) -> bool:
-    """What the kernel thinks."""
+    """Whether the kernel's multicast loopback is on."""
     options = OPTIONS[sending.family]
     return bool(sending.getsockopt(options.level, options.loop))
 
 
 def test_to_peers_nothing_comes_back_until_another_is_heard_on_this_machine(sending: socket.socket) -> None:
-    echo = Echo(sending)
-    echo.settle([HERE[sending.family]])
-    sender = Sender(sending, 65507, False, Counter(), echo)
+    loopback = MulticastLoopback(sending)
+    loopback.set_addresses([HERE[sending.family]])
+    sender = Sender(sending, 65507, False, Counter(), loopback)
     sender.destination = own = sending.getsockname()
 
     def comes_back(to: Address | None, size: int = 3) -> bool:
@@ -46,23 +46,23 @@ def test_to_peers_nothing_comes_back_until_another_is_heard_on_this_machine(send
     assert not comes_back(own), "what goes to one changes nothing"
     assert not comes_back(TO_PEERS, 7)
     for address in (own, ("192.0.2.7", *own[1:]), ("192.0.2.7", own[1] + 1, *own[2:])):
-        echo.hear(address)
+        loopback.received_from(address)
         assert not comes_back(TO_PEERS)
-    echo.hear((own[0], own[1] + 1, *own[2:]))
+    loopback.received_from((own[0], own[1] + 1, *own[2:]))
     assert [comes_back(to) for to in (TO_PEERS, None, TO_PEERS)] == [True, True, True]
     assert sender.statistics["datagrams sent"] == 15
 
 
 def test_ones_own_is_what_comes_from_ones_port_at_any_address_of_this_machine(sending: socket.socket) -> None:
-    echo = Echo(sending)
-    echo.settle([HERE[sending.family], "192.0.2.1"])
+    loopback = MulticastLoopback(sending)
+    loopback.set_addresses([HERE[sending.family], "192.0.2.1"])
     own = sending.getsockname()
-    assert echo.is_own(own)
-    assert echo.is_own(("192.0.2.1", *own[1:]))
-    assert not echo.is_own(("192.0.2.2", *own[1:]))
-    assert not echo.is_own((own[0], own[1] + 1, *own[2:]))
-    echo.hear(("192.0.2.1", own[1] + 1))
-    assert echo.is_needed
+    assert loopback.is_own(own)
+    assert loopback.is_own(("192.0.2.1", *own[1:]))
+    assert not loopback.is_own(("192.0.2.2", *own[1:]))
+    assert not loopback.is_own((own[0], own[1] + 1, *own[2:]))
+    loopback.received_from(("192.0.2.1", own[1] + 1))
+    assert loopback.is_needed
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["a datagram", "several"])
@@ -89,6 +89,6 @@ def test_a_neighbour_is_noticed_by_whatever_comes_from_it(to_all: bool, count: i
 def test_a_socket_that_refuses_is_used_as_it_is(sending: socket.socket) -> None:
     with socket.socket(sending.family, socket.SOCK_DGRAM) as other:
         other.bind((HERE[other.family], 0))
-        echo = Echo(other)
-    echo.prepare(False)
-    echo.prepare(True)
+        loopback = MulticastLoopback(other)
+    loopback.prepare(False)
+    loopback.prepare(True)

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from glue.contract import Network
-from glue.drivers.network_seat import ASIDE, LONGEST, Lookout
+from glue.drivers.network_seat import ASIDE, LONGEST, NetworkSeat
 from glue.network.waiter import Waiter
 
 SOON = 5.0  # seconds until a test fails that waits for what comes at once
@@ -47,51 +47,51 @@ def line() -> Iterator[Line]:
 
 
 @pytest.fixture
-def lookout(line: Line) -> Lookout:
-    return Lookout(cast(Network, line))
+def seat(line: Line) -> NetworkSeat:
+    return NetworkSeat(cast(Network, line))
 
 
 class Aside(threading.Thread):
     """A leader that stands aside until it is called, and then waits for the network unless something is due."""
 
-    def __init__(self, lookout: Lookout) -> None:
+    def __init__(self, seat: NetworkSeat) -> None:
         super().__init__()
         self.due = False
-        self._lookout = lookout
+        self._network_seat = seat
 
     def run(self) -> None:
-        self._lookout.stand_aside(lambda: True)
-        self._lookout.wait(SOON, lambda: self.due, False)
+        self._network_seat.stand_aside(lambda: True)
+        self._network_seat.wait(SOON, lambda: self.due, False)
 
 
-def stands_aside(lookout: Lookout) -> Aside:
+def stands_aside(seat: NetworkSeat) -> Aside:
     """A leader that does so by now."""
-    thread = Aside(lookout)
+    thread = Aside(seat)
     thread.start()
-    while not lookout.is_aside:
+    while not seat.is_aside:
         pass
     return thread
 
 
 @pytest.fixture
-def leader(lookout: Lookout, line: Line) -> Iterator[Aside]:
-    thread = stands_aside(lookout)
+def leader(seat: NetworkSeat, line: Line) -> Iterator[Aside]:
+    thread = stands_aside(seat)
     yield thread
     thread.due = True
-    lookout.call()
+    seat.call()
     line.wake()
     thread.join(SOON)
     assert not thread.is_alive()
 
 
-def waits(lookout: Lookout) -> bool:
-    return lookout.relieve(math.inf, lambda: False, lambda: False)
+def waits(seat: NetworkSeat) -> bool:
+    return seat.relieve(math.inf, lambda: False, lambda: False)
 
 
 @pytest.fixture
-def publisher(lookout: Lookout, line: Line, leader: Aside) -> Iterator[threading.Thread]:
+def publisher(seat: NetworkSeat, line: Line, leader: Aside) -> Iterator[threading.Thread]:
     """One that waits in the leader's place."""
-    thread = threading.Thread(target=waits, args=(lookout,))
+    thread = threading.Thread(target=waits, args=(seat,))
     thread.start()
     assert line.waiting.wait(SOON)
     yield thread
@@ -99,87 +99,87 @@ def publisher(lookout: Lookout, line: Line, leader: Aside) -> Iterator[threading
     assert not thread.is_alive()
 
 
-def test_nobody_takes_the_place_of_a_leader_who_does_not_stand_aside(lookout: Lookout, line: Line) -> None:
-    assert not waits(lookout)
+def test_nobody_takes_the_place_of_a_leader_who_does_not_stand_aside(seat: NetworkSeat, line: Line) -> None:
+    assert not waits(seat)
     assert not line.waits
 
 
-def test_nobody_waits_for_what_is_there(lookout: Lookout, line: Line, leader: Aside) -> None:
-    assert not lookout.relieve(math.inf, lambda: True, lambda: False)
-    assert lookout.relieve(math.inf, lambda: False, lambda: True)
+def test_nobody_waits_for_what_is_there(seat: NetworkSeat, line: Line, leader: Aside) -> None:
+    assert not seat.relieve(math.inf, lambda: True, lambda: False)
+    assert seat.relieve(math.inf, lambda: False, lambda: True)
     assert not line.waits
 
 
 def test_a_publisher_waits_in_the_leaders_place_until_something_comes(
-    lookout: Lookout, line: Line, leader: Aside
+    seat: NetworkSeat, line: Line, leader: Aside
 ) -> None:
     line.wake()
-    assert waits(lookout)
+    assert waits(seat)
     assert line.waits == [threading.current_thread()]
-    assert not lookout.is_relieved
+    assert not seat.is_relieved
 
 
 def test_who_waits_there_runs_a_turn_for_others_who_are_in_a_hurry(
-    lookout: Lookout, publisher: threading.Thread
+    seat: NetworkSeat, publisher: threading.Thread
 ) -> None:
-    lookout.hurry()
+    seat.hurry()
     publisher.join(SOON)
     assert not publisher.is_alive()
 
 
-def test_a_leader_looks_without_waiting_if_its_place_does_not_become_free(lookout: Lookout, line: Line) -> None:
+def test_a_leader_looks_without_waiting_if_its_place_does_not_become_free(seat: NetworkSeat, line: Line) -> None:
     """As while the handler of a signal runs in the thread that has it."""
 
     def called(timeout: float | None, patient: bool = False) -> None:
-        lookout.call()
+        seat.call()
         back.join(SOON)  # it ends nevertheless
 
     line.wait = called  # type: ignore[method-assign]
-    back = stands_aside(lookout)
-    assert waits(lookout)
+    back = stands_aside(seat)
+    assert waits(seat)
     assert not back.is_alive()
     del line.wait
 
 
 def test_a_second_publisher_does_not_wait_behind_the_first(
-    lookout: Lookout, line: Line, publisher: threading.Thread
+    seat: NetworkSeat, line: Line, publisher: threading.Thread
 ) -> None:
-    assert lookout.is_relieved
-    assert not waits(lookout)
+    assert seat.is_relieved
+    assert not waits(seat)
     line.wake()
     publisher.join(SOON)
     assert line.waits == [publisher]
 
 
-def test_a_publisher_does_not_wait_behind_a_leader_who_is_back(lookout: Lookout, line: Line, leader: Aside) -> None:
-    lookout.call()
+def test_a_publisher_does_not_wait_behind_a_leader_who_is_back(seat: NetworkSeat, line: Line, leader: Aside) -> None:
+    seat.call()
     assert line.waiting.wait(SOON)
-    lookout.is_aside = True  # as it was when the publisher looked
-    assert not waits(lookout)
-    lookout.is_aside = False
+    seat.is_aside = True  # as it was when the publisher looked
+    assert not waits(seat)
+    seat.is_aside = False
 
 
 def test_a_leader_who_is_called_takes_the_place_back(
-    lookout: Lookout, line: Line, leader: Aside, publisher: threading.Thread, monkeypatch: pytest.MonkeyPatch
+    seat: NetworkSeat, line: Line, leader: Aside, publisher: threading.Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "glue.drivers.network_seat.LONGER", SOON
     )  # on a busy machine the publisher takes that long to go
-    lookout.call()
+    seat.call()
     publisher.join(SOON)
     assert not publisher.is_alive()
     leader.join(SOON)  # what had woken the publisher was passed on
     assert line.waits == [publisher, leader]
 
 
-def test_a_leader_with_something_to_do_does_not_wait(lookout: Lookout, line: Line, leader: Aside) -> None:
+def test_a_leader_with_something_to_do_does_not_wait(seat: NetworkSeat, line: Line, leader: Aside) -> None:
     leader.due = True
-    lookout.call()
+    seat.call()
     leader.join(SOON)
     assert not line.waits
 
 
-def test_ctrl_c_ends_the_wait_and_frees_the_place(lookout: Lookout, line: Line, leader: Aside) -> None:
+def test_ctrl_c_ends_the_wait_and_frees_the_place(seat: NetworkSeat, line: Line, leader: Aside) -> None:
     class Interrupting(threading.Thread):
         def run(self) -> None:
             assert line.waiting.wait(SOON)
@@ -188,22 +188,22 @@ def test_ctrl_c_ends_the_wait_and_frees_the_place(lookout: Lookout, line: Line, 
     thread = Interrupting()
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        waits(lookout)
+        waits(seat)
     thread.join(SOON)
-    assert not lookout.is_relieved
+    assert not seat.is_relieved
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
 def test_the_handler_of_a_signal_does_not_wait_behind_the_wait_that_it_interrupts(
-    lookout: Lookout, line: Line, leader: Aside, number: signal.Signals
+    seat: NetworkSeat, line: Line, leader: Aside, number: signal.Signals
 ) -> None:
     """That of Ctrl-C is called when the place is free again, that of another signal at once."""
     entered: list[int] = []
     waited: list[bool] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        waited.append(waits(lookout))
+        waited.append(waits(seat))
 
     def interrupted(timeout: float | None, patient: bool = False) -> None:
         entered.append(number)
@@ -213,31 +213,31 @@ def test_the_handler_of_a_signal_does_not_wait_behind_the_wait_that_it_interrupt
     line.wait = interrupted  # type: ignore[method-assign]
     before = signal.signal(number, handle)
     try:
-        assert waits(lookout)
+        assert waits(seat)
     finally:
         signal.signal(number, before)
         del line.wait
     assert waited == [number == signal.SIGINT]
-    assert not lookout.is_relieved
+    assert not seat.is_relieved
 
 
 def test_what_a_network_raises_is_logged_and_frees_the_place(
-    lookout: Lookout, line: Line, leader: Aside, caplog: pytest.LogCaptureFixture
+    seat: NetworkSeat, line: Line, leader: Aside, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(timeout: float | None, patient: bool = False) -> None:
         raise OSError("unplugged")
 
     line.wait = fail  # type: ignore[method-assign]
-    assert not waits(lookout)
-    assert not lookout.is_relieved
+    assert not waits(seat)
+    assert not seat.is_relieved
     assert "unplugged" in caplog.text
     del line.wait
 
 
 def test_the_network_is_closed_when_nobody_waits_for_it(
-    lookout: Lookout, line: Line, publisher: threading.Thread
+    seat: NetworkSeat, line: Line, publisher: threading.Thread
 ) -> None:
-    closer = threading.Thread(target=lookout.close)
+    closer = threading.Thread(target=seat.close)
     closer.start()
     line.wake()
     closer.join(SOON)
@@ -257,12 +257,12 @@ class Patience:
 
 
 def test_a_leader_who_stands_aside_looks_ever_less_often_but_is_back_soon(
-    lookout: Lookout, monkeypatch: pytest.MonkeyPatch
+    seat: NetworkSeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = Patience()
-    monkeypatch.setattr(lookout, "_called", lock)
+    monkeypatch.setattr(seat, "_called", lock)
     looks = iter([True] * 6 + [False])
-    lookout.stand_aside(lambda: next(looks))
+    seat.stand_aside(lambda: next(looks))
     assert lock.waits == [ASIDE, 2 * ASIDE, LONGEST, LONGEST, LONGEST, LONGEST]
     assert LONGEST <= 0.005
-    assert not lookout.is_aside
+    assert not seat.is_aside

@@ -1,4 +1,6 @@
-"""Discovery's datagrams: announcements and goodbyes to all; calls, answers, probes, wants, operations, introductions.
+"""What discovery sends: announcements and goodbyes by multicast, and unicast control.
+
+Unicast control is calls, answers, probes, wants, operations and introductions.
 
 An address proves itself by returning a token that was sent to it. Until then it gets as many datagrams as came
 from it and no more, so that nobody can direct a flood at someone else by announcing in their name. A silent
@@ -50,8 +52,8 @@ FRAMES_PER_INTRODUCTION = 8  # some 30 addresses each; of more peers a random ch
 FRAMES_PER_CALL = 256  # of operations, in all; whoever gets none asks again
 
 
-class Correspondence:
-    """Everything that discovery sends. Frames gather in `outbox` until `take`."""
+class ControlSender:
+    """Sends announcements and unicast control. Frames gather in `outbox` until `take`."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Whether what an endpoint sends to the group comes back to its own machine, for other endpoints there.
+"""Multicast loopback: whether the kernel returns multicasts to the sending machine, for other endpoints there.
 
-Each datagram that comes back wakes its sender, who is alone on most machines. So as long as nothing was heard of
-another endpoint on this machine, what is for known peers does not come back. Announcements always do: a newcomer is
-heard by those who are there, they answer it, and from then on everything comes back on either side.
+Each datagram that is returned wakes its sender, and most senders are alone on their machine. Therefore data for known
+peers is not returned until a datagram came from another endpoint of this machine. Announcements are always returned:
+the endpoints of the machine answer a newcomer's announcement, and from then on both sides return everything.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from glue.contract import Address
 from glue.network.sockets import OPTIONS
 
 
-class Echo:
-    """Loopback of what one socket sends to the group, on at first. (The loopback interface itself knows no other.)"""
+class MulticastLoopback:
+    """IP_MULTICAST_LOOP of one sending socket; on at first. (The loopback interface returns everything in any case.)"""
 
     __slots__ = ("_addresses", "_is_on", "_options", "_port", "_sending", "is_needed")
 
@@ -27,23 +27,23 @@ class Echo:
         self._port: int = sending.getsockname()[1]
         self._is_on = True
         self._addresses: frozenset[str] = frozenset()  # this machine's
-        self.is_needed = False  # whether others were heard on this machine; once they were, they may be again
+        self.is_needed = False  # once another endpoint sent from this machine, there may be one at any time
 
-    def settle(self, addresses: Sequence[str]) -> None:
-        """From now on these addresses are this machine's."""
+    def set_addresses(self, addresses: Sequence[str]) -> None:
+        """Set the addresses of this machine."""
         self._addresses = frozenset(addresses)
 
     def is_own(self, address: Address) -> bool:
-        """Whether what came from there is this endpoint's."""
+        """Whether a datagram from that address is this endpoint's own."""
         return address[1] == self._port and address[0] in self._addresses
 
-    def hear(self, address: Address) -> None:
-        """Something came from there; if that is this machine, and not this endpoint, everything has to come back."""
+    def received_from(self, address: Address) -> None:
+        """Turn loopback on for good if that is another endpoint of this machine."""
         if address[0] in self._addresses and address[1] != self._port:
             self.is_needed = True
 
     def prepare(self, for_all: bool) -> None:
-        """Something is about to be sent to the group: `for_all` who listen, or for those only who were heard."""
+        """Set the option before a send to the group, which is `for_all` listeners or for known peers only."""
         wanted = for_all or self.is_needed
         if wanted is not self._is_on:
             with contextlib.suppress(OSError):  # then it is as it was, until the next time

@@ -1,4 +1,4 @@
-"""The book of a swarm: who published what, who must hear it, and whether what is heard is right.
+"""The oracle of a swarm: what was published, which endpoints must receive it, and whether what they receive is right.
 
 A reliable message is owed to each peer that its publisher knew as a subscriber when publishing. The debt is
 remitted when the publisher is told that the peer is gone, when either of them crashes, and when the peer no longer
@@ -32,7 +32,7 @@ class Entry:
         self.takers = takers
 
 
-class Ledger:
+class Oracle:
     """All that was published in a world, and the debts that are open."""
 
     def __init__(self) -> None:
@@ -88,8 +88,8 @@ class Ledger:
 class Listener:
     """Checks what one subscription hears, and what it is told that it misses."""
 
-    def __init__(self, ledger: Ledger, receiver: Life) -> None:
-        self._ledger = ledger
+    def __init__(self, oracle: Oracle, receiver: Life) -> None:
+        self._oracle = oracle
         self._receiver = receiver
         self._told: Counter[tuple[str, str]] = Counter()  # by publisher's id and topic: missing before what comes next
         self._told_of_best_effort: Counter[tuple[str, str]] = Counter()
@@ -101,7 +101,7 @@ class Listener:
         self._last_kept: defaultdict[Stream, int] = defaultdict(int)
 
     def __call__(self, message: Message) -> None:
-        entry = self._ledger.received(self._receiver, message)
+        entry = self._oracle.received(self._receiver, message)
         stream = (message.publisher_id, message.incarnation), message.topic
         assert (stream, message.sequence) not in self._had, f"{message} came twice"
         self._had.add((stream, message.sequence))
@@ -129,7 +129,7 @@ class Listener:
     def _check_gap(self, stream: Stream, message: Message) -> None:
         """What was told is exactly what is missing between two reliable messages."""
         last = self._last_reliable.get(stream)
-        entries = self._ledger.entries[stream]
+        entries = self._oracle.entries[stream]
         between = entries[last : message.sequence - 1] if last is not None else []
         missing = sum(entry.is_reliable for entry in between)
         told = self._told.pop((message.publisher_id, message.topic), 0)
@@ -140,7 +140,7 @@ class Listener:
         """At the end: no more is said to be missing of best effort than is."""
         missing: Counter[tuple[str, str]] = Counter()
         for stream, first in self._first_best_effort.items():
-            entries = enumerate(self._ledger.entries[stream], 1)
+            entries = enumerate(self._oracle.entries[stream], 1)
             numbers = [number for number, entry in entries if not entry.is_reliable and number > first]
             (publisher, _), topic = stream
             missing[publisher, topic] += sum((stream, number) not in self._best_effort for number in numbers)

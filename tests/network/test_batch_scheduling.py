@@ -1,6 +1,6 @@
-"""Who waits for a stream that goes to several lets others go on first, and nobody else's choice of a policy is touched.
+"""A thread that waits for a multicast stream has SCHED_BATCH, unless its program has chosen another policy.
 
-Nor is anybody else's policy: a handler, and what it starts, has the usual one.
+A handler, and what it starts, has the usual policy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 
 from glue.contract import Train
-from glue.network import MulticastNetwork, courtesy, list_interfaces
+from glue.network import MulticastNetwork, batch_scheduling, list_interfaces
 from glue.network.buffer import STREAM
 from glue.network.waiter import Waiter
 from tests.network.listening import PATIENCE, free_port, heard, opened
@@ -45,12 +45,12 @@ def become(wanted: int) -> None:
     os.sched_setscheduler(0, wanted, os.sched_param(0))
 
 
-def test_it_is_shown_by_the_calling_thread_until_it_is_taken_back() -> None:
+def test_the_calling_thread_alone_has_it_until_it_leaves() -> None:
     def work() -> list[int]:
         found = []
-        if courtesy.show():
+        if batch_scheduling.enter():
             found.append(policy())
-            courtesy.take_back()
+            batch_scheduling.leave()
         return [*found, policy()]
 
     assert in_a_thread(work) == [os.SCHED_BATCH, os.SCHED_OTHER]
@@ -61,16 +61,16 @@ def test_it_is_shown_by_the_calling_thread_until_it_is_taken_back() -> None:
 def test_a_policy_that_a_program_was_given_is_left_alone(chosen: int) -> None:
     def work() -> tuple[bool, int]:
         become(chosen)
-        return courtesy.show(), policy()
+        return batch_scheduling.enter(), policy()
 
     assert in_a_thread(work) == (False, chosen)
 
 
 def test_a_policy_that_was_given_meanwhile_is_left_alone() -> None:
     def work() -> int:
-        assert courtesy.show()
+        assert batch_scheduling.enter()
         become(os.SCHED_IDLE)
-        courtesy.take_back()
+        batch_scheduling.leave()
         return policy()
 
     assert in_a_thread(work) == os.SCHED_IDLE
@@ -83,8 +83,8 @@ def test_where_the_system_refuses_it_nothing_changes(monkeypatch: pytest.MonkeyP
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, refused)
-        assert not courtesy.show()
-        courtesy.take_back()
+        assert not batch_scheduling.enter()
+        batch_scheduling.leave()
     assert policy() == os.SCHED_OTHER
 
 
@@ -109,9 +109,7 @@ def wait(network: MulticastNetwork, waited: list[int]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("is_multicast", [True, False], ids=["multicast", "unicast"])
-def test_it_is_shown_only_by_who_waits_for_more_of_a_stream_that_goes_to_several(
-    is_multicast: bool, waited: list[int]
-) -> None:
+def test_only_a_thread_that_waits_for_more_of_a_multicast_stream_has_it(is_multicast: bool, waited: list[int]) -> None:
     group = f"239.192.137.77:{free_port()}"
     usual = os.SCHED_OTHER, os.SCHED_OTHER
     due = (os.SCHED_BATCH, os.SCHED_OTHER) if is_multicast else usual
@@ -127,7 +125,7 @@ def test_it_is_shown_only_by_who_waits_for_more_of_a_stream_that_goes_to_several
                 assert wait(sender, waited) == usual  # it heard nobody but itself
 
 
-def test_it_is_not_shown_where_the_setting_says_so(waited: list[int]) -> None:
+def test_no_thread_has_it_where_the_setting_says_so(waited: list[int]) -> None:
     group = f"239.192.137.77:{free_port()}"
     with opened(LOOPBACK, group) as sender, opened(LOOPBACK, group, sched_batch=False) as receiver:
         for _ in range(2):
@@ -137,7 +135,7 @@ def test_it_is_not_shown_where_the_setting_says_so(waited: list[int]) -> None:
 
 
 @pytest.mark.parametrize("is_multicast", [True, False], ids=["multicast", "unicast"])
-def test_so_does_who_waits_for_the_rest_of_what_is_being_sent_to_several(
+def test_a_thread_in_the_coalescing_wait_for_a_multicast_stream_has_it(
     is_multicast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policies: list[int] = []
