@@ -34,7 +34,7 @@ from glue.network import MulticastNetwork
 from glue.network.buffer import TrainBuffer
 from glue.serialization import MAX_HEADER, Serialization
 from glue.topics import Topics
-from glue.topics.bundle import Group, decode, encode
+from glue.topics.bundle import MessageGroup, decode, encode
 from glue.topics.index import Index
 from glue.transport import Transport
 from tests.support.loopback import loopback_environment
@@ -258,7 +258,7 @@ def topics_singly(count: int, size: int) -> Timer:
 
 def bundle(count: int, size: int, decoding: bool) -> Timer:
     """The wire format of topics alone."""
-    group = Group("t/16", 1, int(AT * 1e6), [bytes(size)] * count, size)
+    group = MessageGroup("t/16", 1, int(AT * 1e6), [bytes(size)] * count, size)
     body = encode([group])
     return repeated((lambda: decode(body)) if decoding else (lambda: encode([group])))
 

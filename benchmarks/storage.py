@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from benchmarks.results import PAGE, Column, Row, provenance, refresh, save, table, wait_until_idle
 from glue.drivers.directory import FileDirectory
-from glue.model.consensus import Entry, Kind, Write
+from glue.model.consensus import Kind, LogEntry, Write
 from glue.model.storage import FileStorage
 
 SIZE = 256
@@ -40,7 +40,7 @@ IDLE_WAIT = 2.0
 class Bench(Protocol):
     """A storage under measurement."""
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[LogEntry]) -> None:
         """Make entries durable."""
 
     def recover(self) -> int:
@@ -60,7 +60,7 @@ class Own:
         self._storage = FileStorage(self._directory, Random(1))
         return len(self._storage.load().entries)
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[LogEntry]) -> None:
         """One record, one sync."""
         self._number += 1
         self._storage.write(Write(self._number, None, entries))
@@ -87,7 +87,7 @@ class Sqlite:
         self._base.execute("PRAGMA journal_mode = WAL")
         self._base.execute("PRAGMA synchronous = FULL")
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[LogEntry]) -> None:
         """One transaction."""
         rows = [(entry.index, entry.term, entry.kind, entry.data) for entry in entries]
         self._base.executemany("INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?)", rows)
@@ -97,7 +97,7 @@ class Sqlite:
         """Read the table."""
         self._base.close()
         self._open()
-        return len([Entry(*row) for row in self._base.execute("SELECT * FROM log ORDER BY entry")])
+        return len([LogEntry(*row) for row in self._base.execute("SELECT * FROM log ORDER BY entry")])
 
 
 class Lmdb:
@@ -112,7 +112,7 @@ class Lmdb:
 
         self._environment: Any = lmdb.open(str(self._path), map_size=4 << 30)
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[LogEntry]) -> None:
         """One transaction."""
         with self._environment.begin(write=True) as transaction:
             for entry in entries:
@@ -125,7 +125,7 @@ class Lmdb:
         with self._environment.begin() as transaction:
             return len(
                 [
-                    Entry(int.from_bytes(key, "big"), int.from_bytes(value[:8], "big"), Kind.COMMAND, value[8:])
+                    LogEntry(int.from_bytes(key, "big"), int.from_bytes(value[:8], "big"), Kind.COMMAND, value[8:])
                     for key, value in transaction.cursor()
                 ]
             )
@@ -137,7 +137,7 @@ class Raw:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[LogEntry]) -> None:
         """Append and sync."""
         os.write(self._file, b"".join([entry.data for entry in entries]))
         os.fdatasync(self._file)
@@ -152,9 +152,9 @@ STORAGES: dict[str, Callable[[Path], Bench]] = {
 }  # fmt: skip
 
 
-def batch(first: int, count: int, data: bytes) -> list[Entry]:
+def batch(first: int, count: int, data: bytes) -> list[LogEntry]:
     """Consecutive entries."""
-    return [Entry(index, 7, Kind.COMMAND, data) for index in range(first, first + count)]
+    return [LogEntry(index, 7, Kind.COMMAND, data) for index in range(first, first + count)]
 
 
 def measure(name: str, folder: Path, seconds: float, recovered: int) -> list[Row]:

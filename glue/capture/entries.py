@@ -16,13 +16,13 @@ from typing import Any
 
 import orjson
 
-from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, Entry, Field, largest_header
+from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, Field, HeaderEntry, largest_header
 from glue.discovery import wire as discovery
 from glue.fragmentation.wire import FRAGMENT
 from glue.serialization.wire import GLUE, VERSION
 from glue.transport import wire as transport
 
-FLOORS: tuple[tuple[Entry, ...], ...] = (
+FLOORS: tuple[tuple[HeaderEntry, ...], ...] = (
     (GLUE,),
     (*discovery.ENTRIES.values(), *transport.ENTRIES.values()),
     (FRAGMENT,),
@@ -36,7 +36,7 @@ BEGIN, END = "-- begin of entries, written by python -m glue.capture.entries\n",
 _BY_KEY = {(entry.layer, entry.kind): entry for entry in ENTRIES}
 
 
-def entry_of(layer: str, values: list[Any]) -> Entry | None:
+def entry_of(layer: str, values: list[Any]) -> HeaderEntry | None:
     """The declaration of a layer's list in a header; None if there is none."""
     for kind in (None, *values[:1], *values[-1:]):
         if kind is None or isinstance(kind, str):
@@ -88,8 +88,8 @@ def _told(field: Field) -> dict[str, Any]:
     return told
 
 
-def _by_layer() -> dict[str, list[Entry]]:
-    layers: dict[str, list[Entry]] = {}
+def _by_layer() -> dict[str, list[HeaderEntry]]:
+    layers: dict[str, list[HeaderEntry]] = {}
     for entry in ENTRIES:
         layers.setdefault(entry.layer, []).append(entry)
     return layers

@@ -18,7 +18,7 @@ from glue.contract import Inbound, Train, Upward
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.stack import bundle_limit
-from glue.topics.bundle import KEPT, Group, MalformedBundleError, decode
+from glue.topics.bundle import KEPT, MalformedBundleError, MessageGroup, decode
 from glue.topics.recent import Recent
 from glue.transport.ranges import RangeSet
 
@@ -110,7 +110,7 @@ class Messages:
                     None if group.lifespan_ms is None else group.lifespan_ms / 1000, run.reliable, group.at,
                 )  # fmt: skip
 
-    def _new(self, run: Inbound, group: Group) -> list[int]:
+    def _new(self, run: Inbound, group: MessageGroup) -> list[int]:
         """Which sequence numbers of a group were not seen before."""
         stream = run.peer, run.incarnation, group.topic
         seen = self._seen.get(stream)

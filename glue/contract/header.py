@@ -1,7 +1,7 @@
 """Header entries, declared once.
 
 A frame's header has one key a layer, and under it a list, the *entry* of that layer. Each layer's `wire` module
-declares its entries with `Entry` and `Field`. Whatever depends on the order, the number or the size of fields is
+declares its entries with `HeaderEntry` and `Field`. Whatever depends on the order, the number or the size of fields is
 derived from the declaration: packing, checking, places, the largest header, the texts of the fast path, and the tables
 of other readers (`glue.capture.entries`).
 """
@@ -75,7 +75,7 @@ class Text(Field):
         return f"({value} is None or {right})" if self.default is None else right
 
 
-class Entry:
+class HeaderEntry:
     """One kind of entry: what a layer's list in a header consists of.
 
     An entry with a `kind` names it in its first field, or in the last one if `kind_last`. Within a run the last field
@@ -171,12 +171,12 @@ class Entry:
         return rb'"%b":\[%b\]' % (self.layer.encode(), b",".join(values))
 
 
-def by_kind(*entries: Entry) -> dict[str, Entry]:
+def by_kind(*entries: HeaderEntry) -> dict[str, HeaderEntry]:
     """A layer's entries by their kinds."""
     return {entry.kind: entry for entry in entries if entry.kind is not None}
 
 
-def largest_header(*layers: Iterable[Entry]) -> int:
+def largest_header(*layers: Iterable[HeaderEntry]) -> int:
     """The most bytes of a header, newline included, if each of these layers, bottom up, adds one of its entries."""
     most = 0
     for entries in reversed(layers):

@@ -76,7 +76,7 @@ class Inbound:
     integer counts up by one from frame to frame of the run, and everything else stays the same. All bodies of a
     run have one length, but the last, which may be shorter. On the express way they may be `Lent`.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
-    `reliable`: whether they come in order, and none is missing unless `Gap` says so.
+    `reliable`: whether they come in order, and none is missing unless `FrameGap` says so.
     `form`: the same object for all headers that differ in digits alone: they have the same keys, lists and strings, as
     far as these hold no digits, and in the same places integers from 0 to 10**15 - 1 (but in serialization's entry). So
     an entry found to be well-formed is so in each header of this form. None: nothing is known.

@@ -85,7 +85,7 @@ class Undelivered:
         self.cause = cause
 
 
-class Gap:
+class FrameGap:
     """Transport: `count` frames that a peer sent to this endpoint will not come, for this cause."""
 
     __slots__ = ("cause", "count", "peer")
@@ -179,6 +179,8 @@ class NameClash:
         self.address = address
 
 
-News = PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | Gap | Addressed | Receipted
+News = (
+    PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | FrameGap | Addressed | Receipted
+)
 Event = Delivery | Missed | News
 """What a stack hands to the application."""

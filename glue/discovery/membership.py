@@ -19,7 +19,7 @@ from hashlib import blake2s
 from random import Random
 
 from glue.contract import Address, Inbound, NameClash, PeerAdded, PeerRemoved, Upward
-from glue.discovery.follower import Budget, Follower
+from glue.discovery.follower import Budget, InterestFollower
 from glue.discovery.peers import ALIASES, MOVING, PastLives, Peer
 from glue.discovery.wire import ANNOUNCE, CALL, MAX_INTEGER, TOKEN_BITS, Announcement, Envelope
 
@@ -163,7 +163,7 @@ class Membership:
             self._statistics["peer table full"] += 1
             return None
         self._past.forget(item.peer, item.incarnation)
-        follower = Follower(self._budget)
+        follower = InterestFollower(self._budget)
         token = self.question(item.peer, item.incarnation, address)
         peer = Peer(item.peer, item.incarnation, name, address, token, follower, now)
         self.table[peer.id] = peer

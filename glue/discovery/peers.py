@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from glue.contract import Address
-from glue.discovery.follower import Follower
+from glue.discovery.follower import InterestFollower
 
 MIN_INTERVAL = 0.01
 MAX_INTERVAL = 3600.0
@@ -94,7 +94,7 @@ class Peer:
     )  # fmt: skip
 
     def __init__(
-        self, id: str, incarnation: int, name: str, address: Address, token: int, follower: Follower, now: float
+        self, id: str, incarnation: int, name: str, address: Address, token: int, follower: InterestFollower, now: float
     ) -> None:
         self.id = id
         self.incarnation = incarnation

@@ -29,14 +29,14 @@ from glue.model.questions import (
 )
 from glue.model.state import (
     ABSENT,
+    AcquireLock,
     Change,
     Command,
     Expect,
-    Lock,
     Operation,
     Pattern,
+    ReleaseLock,
     Set,
-    Unlock,
     check_key,
     encode_command,
 )
@@ -115,17 +115,17 @@ def watch(subscription: Hashable, pattern: str) -> ModelCall[int]:
 
 def take_lock(name: str, owner: str, lease: float) -> ModelCall[tuple[int, float]]:
     """Take a lock, when its holder gives it back; the result is that of `locked`."""
-    return ModelCall(Write([Lock(name, owner, lease_ms(lease))], patient=True), locked)
+    return ModelCall(Write([AcquireLock(name, owner, lease_ms(lease))], patient=True), locked)
 
 
 def renew_lock(name: str, owner: str, lease: float) -> ModelCall[int]:
     """Begin the lease of a lock again; the result is the lock's token, another one if it was lost meanwhile."""
-    return ModelCall(Write([Lock(name, owner, lease_ms(lease))]), committed)
+    return ModelCall(Write([AcquireLock(name, owner, lease_ms(lease))]), committed)
 
 
 def release_lock(name: str, owner: str) -> ModelCall[int]:
     """Give a lock back."""
-    return ModelCall(Write([Unlock(name, owner)]), committed)
+    return ModelCall(Write([ReleaseLock(name, owner)]), committed)
 
 
 def check_pattern(pattern: str) -> str:

@@ -11,7 +11,7 @@ from glue.errors import ConfigurationError, CorruptStorageError
 from glue.model import ModelOptions, Replicated
 from glue.model.consensus import ConsensusSettings, Stored
 from glue.model.consensus.agreement import Agreement, founded
-from glue.model.mergeable import Delta, ForeignError, MalformedError, Prefixes, TooFarError, decode_stored
+from glue.model.mergeable import Delta, ForeignError, MalformedDeltasError, Prefixes, TooFarError, decode_stored
 from glue.model.state import check_name
 from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
 
@@ -124,7 +124,7 @@ def open_deltas(directory: Directory | None, prefixes: Prefixes) -> tuple[DeltaF
         return file, _decoded(prefixes, file.load())
     except ForeignError:
         raise ConfigurationError(OTHER_CONTENT.format("mergeable keys")) from None
-    except (CorruptStorageError, MalformedError) as error:
+    except (CorruptStorageError, MalformedDeltasError) as error:
         logger.error("%s; it is put aside, and the mergeable keys are fetched from the others", error)
         file.begin_anew()
         return file, []

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from glue.contract.header import Entry, Field
+from glue.contract.header import Field, HeaderEntry
 
 KEY = "fragment"
 MESSAGE_NUMBERS = 10**6
 """Numbers after which they start again; half of them are more than there can be messages of at least two frames while
 one of best effort is under assembly (that would be 40 MB/s of the smallest), and they stay short in each header."""
 
-FRAGMENT = Entry(
+FRAGMENT = HeaderEntry(
     KEY,
     None,
     Field("message", most=MESSAGE_NUMBERS - 1),

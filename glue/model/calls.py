@@ -16,9 +16,9 @@ from glue.model.requests import Pending
 from glue.model.state import (
     EXPIRED,
     OK,
+    AcquireLock,
     Applied,
     Command,
-    Lock,
     OpenSession,
     Operation,
     Result,
@@ -229,7 +229,7 @@ class Calls:
             settled.append((call.token, Committed(result.index, call.since)))
         elif result.code == EXPIRED:
             self._session_ended(call, settled)
-        elif call.patient and isinstance(first, Lock):
+        elif call.patient and isinstance(first, AcquireLock):
             self._blocked.setdefault(first.name, []).append(call)
         else:
             settled.append((call.token, Refused(result.detail)))

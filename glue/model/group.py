@@ -47,7 +47,7 @@ MERGE = "merge"
 """Under it the topics of what is mergeable."""
 
 
-class Group:
+class ModelGroup:
     """One model at one endpoint."""
 
     def __init__(

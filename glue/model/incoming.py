@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from glue.contract import Delivery
 from glue.model.consensus.messages import Forward, Message
-from glue.model.consensus.wire import MalformedError, decode
+from glue.model.consensus.wire import MalformedMessageError, decode
 from glue.model.names import Names
 from glue.model.state import State
 
@@ -29,7 +29,7 @@ def messages_of(deliveries: Sequence[Delivery], names: Names, statistics: Counte
                 continue
             try:
                 message = decode(payload)
-            except MalformedError:
+            except MalformedMessageError:
                 if not names.take(payload):
                     statistics["malformed messages of consensus"] += 1
                 continue

@@ -1,6 +1,6 @@
 """The model layer: shared state beside topics. What concerns no model passes through unchanged.
 
-Each model that was opened is a `Group`; the groups' messages travel on topics of their own under `$glue/model`,
+Each model that was opened is a `ModelGroup`; the groups' messages travel on topics of their own under `$glue/model`,
 where everything to all replicas is one topic, so one multicast, and everything to one of them another.
 """
 
@@ -20,7 +20,7 @@ from glue.model.questions import Refused
 from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
 
 if TYPE_CHECKING:
-    from glue.model.group import Group
+    from glue.model.group import ModelGroup
     from glue.model.mergeable import Prefixes
 
 MODELS = 64
@@ -36,7 +36,7 @@ class Replicated:
         self._network_id = network_id
         self._luck = random
         self._counters: Counter[str] = Counter()
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ModelGroup] = {}
         self.names = Names()
         self._was_used = False
         self._up: list[Happening] = []  # answers that are known already, for the next `receive`
@@ -73,7 +73,7 @@ class Replicated:
     def send(self, now: float, items: list[Wish]) -> list[Request]:
         """Take what is for models; everything else goes on down, in its place."""
         down: list[Request] = []
-        asked: dict[str, Group] = {}
+        asked: dict[str, ModelGroup] = {}
         for item in items:
             if item.__class__ is Publication:
                 down.append(item)
@@ -97,7 +97,7 @@ class Replicated:
         """Publications pass."""
         return item if isinstance(item, Publication) else None
 
-    def _ask(self, now: float, item: Ask, asked: dict[str, Group]) -> None:
+    def _ask(self, now: float, item: Ask, asked: dict[str, ModelGroup]) -> None:
         group = self.groups.get(item.name)
         if group is None:
             self._was_used = True
@@ -108,7 +108,7 @@ class Replicated:
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
         """Raises ModelError for a name that is not free."""
-        from glue.model.group import Group  # consensus is loaded by those who use it
+        from glue.model.group import ModelGroup  # consensus is loaded by those who use it
         from glue.model.state import check_name
 
         check_name(item.name)
@@ -117,7 +117,7 @@ class Replicated:
         luck = Random(self._luck.getrandbits(64))
         self.names.learn_all(item.options.names)
         scope = self.scope(item.name, item.options.mergeable)
-        group = Group(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
+        group = ModelGroup(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
         self.groups[item.name] = group
         self._was_used = True
         return group.open()
@@ -173,7 +173,7 @@ class Replicated:
             if group.mergeable is not None:
                 group.mergeable.meet(now)
 
-    def _turn(self, now: float, group: Group, deliveries: Sequence[Delivery], down: list[Request]) -> None:
+    def _turn(self, now: float, group: ModelGroup, deliveries: Sequence[Delivery], down: list[Request]) -> None:
         up, requests = group.receive(now, deliveries)
         self._up += up
         down += requests

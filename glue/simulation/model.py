@@ -11,7 +11,7 @@ from typing import Any
 
 from glue.contract import Delivery
 from glue.model import Ask, Wish
-from glue.model.group import Group
+from glue.model.group import ModelGroup
 from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, Watch, Write
 from glue.model.state import ABSENT, Change, Expect, Set
 from glue.simulation.host import Host
@@ -63,7 +63,7 @@ class SimulatedModel:
         handled: Callable[[Delivery], None],
         host: Host,
         world: Hosts,
-        group: Callable[[], Group],
+        group: Callable[[], ModelGroup],
     ) -> None:
         """Use `SimulatedEndpoint.model`."""
         self.name = name
@@ -74,7 +74,7 @@ class SimulatedModel:
         self._group = group
 
     @property
-    def group(self) -> Group:
+    def group(self) -> ModelGroup:
         """The replica with its state, to be looked into."""
         return self._group()
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Hashable
 
 from glue.contract import Delivery
-from glue.topics.bundle import KEPT, Group, decoded
+from glue.topics.bundle import KEPT, MessageGroup, decoded
 
 
 def deliveries(
     statistics: Counter[str],
-    group: Group,
+    group: MessageGroup,
     name: str,
     endpoint_id: str,
     incarnation: int,

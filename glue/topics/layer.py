@@ -20,7 +20,7 @@ from glue.contract import (
     Downward,
     Event,
     FirstRoundOver,
-    Gap,
+    FrameGap,
     Inbound,
     Leave,
     Missed,
@@ -42,15 +42,15 @@ from glue.topics.bundle import (
     KEEP,
     KEPT,
     LIVE,
-    Group,
     MalformedBundleError,
+    MessageGroup,
     common_length,
     decode,
     milliseconds,
 )
 from glue.topics.deliveries import deliveries
 from glue.topics.express import Arrivals, Departures
-from glue.topics.held import NOT_FOUND, Held, Parcel
+from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
 from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import Outbox
@@ -80,7 +80,7 @@ class Topics:
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0
-        self._held: Held | None = None  # what waits for the first round of discovery; None: nothing does
+        self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
         self._departures = Departures(
@@ -104,7 +104,7 @@ class Topics:
 
     def expect_first_round(self) -> None:
         """Hold what is published until discovery tells that its first round is over."""
-        self._held = Held()
+        self._held = HeldParcels()
 
     def fit(self, size: int) -> int:
         """Best-effort bundles are kept small, so that none is cut; anything reliable may have any size."""
@@ -198,7 +198,7 @@ class Topics:
         self.statistics["messages published"] += count
         topic = self._published.topic(item.topic)
         sequence, position = topic.number(count, options.reliable)
-        group = Group(
+        group = MessageGroup(
             item.topic,
             sequence,
             int(item.published_at * 1e6),
@@ -227,7 +227,7 @@ class Topics:
     def _dispatch(
         self,
         topic: PublishedTopic,
-        group: Group,
+        group: MessageGroup,
         priority: int,
         expires: float,
         options: Options,
@@ -263,7 +263,7 @@ class Topics:
             self._held = None
         self._flush(down)
 
-    def _retain(self, group: Group, expires: float) -> None:
+    def _retain(self, group: MessageGroup, expires: float) -> None:
         """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
         if not group.payloads[-1]:
             self._retained.discard(group.topic, self._endpoint_id)
@@ -292,7 +292,7 @@ class Topics:
 
     # ------------------------------------------------------------------------------------------- to oneself
 
-    def _deliver_to_self(self, group: Group, expires: float, tokens: tuple[Hashable, ...]) -> None:
+    def _deliver_to_self(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
         size = group.size
         live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
         live.retain = LIVE
@@ -332,11 +332,10 @@ class Topics:
                     expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
                     up += deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, expires)
 
-    def _wanted(self, now: float, item: Inbound, name: str, group: Group, up: list[Event]) -> tuple[Hashable, ...]:
-        """The subscriptions that a group is for; none if it is too old, too late, or a replay already seen.
-
-        Those that miss what should have come before are told.
-        """
+    def _wanted(
+        self, now: float, item: Inbound, name: str, group: MessageGroup, up: list[Event]
+    ) -> tuple[Hashable, ...]:
+        """Return the subscriptions of a group, none if it is old, late or a known replay; report a gap before it."""
         tokens = self._subscriptions.index.match(group.topic)
         if not tokens:
             self.statistics["messages not subscribed to"] += len(group.payloads)
@@ -381,7 +380,7 @@ class Topics:
         elif isinstance(news, PeerRemoved):
             self._peers.remove(news)
             self._streams.forget(news.peer)
-        elif isinstance(news, Gap):
+        elif isinstance(news, FrameGap):
             self._streams.give_up(now, news.peer, news.cause)
 
     def _replay(self, now: float, peer: str, patterns: list[str]) -> None:

@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from math import inf
 
-from glue.topics.bundle import Group
+from glue.topics.bundle import MessageGroup
 from glue.topics.recent import Recent
 
 STREAMS = 32_768
@@ -173,7 +173,7 @@ class Streams:
         self._given_up.pop(peer, None)
 
     def heard(
-        self, now: float, peer: str, incarnation: int, group: Group, is_reliable: bool, mark: int
+        self, now: float, peer: str, incarnation: int, group: MessageGroup, is_reliable: bool, mark: int
     ) -> tuple[int, Jump | None]:
         """Note live messages; returns how many of the first are to be dropped, and what certainly is missing before."""
         stream = self._streams.get((peer, group.topic))

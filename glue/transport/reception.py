@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from glue.contract import Gap, Inbound, Upward
+from glue.contract import FrameGap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.fec.decoder import Decoder, DecoderMemory
@@ -106,7 +106,7 @@ class Reception:
         given_up, ready = incoming.skip(now, sequence)
         if given_up:
             self._statistics["frames given up by their sender"] += given_up
-            up.append(Gap(incoming.peer, given_up, "given up"))
+            up.append(FrameGap(incoming.peer, given_up, "given up"))
         up += ready
         self._statistics["frames received"] += sum(len(part.bodies) for part in ready)
         self._acknowledger.now(incoming)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glue.contract import Gap, Inbound, Undelivered
+from glue.contract import FrameGap, Inbound, Undelivered
 from glue.transport.slow_receivers import KEPT, SILENCE
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
@@ -65,7 +65,7 @@ def test_a_member_that_comes_back_in_time_gets_all_it_missed() -> None:
     messages += publish(wire, [1, 2, 3], 200_000)
     wire.run(1)
     assert len(wire.heard[wire.ids[3]]) == 100 * messages
-    assert not any(isinstance(item, Gap) for item in wire.news[wire.ids[3]])
+    assert not any(isinstance(item, FrameGap) for item in wire.news[wire.ids[3]])
     assert wire.transports[wire.ids[0]].statistics["members returned"] == 1
 
 
@@ -79,7 +79,7 @@ def test_for_a_member_that_stays_away_some_is_kept_and_both_ends_are_told_how_mu
     messages += publish(wire, [1, 2, 3], 200_000)
     wire.run(1)
     heard = len(wire.heard[wire.ids[3]])
-    gaps = [item for item in wire.news[wire.ids[3]] if isinstance(item, Gap)]
+    gaps = [item for item in wire.news[wire.ids[3]] if isinstance(item, FrameGap)]
     given_up = [item for item in wire.news[wire.ids[0]] if isinstance(item, Undelivered)]
     assert heard + sum(gap.count for gap in gaps) == 100 * messages
     assert 100 * sum(item.count for item in given_up) == sum(gap.count for gap in gaps)
@@ -112,7 +112,7 @@ def test_who_was_stopped_for_a_moment_loses_nothing_however_much_is_published(
         messages += stream(wire, 0.5)
     wire.run(2)
     assert [len(wire.heard[id]) for id in wire.ids[1:]] == [100 * messages] * 3
-    assert not any(isinstance(item, Gap) for item in wire.news[wire.ids[3]])
+    assert not any(isinstance(item, FrameGap) for item in wire.news[wire.ids[3]])
     assert wire.transports[wire.ids[0]].statistics["members served apart: silent"] > 0
 
 

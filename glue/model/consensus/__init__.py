@@ -2,8 +2,8 @@
 
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.items import (
-    Entry,
     Kind,
+    LogEntry,
     Outcome,
     Resolution,
     Role,
@@ -20,8 +20,8 @@ from glue.model.consensus.settings import ConsensusSettings
 __all__ = [
     "Configuration",
     "ConsensusSettings",
-    "Entry",
     "Kind",
+    "LogEntry",
     "Outcome",
     "Output",
     "Replica",

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from glue.model.consensus.agreement import Agreement
 from glue.model.consensus.bounds import TERM_JUMP, TERM_TOO_FAR, Doubts
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Kind, Role, Snapshot, Status, Stored
+from glue.model.consensus.items import Kind, LogEntry, Role, Snapshot, Status, Stored
 from glue.model.consensus.journal import AddressedMessage, Journal
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import GroupMessage, Message, RequestVote
@@ -147,7 +147,7 @@ class ReplicaCore:
         self._status: Status | None = None
         self._messages: list[AddressedMessage] = []
         self._answers: list[AddressedMessage] = []
-        self._committed: list[Entry] = []
+        self._committed: list[LogEntry] = []
         self._restore: Snapshot | None = self.log.snapshot
 
     # ------------------------------------------------------------------------------------------- what it is
@@ -218,13 +218,13 @@ class ReplicaCore:
         self.vital = self.vital._replace(group=group_of(self.scope, value), value=value)
         if configuration.votes(self.peer, self.life):
             self.advance(FIRST_TERM)
-            self.log.extend([Entry(1, FIRST_TERM, Kind.CONFIGURATION, value)])
+            self.log.extend([LogEntry(1, FIRST_TERM, Kind.CONFIGURATION, value)])
             self.commit(1)
 
     def append(self, kind: Kind, data: bytes) -> int:
         """Append an entry as a leader; its index."""
         index = self.log.last_index + 1
-        self.log.extend([Entry(index, self.term, kind, data)])
+        self.log.extend([LogEntry(index, self.term, kind, data)])
         return index
 
     def truncate(self, first: int) -> None:

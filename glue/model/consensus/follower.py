@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Question, ReplicaCore
-from glue.model.consensus.items import Entry, Role, Snapshot
+from glue.model.consensus.items import LogEntry, Role, Snapshot
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -126,7 +126,7 @@ class Follower(Part):
             core.commit(min(append.commit_index, index))
         self._acknowledge(sender, append, True, index)
 
-    def _store(self, previous: int, entries: tuple[Entry, ...]) -> bool:
+    def _store(self, previous: int, entries: tuple[LogEntry, ...]) -> bool:
         """Keep what is new; whether that was possible without touching what is committed."""
         core, log = self.core, self.core.log
         if previous < log.last_index:

@@ -24,7 +24,7 @@ class Kind(int, Enum):
 
 
 @dataclass(slots=True)
-class Entry:
+class LogEntry:
     """One entry of the log. `data` is the command's bytes, nothing, or an encoded configuration."""
 
     index: int
@@ -73,7 +73,7 @@ class Write(NamedTuple):
 
     number: int
     vital: Vital | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LogEntry] = ()
     snapshot: Snapshot | None = None
     base: tuple[int, int] = (0, 0)
 
@@ -83,7 +83,7 @@ class Stored(NamedTuple):
 
     vital: Vital
     snapshot: Snapshot | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LogEntry] = ()
     base: tuple[int, int] = (0, 0)
 
 

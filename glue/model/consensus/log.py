@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Kind, Snapshot, Stored
+from glue.model.consensus.items import Kind, LogEntry, Snapshot, Stored
 
 ENTRY_OVERHEAD = 64
 """Bytes that an entry costs beside its data: about what the objects that hold it take."""
@@ -20,18 +20,11 @@ class Log:
     """
 
     __slots__ = (
-        "_configurations",
-        "_entries",
-        "base_index",
-        "base_term",
-        "last_index",
-        "last_term",
-        "size",
-        "snapshot",
-    )
+        "_configurations", "_entries", "base_index", "base_term", "last_index", "last_term", "size", "snapshot",
+    )  # fmt: skip
 
     def __init__(self, stored: Stored) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._configurations: list[tuple[int, Configuration]] = []
         self.snapshot = stored.snapshot
         self.base_index, self.base_term = self.last_index, self.last_term = stored.base
@@ -68,11 +61,11 @@ class Log:
             return self._entries[offset - 1].term
         return self.base_term if offset == 0 else None
 
-    def entries(self, first: int, last: int) -> list[Entry]:
+    def entries(self, first: int, last: int) -> list[LogEntry]:
         """Those of `first` to `last` that are there."""
         return self._entries[max(0, first - self.base_index - 1) : max(0, last - self.base_index)]
 
-    def portion(self, first: int, limit: int) -> tuple[Entry, ...]:
+    def portion(self, first: int, limit: int) -> tuple[LogEntry, ...]:
         """Entries from `first` on, at least one if there is one, of `limit` bytes at most."""
         start = end = first - self.base_index - 1
         entries, size = self._entries, 0
@@ -98,7 +91,7 @@ class Log:
 
     # ---------------------------------------------------------------------------------------------- changes
 
-    def extend(self, entries: Sequence[Entry]) -> None:
+    def extend(self, entries: Sequence[LogEntry]) -> None:
         """Append entries that follow the last one."""
         if not entries:
             return

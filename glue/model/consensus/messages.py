@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glue.model.consensus.items import Ballot, Entry
+from glue.model.consensus.items import Ballot, LogEntry
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Append:
     previous_index: int
     previous_term: int
     commit_index: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
 
 
 @dataclass(slots=True)

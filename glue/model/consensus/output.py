@@ -11,7 +11,7 @@ The driver of a `Replica` hands in messages and the time and gets an `Output`, w
 
 from __future__ import annotations
 
-from glue.model.consensus.items import Entry, Resolution, Snapshot, Status, Write
+from glue.model.consensus.items import LogEntry, Resolution, Snapshot, Status, Write
 from glue.model.consensus.messages import Message
 
 
@@ -37,7 +37,7 @@ class Output:
         self.messages: list[tuple[str | None, Message]] = []
         self.write: Write | None = None
         self.restore: Snapshot | None = None
-        self.committed: list[Entry] = []
+        self.committed: list[LogEntry] = []
         self.resolved: list[Resolution] = []
         self.status: Status | None = None
         self.wants_snapshot = False

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Kind
+from glue.model.consensus.items import Kind, LogEntry
 from glue.model.consensus.messages import (
     Accepted,
     Append,
@@ -41,7 +41,7 @@ NUMBER_LIMIT = 1 << 62
 """Indices, terms and rounds stay below: at a million a second that takes 146,000 years."""
 
 
-class MalformedError(ValueError):
+class MalformedMessageError(ValueError):
     """Not a message."""
 
 
@@ -58,7 +58,7 @@ class Body:
         """The next `length` bytes."""
         end = self._next + _number(length)
         if end > len(self._data):
-            raise MalformedError("cut short")
+            raise MalformedMessageError("cut short")
         piece = self._data[self._next : end]
         self._next = end
         return piece
@@ -85,7 +85,7 @@ def _sized_or_null(values: Sequence[bytes | None], bodies: list[bytes]) -> list[
     return [None if value is None else _sized(value, bodies) for value in values]
 
 
-def _columns(entries: Sequence[Entry], bodies: list[bytes]) -> list[Any]:
+def _columns(entries: Sequence[LogEntry], bodies: list[bytes]) -> list[Any]:
     if not entries:
         return []
     bodies += [entry.data for entry in entries]
@@ -100,14 +100,14 @@ def _column(values: list[int]) -> int | list[int]:
 
 def _number(value: Any) -> int:
     if value.__class__ is not int or not 0 <= value < NUMBER_LIMIT:
-        raise MalformedError("not a number")
+        raise MalformedMessageError("not a number")
     number: int = value
     return number
 
 
 def _text(value: Any) -> str:
     if value.__class__ is not str or len(value) > TEXT_LIMIT:
-        raise MalformedError("not a text")
+        raise MalformedMessageError("not a text")
     text: str = value
     return text
 
@@ -122,7 +122,7 @@ def _read_text(value: Any, body: Body) -> str:
 
 def _read_flag(value: Any, body: Body) -> bool:
     if value.__class__ is not bool:
-        raise MalformedError("not true or false")
+        raise MalformedMessageError("not true or false")
     flag: bool = value
     return flag
 
@@ -169,7 +169,7 @@ def _spread(column: Any, count: int) -> list[Any]:
 
 def _listed(value: Any) -> list[Any]:
     if value.__class__ is not list:
-        raise MalformedError("not a list")
+        raise MalformedMessageError("not a list")
     items: list[Any] = value
     return items
 
@@ -250,9 +250,9 @@ def decode(data: bytes) -> Message:
         message = form(*(unpack(value, body) for unpack, value in zip(fields, values, strict=True)))
         _check(message)
     except (ValueError, KeyError, TypeError) as error:
-        raise MalformedError(f"not a message: {error}") from error
+        raise MalformedMessageError(f"not a message: {error}") from error
     if not body.is_empty:
-        raise MalformedError("bytes behind the message")
+        raise MalformedMessageError("bytes behind the message")
     return message
 
 
@@ -261,20 +261,20 @@ def _check(message: Message) -> None:
     match message:
         case Append():
             message.entries = tuple(
-                Entry(index, *fields)  # type: ignore[misc]  # until here without their index
+                LogEntry(index, *fields)  # type: ignore[misc]  # until here without their index
                 for index, fields in enumerate(message.entries, message.previous_index + 1)
             )
             _check_entries(message)
         case InstallSnapshot() if not message.configuration or not _is_piece(message):
-            raise MalformedError("not a piece of a snapshot")
+            raise MalformedMessageError("not a piece of a snapshot")
         case RequestVote() if message.last_term > message.term:
-            raise MalformedError("an entry of a term that is yet to come")
+            raise MalformedMessageError("an entry of a term that is yet to come")
         case Welcome() | Propose() if not message.value or not Configuration.decode(message.value).voters:
-            raise MalformedError("nobody to vote")
+            raise MalformedMessageError("nobody to vote")
         case Forward() if len(message.tickets) != len(message.commands) or not message.tickets:
-            raise MalformedError("not as many commands as tickets")
+            raise MalformedMessageError("not as many commands as tickets")
         case Forwarded() if len(message.tickets) != len(message.indices):
-            raise MalformedError("not as many indices as tickets")
+            raise MalformedMessageError("not as many indices as tickets")
 
 
 def _is_piece(piece: InstallSnapshot) -> bool:
@@ -289,10 +289,10 @@ def _is_piece(piece: InstallSnapshot) -> bool:
 def _check_entries(append: Append) -> None:
     term = append.previous_term
     if term > append.term:
-        raise MalformedError("an entry of a term that is yet to come")
+        raise MalformedMessageError("an entry of a term that is yet to come")
     for entry in append.entries:
         if not term <= entry.term <= append.term:
-            raise MalformedError("entries of terms that cannot follow one another")
+            raise MalformedMessageError("entries of terms that cannot follow one another")
         term = entry.term
         if entry.kind == Kind.CONFIGURATION and not Configuration.decode(entry.data).voters:
-            raise MalformedError("nobody to vote")
+            raise MalformedMessageError("nobody to vote")

@@ -6,6 +6,6 @@
 from glue.model.mergeable.prefixes import Prefixes
 from glue.model.mergeable.store import Delta
 from glue.model.mergeable.values import KINDS
-from glue.model.mergeable.wire import ForeignError, MalformedError, TooFarError, decode_stored
+from glue.model.mergeable.wire import ForeignError, MalformedDeltasError, TooFarError, decode_stored
 
-__all__ = ["KINDS", "Delta", "ForeignError", "MalformedError", "Prefixes", "TooFarError", "decode_stored"]
+__all__ = ["KINDS", "Delta", "ForeignError", "MalformedDeltasError", "Prefixes", "TooFarError", "decode_stored"]

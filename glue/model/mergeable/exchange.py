@@ -39,7 +39,7 @@ Sending = tuple[str | None, Message]
 """To whom (None: to all), and what."""
 
 
-class Exchange:
+class DigestExchange:
     """What one replica says of its store, and when. `agreed`: the latest message showed another one with the same."""
 
     def __init__(self, store: Store, statistics: Counter[str], luck: Random, now: float) -> None:

@@ -15,14 +15,14 @@ from glue.contract import Delivery, Options, Publication, Request
 from glue.errors import ModelError
 from glue.model.calls import DISAGREEMENT
 from glue.model.mergeable.context import Context
-from glue.model.mergeable.exchange import Exchange, Sending
+from glue.model.mergeable.exchange import DigestExchange, Sending
 from glue.model.mergeable.prefixes import Prefixes
 from glue.model.mergeable.store import Delta, Store
 from glue.model.mergeable.values import Reading
 from glue.model.mergeable.wire import (
     Digest,
     ForeignError,
-    MalformedError,
+    MalformedDeltasError,
     Pull,
     Told,
     TooFarError,
@@ -76,7 +76,7 @@ class Mergeable:
         self.store = Store(prefixes, new_life(luck), statistics)
         for delta in deltas:
             self.store.merge(delta, int(at * 1000))
-        self._exchange = Exchange(self.store, statistics, luck, now)
+        self._exchange = DigestExchange(self.store, statistics, luck, now)
         self._unsynced: list[Pending] = []  # whose writes are to be durable before they are told so
         self._synchronizing: list[tuple[float, Pending]] = []  # deadline and token
         self._asks_at = inf
@@ -198,7 +198,7 @@ class Mergeable:
         except TooFarError:
             self._statistics[TOO_FAR] += 1
             return
-        except MalformedError:
+        except MalformedDeltasError:
             message = None
         except ForeignError:
             self._statistics[STRANGERS] += 1

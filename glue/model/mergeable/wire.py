@@ -35,11 +35,11 @@ have made more, so that one message cannot use up the numbers that a writer has 
 LIFE_LENGTH = LIFE_BITS // 4
 
 
-class MalformedError(ValueError):
+class MalformedDeltasError(ValueError):
     """Bytes that say nothing; whoever got them from the network counts and drops them."""
 
 
-class TooFarError(MalformedError):
+class TooFarError(MalformedDeltasError):
     """They hold numbers of writes, or stamps, that no honest replica reaches."""
 
 
@@ -115,14 +115,14 @@ def decode(prefixes: Prefixes, data: bytes) -> Message:
             return Told(_delta(prefixes, delta))
         case [_, "answer", delta, mark]:
             return Told(_delta(prefixes, delta), _read(mark))
-    raise MalformedError("not a message")
+    raise MalformedDeltasError("not a message")
 
 
 def decode_stored(prefixes: Prefixes, data: bytes) -> Delta:
     """The inverse of `encode` for a delta that was kept. Raises MalformedError and ForeignError."""
     message = decode(prefixes, data)
     if not isinstance(message, Told):
-        raise MalformedError("not a delta")
+        raise MalformedDeltasError("not a delta")
     return message.delta
 
 
@@ -130,7 +130,7 @@ def _document(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except ValueError:
-        raise MalformedError("not JSON") from None
+        raise MalformedDeltasError("not JSON") from None
 
 
 def _written(mark: int) -> str:
@@ -141,24 +141,24 @@ def _read(mark: Any) -> int:
     if isinstance(mark, str) and len(mark) == LIFE_LENGTH:
         with suppress(ValueError):
             return int(mark, 16)
-    raise MalformedError("not a mark")
+    raise MalformedDeltasError("not a mark")
 
 
 def _context(document: Any) -> Context:
     if not isinstance(document, dict):
-        raise MalformedError("not a context")
+        raise MalformedDeltasError("not a context")
     for life, bounds in document.items():
         if len(life) != LIFE_LENGTH or not isinstance(bounds, list) or not bounds or len(bounds) % 2:
-            raise MalformedError("not intervals")
+            raise MalformedDeltasError("not intervals")
         if not all(bound.__class__ is int for bound in bounds) or not all(a < b for a, b in pairwise(bounds)):
-            raise MalformedError("not ascending")
+            raise MalformedDeltasError("not ascending")
         if bounds[0] < 1:
-            raise MalformedError("not numbers of writes")
+            raise MalformedDeltasError("not numbers of writes")
         if bounds[-1] > NUMBER_LIMIT:
             raise TooFarError("more writes than a life can make")
     context = Context(document)
     if context.size > CONTEXT_LIMIT:
-        raise MalformedError("too large a context")
+        raise MalformedDeltasError("too large a context")
     return context
 
 
@@ -168,21 +168,21 @@ def _delta(prefixes: Prefixes, document: Any) -> Delta:
             return Delta(
                 _context(context), {key: _events(prefixes, key, events[key]) for key in events}, _context(kept)
             )
-    raise MalformedError("not a delta")
+    raise MalformedDeltasError("not a delta")
 
 
 def _events(prefixes: Prefixes, key: str, document: Any) -> list[tuple[Dot, Any]]:
     kind = prefixes.kind(key)
     if kind is None:
-        raise MalformedError("not a mergeable key")
+        raise MalformedDeltasError("not a mergeable key")
     try:
         check_key(key)
         found = [((life, number), kind.check(content)) for life, number, content in document]
     except BeyondError:
         raise TooFarError("a stamp too far ahead") from None
     except (ModelError, TypeError, ValueError):
-        raise MalformedError("not events") from None
+        raise MalformedDeltasError("not events") from None
     for life, number in (dot for dot, _ in found):
         if life.__class__ is not str or number.__class__ is not int:
-            raise MalformedError("not a dot")
+            raise MalformedDeltasError("not a dot")
     return found

@@ -87,7 +87,7 @@ class ExpectRevision:
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class AcquireLock:
     """Take a lock, or renew one's own, for so many milliseconds of committed time."""
 
     name: str
@@ -96,7 +96,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlock:
+class ReleaseLock:
     """Give back a lock; that of another owner, or of nobody, is let be."""
 
     name: str
@@ -110,7 +110,7 @@ class OpenSession:
     nonce: str
 
 
-Operation = Set | Delete | Update | Expect | ExpectRevision | Lock | Unlock | OpenSession
+Operation = Set | Delete | Update | Expect | ExpectRevision | AcquireLock | ReleaseLock | OpenSession
 
 
 class Command:
@@ -153,9 +153,9 @@ def _written(operation: Operation) -> list[Any]:
             return ["?", check_key(key)] if operation.absent else ["?", check_key(key), _json(operation.value, key)]
         case ExpectRevision(key, revision):
             return ["@", check_key(key), revision]
-        case Lock(name, owner, lease_ms):
+        case AcquireLock(name, owner, lease_ms):
             return ["L", check_key(name, "lock"), owner, lease_ms]
-        case Unlock(name, owner):
+        case ReleaseLock(name, owner):
             return ["U", check_key(name, "lock"), owner]
         case OpenSession(nonce):
             return ["S", nonce]
@@ -223,9 +223,9 @@ def _operation(document: Any) -> Operation:
             case ["@", key, int(revision)]:
                 return ExpectRevision(check_key(key), revision)
             case ["L", name, str(owner), int(lease)] if 0 < lease <= LEASE_LIMIT_MS and 0 < len(owner) <= 128:
-                return Lock(check_key(name), owner, lease)
+                return AcquireLock(check_key(name), owner, lease)
             case ["U", name, str(owner)]:
-                return Unlock(check_key(name), owner)
+                return ReleaseLock(check_key(name), owner)
             case ["S", str(nonce)] if 0 < len(nonce) <= 128:
                 return OpenSession(nonce)
     except (ModelError, TypeError, ValueError):

@@ -14,7 +14,7 @@ LOCKS = 65_536
 """Locks held at once, 200 bytes each: 13 MB."""
 
 
-class Held:
+class HeldLock:
     """A lock that somebody has: the fencing token (log index at which it was taken), the lease and when it ends.
 
     `expires_ms` is None until the first stamp.
@@ -35,10 +35,10 @@ class Locks:
     __slots__ = ("_held", "next_expiry")
 
     def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldLock] = {}
         self.next_expiry: float = inf
 
-    def holder(self, name: str) -> Held | None:
+    def holder(self, name: str) -> HeldLock | None:
         """Who has the lock now."""
         return self._held.get(name)
 
@@ -53,7 +53,7 @@ class Locks:
         """Take it or renew it; returns its fencing token, which a renewal keeps."""
         held = self._held.get(name)
         token = index if held is None else held.token
-        self._held[name] = Held(owner, token, lease_ms)
+        self._held[name] = HeldLock(owner, token, lease_ms)
         self.next_expiry = 0
         return token
 
@@ -88,5 +88,5 @@ class Locks:
 
     def load(self, next_expiry: int | None, locks: Iterable[Any]) -> None:
         """Take the place of what a snapshot held."""
-        self._held = {name: Held(*held) for name, *held in locks}
+        self._held = {name: HeldLock(*held) for name, *held in locks}
         self.next_expiry = inf if next_expiry is None else next_expiry

@@ -16,16 +16,16 @@ from typing import Any
 import orjson
 
 from glue.model.state.commands import (
+    AcquireLock,
     Command,
     Delete,
     Expect,
     ExpectRevision,
-    Lock,
     MalformedEntryError,
     OpenSession,
     Operation,
+    ReleaseLock,
     Set,
-    Unlock,
     Update,
     decode_entry,
 )
@@ -219,7 +219,7 @@ class State:
                 actual = 0 if found is None else found[1]
                 if actual != revision:
                     return f"{key!r} is at revision {actual}"
-            case Lock(name, owner):
+            case AcquireLock(name, owner):
                 return self.locks.refusal(name, owner)
         return ""
 
@@ -255,9 +255,9 @@ class State:
     def _coordinate(self, operation: Operation, applied: Applied) -> int:
         """Carry out what is no value; returns the number that the client asked for, or 0."""
         match operation:
-            case Lock(name, owner, lease_ms):
+            case AcquireLock(name, owner, lease_ms):
                 return self.locks.take(name, owner, self.index, lease_ms)
-            case Unlock(name, owner):
+            case ReleaseLock(name, owner):
                 if self.locks.release(name, owner):
                     applied.released.append(name)
             case OpenSession(nonce):

@@ -15,7 +15,7 @@ from errno import EDQUOT, ENOSPC
 from random import Random
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus.items import Entry, Snapshot, Stored, Vital, Write
+from glue.model.consensus.items import LogEntry, Snapshot, Stored, Vital, Write
 from glue.model.storage.interface import Directory
 from glue.model.storage.memory import new_life
 from glue.model.storage.records import (
@@ -148,7 +148,7 @@ class FileStorage:
         replace_file(self._directory, name, data)
         return len(data)
 
-    def _replace_log(self, base: tuple[int, int], entries: Sequence[Entry]) -> None:
+    def _replace_log(self, base: tuple[int, int], entries: Sequence[LogEntry]) -> None:
         self._size = self._replace(LOG, [base_payload(base), write_payload(self._vital, entries)])
         self._is_dirty = False
 
@@ -204,11 +204,11 @@ class FileStorage:
         return Stored(self._vital, snapshot, [], (snapshot.index, snapshot.term))
 
 
-def _replay(payloads: list[memoryview]) -> tuple[Vital, tuple[int, int], list[Entry]]:
+def _replay(payloads: list[memoryview]) -> tuple[Vital, tuple[int, int], list[LogEntry]]:
     """What the records of a log add up to: later entries take the place of earlier ones from their index on."""
     vital: Vital | None = None
     base: tuple[int, int] = (0, 0)
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     for payload in payloads:
         if payload[:1] == BASE:
             base = read_base(payload)

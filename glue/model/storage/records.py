@@ -19,7 +19,7 @@ import orjson
 
 from glue.errors import CorruptStorageError
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Snapshot, Vital
+from glue.model.consensus.items import LogEntry, Snapshot, Vital
 
 HEADER = Struct("<III")
 SUMMED = 8
@@ -79,7 +79,7 @@ def _payload(view: memoryview, start: int) -> memoryview | None:
 # --------------------------------------------------------------------------------------------------- payloads
 
 
-def write_payload(vital: Vital | None, entries: Sequence[Entry]) -> bytes:
+def write_payload(vital: Vital | None, entries: Sequence[LogEntry]) -> bytes:
     """The small facts, if they have changed, as JSON; then entries in columns: terms, lengths, kinds, their data."""
     facts = b"" if vital is None else orjson.dumps([*vital[:-1], vital.value.decode()])
     count = len(entries)
@@ -93,7 +93,7 @@ def write_payload(vital: Vital | None, entries: Sequence[Entry]) -> bytes:
     return b"".join([WRITE, head, facts, columns, *[entry.data for entry in entries]])
 
 
-def read_write(payload: memoryview) -> tuple[Vital | None, list[Entry]]:
+def read_write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
     """The inverse of `write_payload`."""
     size, first, count = WRITE_HEAD.unpack_from(payload, 1)
     start = 1 + WRITE_HEAD.size
@@ -104,7 +104,7 @@ def read_write(payload: memoryview) -> tuple[Vital | None, list[Entry]]:
     data = bytes(payload[start + calcsize(form) :])
     bounds = pairwise(accumulate(lengths, initial=0))
     return vital, [
-        Entry(index, term, kind, data[begin:end])
+        LogEntry(index, term, kind, data[begin:end])
         for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
     ]
 

@@ -7,7 +7,7 @@ happens, against what is known of all steps before, so that a check costs no mor
 
 from __future__ import annotations
 
-from glue.model.consensus import Entry, Kind, Role, Snapshot, Vital, Write
+from glue.model.consensus import Kind, LogEntry, Role, Snapshot, Vital, Write
 from glue.model.consensus.messages import Append, Appended, Message, RequestVote, SnapshotReceived, Vote
 from glue.simulation.consensus.observed import DurableLog, Observed
 
@@ -26,7 +26,7 @@ class Watch:
     """Looks at every step of every replica of one group."""
 
     def __init__(self) -> None:
-        self.committed: dict[int, Entry] = {}  # the one log that everybody agrees on
+        self.committed: dict[int, LogEntry] = {}  # the one log that everybody agrees on
         self.digests: dict[int, bytes] = {0: b""}
         self.commands: set[bytes] = set()
         self.commit_index = 0
@@ -117,7 +117,7 @@ class Watch:
             if after.vote != node.peer and request is not None and node.is_stepping_once and before.vote != after.vote:
                 require(request >= node.last_before, "up-to-date vote", (node, request, node.last_before))
 
-    def _entry(self, node: Observed, entry: Entry, previous: int | None) -> None:
+    def _entry(self, node: Observed, entry: LogEntry, previous: int | None) -> None:
         key = entry.index, entry.term
         content = int(entry.kind), entry.data
         require(self._seen.setdefault(key, content) == content, "log matching", (node, entry))
@@ -159,7 +159,7 @@ class Watch:
                 self._commit(node, entry)
         node.commit_index = status.commit_index
 
-    def _commit(self, node: Observed, entry: Entry) -> None:
+    def _commit(self, node: Observed, entry: LogEntry) -> None:
         self.commit_index = entry.index
         assert node.replica is not None
         status, configuration = node.replica.status, node.replica.configuration
@@ -176,7 +176,7 @@ class Watch:
         elif entry.index > 1:
             require(False, "only a leader commits first", (node, entry))
 
-    def applied(self, node: Observed, entry: Entry) -> None:
+    def applied(self, node: Observed, entry: LogEntry) -> None:
         """A state machine has applied a command."""
         known = self.committed.get(entry.index)
         require(known is not None and known.data == entry.data, "state machine safety", (node, entry))

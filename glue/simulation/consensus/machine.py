@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from glue.model.consensus import Entry
+from glue.model.consensus import LogEntry
 
 DIGEST = 16
 """Bytes of the hash."""
@@ -22,7 +22,7 @@ class ChainMachine:
         self.applied = 0
         self.digest = bytes(DIGEST)
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: LogEntry) -> None:
         """Take a command."""
         self.applied = entry.index
         chained = self.digest + entry.index.to_bytes(8, "big") + entry.data

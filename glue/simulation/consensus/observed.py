@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glue.model.consensus import Entry, Replica, Snapshot, Vital, Write
+from glue.model.consensus import LogEntry, Replica, Snapshot, Vital, Write
 from glue.simulation.consensus.machine import ChainMachine
 
 
@@ -62,7 +62,7 @@ class Observed:
     last_before: tuple[int, int]
     """Last term and index before that call."""
 
-    def entries(self, first: int, last: int) -> list[Entry]:
+    def entries(self, first: int, last: int) -> list[LogEntry]:
         """Entries of the log in memory."""
         assert self.replica is not None
         return self.replica._core.log.entries(first, last)

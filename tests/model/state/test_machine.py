@@ -13,19 +13,19 @@ from glue.model.state import (
     EXPIRED,
     OK,
     REFUSED,
+    AcquireLock,
     Applied,
     Command,
     Delete,
     Expect,
     ExpectRevision,
-    Lock,
     MalformedEntryError,
     OpenSession,
     Operation,
     Pattern,
+    ReleaseLock,
     Set,
     State,
-    Unlock,
     Update,
     encode_command,
     encode_entry,
@@ -200,28 +200,28 @@ def test_opening_a_session_twice_with_one_nonce_is_opening_it_once() -> None:
 
 def test_a_lock_has_one_owner_until_it_is_given_back() -> None:
     client = Client()
-    token = client.run(Lock("door", "a", 1000)).results[0].index
-    assert client.code(Lock("door", "b", 1000)) == REFUSED
-    assert client.run(Lock("door", "a", 1000)).results[0].index == token
-    assert client.run(Unlock("door", "b")).released == []
-    assert client.run(Unlock("door", "a")).released == ["door"]
-    assert client.run(Lock("door", "b", 1000)).results[0].index > token
+    token = client.run(AcquireLock("door", "a", 1000)).results[0].index
+    assert client.code(AcquireLock("door", "b", 1000)) == REFUSED
+    assert client.run(AcquireLock("door", "a", 1000)).results[0].index == token
+    assert client.run(ReleaseLock("door", "b")).released == []
+    assert client.run(ReleaseLock("door", "a")).released == ["door"]
+    assert client.run(AcquireLock("door", "b", 1000)).results[0].index > token
 
 
 def test_a_lease_ends_in_committed_time_which_starts_with_the_stamp_after_it_was_taken() -> None:
     client = Client()
-    client.run(Lock("door", "a", 1000))
+    client.run(AcquireLock("door", "a", 1000))
     assert client.run(Set("x", 1), time_ms=1_000_000).released == []
     assert client.run(Set("x", 1), time_ms=1_000_999).released == []
     assert client.run(Set("x", 1), time_ms=900_000).released == []  # the time never goes back
     assert client.run(Set("x", 1), time_ms=1_001_000).released == ["door"]
-    assert client.code(Lock("door", "b", 1000)) == OK
+    assert client.code(AcquireLock("door", "b", 1000)) == OK
 
 
 def test_the_state_says_when_it_needs_to_know_the_time() -> None:
     client = Client(session=False)
     assert client.state.next_expiry == float("inf")
-    client.run(Lock("door", "a", 1000))
+    client.run(AcquireLock("door", "a", 1000))
     assert client.state.next_expiry == 0
     client.run(Set("x", 1), time_ms=5000)
     assert client.state.next_expiry == 6000
@@ -243,8 +243,8 @@ def commands(random: Random, count: int) -> list[bytes]:
                     Update(key, {"x": random.choice([None, 1, {"y": 2}])}),
                     Delete(key),
                     Expect(key),
-                    Lock(key, random.choice("ab"), random.randrange(1, 5000)),
-                    Unlock(key, random.choice("ab")),
+                    AcquireLock(key, random.choice("ab"), random.randrange(1, 5000)),
+                    ReleaseLock(key, random.choice("ab")),
                 ]
             )
         )
