@@ -38,7 +38,7 @@ FORWARDS = 65_536
 """Forwarded messages that are remembered, so that a copy of one is not taken for another: 6 MB at most."""
 
 
-class Recent:
+class RecentKeys:
     """The newest keys that it was given."""
 
     __slots__ = ("_keys", "_limit")
@@ -138,7 +138,7 @@ class ReplicaCore:
         self.tickets = Tickets(luck.getrandbits(START_BITS), settings.ticket_timeout)
         self.questions: list[Question] = []
         self.transfer: tuple[int, str] | None = None  # the ticket of a transfer of leadership, and to whom
-        self.forwards = Recent(FORWARDS)
+        self.forwards = RecentKeys(FORWARDS)
         self.leader = ""
         self.commit_index = self.log.base_index if self.log.snapshot is None else self.log.snapshot.index
         self.actor: Actor

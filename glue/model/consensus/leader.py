@@ -15,7 +15,7 @@ from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Kind, Role
 from glue.model.consensus.log import ENTRY_OVERHEAD
-from glue.model.consensus.membership import Membership
+from glue.model.consensus.membership import ConfigurationChanges
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -28,7 +28,7 @@ from glue.model.consensus.messages import (
 )
 from glue.model.consensus.part import Part
 from glue.model.consensus.progress import Progress
-from glue.model.consensus.reads import Reads
+from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.sending import Sending
 
 OBSERVERS = 256
@@ -41,7 +41,7 @@ COMMIT_PATIENCE = 0.001
 sooner than that, and an append of its own for the index costs every replica a turn more, and an answer."""
 
 
-class Transfer:
+class LeadershipTransfer:
     """The leadership is being handed over; `told`: the next leader was asked to stand."""
 
     __slots__ = ("peer", "ticket", "told", "until")
@@ -69,9 +69,9 @@ class Leader(Part):
         self._sending = Sending(core)
         self._first_index = core.append(Kind.NOTHING, b"")
         self._progress: dict[str, Progress] = {}
-        self._reads = Reads(core, self._first_index)
-        self._membership = Membership(core, self._first_index)
-        self._transfer: Transfer | None = None
+        self._reads = PendingReads(core, self._first_index)
+        self._membership = ConfigurationChanges(core, self._first_index)
+        self._transfer: LeadershipTransfer | None = None
         self._news = True  # whether an answer has come since the last count
         self._heartbeat = now
         self._tells_commit = inf
@@ -293,7 +293,7 @@ class Leader(Part):
         if peer == self.core.peer or peer not in self.core.configuration.voters or self._transfer is not None:
             self.core.tickets.refuse([ticket], "that is no other voter, or a transfer is under way")
             return
-        self._transfer = Transfer(ticket, peer, now + self.core.settings.election_timeout)
+        self._transfer = LeadershipTransfer(ticket, peer, now + self.core.settings.election_timeout)
         self.core.transfer = ticket, peer
         self._arm()
 

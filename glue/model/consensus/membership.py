@@ -24,7 +24,7 @@ class Claim(NamedTuple):
     heard: float
 
 
-class Membership:
+class ConfigurationChanges:
     """The changes of configuration of one leader, whose own first entry is at `first_index`."""
 
     __slots__ = ("_claims", "_core", "_first_index")
