@@ -30,7 +30,7 @@ class Read:
 
 
 @dataclass(slots=True)
-class Watch:
+class WatchPattern:
     """Tell `token` (as `Delivery` of `Change`) what matches the pattern now, and every change from now on."""
 
     token: Hashable
@@ -63,7 +63,7 @@ class Synchronize:
     """Wait until another replica has of the mergeable keys what this one has, and the other way round."""
 
 
-Question = Write | Read | Watch | Unwatch | Transfer | Remove | Synchronize
+Question = Write | Read | WatchPattern | Unwatch | Transfer | Remove | Synchronize
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ _RECORD = Struct("<cdIIII")  # kind, true time, three numbers of that kind, CRC-
 SENT, ARRIVED, TURNED, NOTED = b"s", b"a", b"t", b"n"
 
 
-class Trace:
+class TraceHash:
     """What happened so far, as a hash."""
 
     __slots__ = ("_hash", "_update")

@@ -22,7 +22,7 @@ from glue.model.consensus.leader import Leader
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
 from glue.model.consensus.part import Part
-from glue.model.consensus.progress import Progress
+from glue.model.consensus.progress import FollowerProgress
 from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.tickets import Tickets
 from glue.model.storage import files, records
@@ -175,12 +175,12 @@ class AnyTerm(int):
 term_of = Log.term
 
 
-def takes_refusal_for_match(self: Progress, previous_index: int, hint: int, round: int, patience: bool) -> None:
+def takes_refusal_for_match(self: FollowerProgress, previous_index: int, hint: int, round: int, patience: bool) -> None:
     refused(self, previous_index, hint, round, patience)
     self.matched(hint)
 
 
-refused = Progress.refused
+refused = FollowerProgress.refused
 
 # ------------------------------------------------------------------------------------------ reads and tickets
 
@@ -305,7 +305,9 @@ BUGS: dict[str, Bug] = {
     "commit-too-far": Bug(
         13, "the leader's commit index is taken as it is", [on(Follower, Append, commits_all_it_hears_of)]
     ),
-    "refusal-as-match": Bug(14, "a hint is taken for a match", [(Progress, "refused", takes_refusal_for_match)]),
+    "refusal-as-match": Bug(
+        14, "a hint is taken for a match", [(FollowerProgress, "refused", takes_refusal_for_match)]
+    ),
     "stale-votes": Bug(15, "votes of older terms and of the pre-vote count", [on(Candidate, Vote, counts_any_vote)]),
     "read-unasked": Bug(
         27, "reads are served without asking a majority", [(PendingReads, "confirmed", reads_without_asking)]

@@ -27,7 +27,7 @@ from glue.model.consensus.messages import (
     TimeoutNow,
 )
 from glue.model.consensus.part import Part
-from glue.model.consensus.progress import Progress
+from glue.model.consensus.progress import FollowerProgress
 from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.sending import Sending
 
@@ -68,7 +68,7 @@ class Leader(Part):
         self._uncommitted = sum(len(entry.data) + ENTRY_OVERHEAD for entry in tail if entry.kind == Kind.COMMAND)
         self._sending = Sending(core)
         self._first_index = core.append(Kind.NOTHING, b"")
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, FollowerProgress] = {}
         self._reads = PendingReads(core, self._first_index)
         self._membership = ConfigurationChanges(core, self._first_index)
         self._transfer: LeadershipTransfer | None = None
@@ -145,11 +145,11 @@ class Leader(Part):
 
     # ----------------------------------------------------------------------------------------------- answers
 
-    def _progress_of(self, now: float, sender: str, life: str) -> Progress | None:
+    def _progress_of(self, now: float, sender: str, life: str) -> FollowerProgress | None:
         """The follower that answers, under this life; a new one is served if there is room."""
         progress = self._progress.get(sender)
         if progress is None and len(self._progress) < OBSERVERS + len(self.core.configuration.voters):
-            progress = self._progress[sender] = Progress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now)
         if progress is None:
             self.core.statistics["followers refused, too many"] += 1
             return None
@@ -157,7 +157,7 @@ class Leader(Part):
             if self.core.configuration.life(sender) is not None:
                 self._membership.claims(now, sender, life)
                 return None
-            progress = self._progress[sender] = Progress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now)
         progress.heard = now
         return progress
 
@@ -287,7 +287,7 @@ class Leader(Part):
         for peer, life in {**configuration.voters, **configuration.learners}.items():
             known = self._progress.get(peer)
             if peer != self.core.peer and (known is None or known.life != life):
-                self._progress[peer] = Progress(life, now)
+                self._progress[peer] = FollowerProgress(life, now)
 
     def _hand_over(self, now: float, ticket: int, peer: str) -> None:
         if peer == self.core.peer or peer not in self.core.configuration.voters or self._transfer is not None:

@@ -27,7 +27,7 @@ class Service(Enum):
     SNAPSHOT = "snapshot"
 
 
-class Progress:
+class FollowerProgress:
     """One follower under one life.
 
     `match`: its log is durable and the leader's up to there. `next`: the next index to send by unicast. `heard`: when

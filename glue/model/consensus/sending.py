@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.messages import Append, InstallSnapshot, SnapshotReceived
-from glue.model.consensus.progress import Progress, Service
+from glue.model.consensus.progress import FollowerProgress, Service
 
 
 class Sending:
@@ -49,7 +49,7 @@ class Sending:
         assert term is not None
         return Append(core.group, core.life, core.term, self.round, first - 1, term, core.commit_index, entries)
 
-    def repair(self, now: float, peer: str, progress: Progress) -> None:
+    def repair(self, now: float, peer: str, progress: FollowerProgress) -> None:
         """Send a follower what it lacks, as far as may be in flight."""
         if progress.service is not Service.REPAIR:
             return
@@ -71,7 +71,7 @@ class Sending:
 
     # --------------------------------------------------------------------------------------------- snapshots
 
-    def _send_piece(self, now: float, peer: str, progress: Progress) -> None:
+    def _send_piece(self, now: float, peer: str, progress: FollowerProgress) -> None:
         core, snapshot = self._core, progress.snapshot
         assert snapshot is not None
         data = snapshot.data[progress.offset : progress.offset + core.settings.snapshot_piece]
@@ -82,7 +82,7 @@ class Sending:
         )  # fmt: skip
         core.tell(peer, piece)
 
-    def snapshot_received(self, now: float, peer: str, progress: Progress, answer: SnapshotReceived) -> None:
+    def snapshot_received(self, now: float, peer: str, progress: FollowerProgress, answer: SnapshotReceived) -> None:
         """A follower has so much of a snapshot: send the next piece, or go on with what follows it."""
         snapshot = progress.snapshot
         if snapshot is None or answer.index != snapshot.index:
@@ -95,7 +95,7 @@ class Sending:
             progress.offset = answer.offset
             self._send_piece(now, peer, progress)
 
-    def snapshot_again(self, now: float, peer: str, progress: Progress, round: int) -> None:
+    def snapshot_again(self, now: float, peer: str, progress: FollowerProgress, round: int) -> None:
         """A follower that is sent a snapshot has answered a later round: the piece, or its answer, was lost."""
         if progress.service is Service.SNAPSHOT and round > progress.sent_round:
             self._send_piece(now, peer, progress)
