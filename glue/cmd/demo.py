@@ -54,7 +54,7 @@ def parser() -> common.Parser:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Start the processes and show what they say until all is heard."""
     interface = usable(arguments.interface or loopback())
-    heard = Reception()
+    heard = ReceptionTable()
     screen = Screen(output)
     said: queue.SimpleQueue[tuple[str, Said]] = queue.SimpleQueue()
     with common.until_ended(TIME_LIMIT), processes(interface, said):
@@ -143,7 +143,7 @@ def news(said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[tuple[str, Said]
         return
 
 
-def report(heard: Reception, output: Output) -> int:
+def report(heard: ReceptionTable, output: Output) -> int:
     """Say how it ended."""
     total = len(NAMES) ** 2 * COUNT
     if heard.complete:
@@ -155,7 +155,7 @@ def report(heard: Reception, output: Output) -> int:
     return common.SUCCESS if heard.complete else common.FAILURE
 
 
-class Reception:
+class ReceptionTable:
     """What each endpoint heard of each, as far as it came in order."""
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class Screen:
         self._next = 0.0
         self._drawn = 0
 
-    def draw(self, heard: Reception) -> None:
+    def draw(self, heard: ReceptionTable) -> None:
         """Show the present state, if it is time to."""
         elapsed = time.monotonic() - self._start
         if self._output.json or elapsed < self._next:
@@ -224,12 +224,12 @@ class Screen:
             totals = "  ".join(f"{name} {heard.total(name)}" for name in NAMES)
             self._output.write(f"{elapsed:3.0f} s  messages heard by  {totals}\n")
 
-    def finish(self, heard: Reception) -> None:
+    def finish(self, heard: ReceptionTable) -> None:
         """Show the last state."""
         if not self._output.json:
             self._redraw(heard)
 
-    def _redraw(self, heard: Reception) -> None:
+    def _redraw(self, heard: ReceptionTable) -> None:
         if not self._output.interactive:
             self._output.write("\n".join(["", *table(heard.rows()), "", ""]))
             return
