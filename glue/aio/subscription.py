@@ -12,7 +12,7 @@ from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler, is_awaited
 from glue.endpoint.message import Gap, Message, messages, rest
-from glue.endpoint.owner import Owner
+from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, MessageBuffer
 from glue.errors import ClosedError, SlowReaderError
 
@@ -31,7 +31,7 @@ class Subscription:
         self,
         pattern: str,
         handler: Handler | None,
-        owner: Owner,
+        owner: SubscriptionOwner,
         waiting: Kept | MessageBuffer,
         payload_only: bool = False,
     ) -> None:

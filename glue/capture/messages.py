@@ -20,7 +20,7 @@ from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.stack import bundle_limit
 from glue.topics.bundle import KEPT, MalformedBundleError, MessageGroup, decode
-from glue.topics.recent import Recent
+from glue.topics.recent import GenerationalCache
 from glue.transport.ranges import RangeSet
 
 DATA = ("data", "group")
@@ -64,7 +64,7 @@ class Messages:
         """Names of endpoints by id, from their announcements."""
         self._serialization = Serialization(endpoint_id="", incarnation=0, network_id=network_id)
         self._fragmentation = Fragmentation(message_limit=bundle_limit(message_limit))
-        self._seen: Recent[tuple[str, int, str], RangeSet] = Recent(STREAMS)
+        self._seen: GenerationalCache[tuple[str, int, str], RangeSet] = GenerationalCache(STREAMS)
 
     def read(self, time_ns: int, data: bytes) -> Iterator[Published]:
         """Yield the messages that this datagram, or train of datagrams, completes."""

@@ -115,7 +115,7 @@ class Played:
     """The longest delay of a message after its time, in seconds."""
 
 
-class Progress:
+class ReplayProgress:
     """Shows progress: on a terminal a line that is overwritten, else an event now and then."""
 
     def __init__(self, output: Output) -> None:
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Play until the trace or the command ends."""
     settings = effective(common.settings_from(arguments))
     network_id = settings.network_id if arguments.trace_network_id is None else arguments.trace_network_id
-    played, progress = Played(), Progress(output)
+    played, progress = Played(), ReplayProgress(output)
     with ExitStack() as stack:
         captures = [stack.enter_context(closing(Capture(path))) for path in arguments.captures]
         trace = Trace(captures, arguments, network_id, settings.message_limit)
@@ -160,7 +160,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def play(
-    endpoint: glue.Endpoint, trace: Trace, arguments: argparse.Namespace, played: Played, progress: Progress
+    endpoint: glue.Endpoint, trace: Trace, arguments: argparse.Namespace, played: Played, progress: ReplayProgress
 ) -> None:
     """Publish every message when its time has come."""
     speed, began = arguments.speed, 0.0

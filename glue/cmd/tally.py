@@ -13,7 +13,7 @@ STREAM_LIMIT = 10_000
 """Streams that are counted: some 3 MB. Messages of further streams are shown, but not counted."""
 
 
-class Stream:
+class StreamTally:
     """The messages of a publisher on a topic, during one life."""
 
     __slots__ = ("first", "last", "missing", "publisher", "received", "repeated", "retained", "topic")
@@ -50,14 +50,14 @@ class Tally:
     """All streams received so far."""
 
     def __init__(self) -> None:
-        self._streams: dict[tuple[str, int, str], Stream] = {}
+        self._streams: dict[tuple[str, int, str], StreamTally] = {}
 
     def add(self, message: glue.Message) -> str:
         """Count a message; returns what is wrong with its number, "" if nothing."""
         key = (message.publisher_id, message.incarnation, message.topic)
         stream = self._streams.get(key)
         if stream is None:
-            stream = Stream(message.publisher, message.topic)
+            stream = StreamTally(message.publisher, message.topic)
             if len(self._streams) < STREAM_LIMIT:
                 self._streams[key] = stream
         return stream.add(message)
@@ -68,7 +68,7 @@ class Tally:
 
     def fields(self) -> list[dict[str, object]]:
         """Return the streams for programs."""
-        return [{name: getattr(stream, name) for name in Stream.__slots__} for stream in self._streams.values()]
+        return [{name: getattr(stream, name) for name in StreamTally.__slots__} for stream in self._streams.values()]
 
     def lines(self) -> list[str]:
         """Return the streams as a table for people."""

@@ -28,13 +28,13 @@ def parser() -> common.Parser:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Listen and publish until the command ends."""
-    progress = Progress(output)
+    progress = MessageProgress(output)
     statistics = traffic.exchange(arguments, output, progress.add)
     report_statistics(output, LAYER, statistics)
     return common.SUCCESS
 
 
-class Progress:
+class MessageProgress:
     """Reports each message to programs, and the rate to people once a second."""
 
     def __init__(self, output: Output) -> None:

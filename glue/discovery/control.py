@@ -20,7 +20,7 @@ from random import Random
 from glue.contract import Address, Inbound, Outbound
 from glue.discovery.announcer import CALM_BODY, Announcer
 from glue.discovery.first_round import FirstRound
-from glue.discovery.peers import ASK_SPACING, CREDIT_LIMIT, PROBES, Peer
+from glue.discovery.peers import ASK_SPACING, CREDIT_LIMIT, PROBES, KnownPeer
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
@@ -81,7 +81,7 @@ class ControlSender:
         return taken
 
     def send(
-        self, now: float, peer: Peer, kind: str, body: bytes = b"", is_free: bool = False, known: int | None = None
+        self, now: float, peer: KnownPeer, kind: str, body: bytes = b"", is_free: bool = False, known: int | None = None
     ) -> bool:
         """Send to a peer, asking for what is missing with it; False if its address has no credit for it."""
         if not is_free and not peer.pay():
@@ -109,7 +109,7 @@ class ControlSender:
         if multicast:
             self.send_all(GOODBYE)
 
-    def call(self, now: float, peer: Peer, body: bytes, is_free: bool, known: int | None) -> None:
+    def call(self, now: float, peer: KnownPeer, body: bytes, is_free: bool, known: int | None) -> None:
         """Announce to a peer alone, and ask for introductions if it is told who is `known`.
 
         Else who has yet to prove its address is to answer: before that, it could hardly be probed when it is silent.
@@ -150,7 +150,7 @@ class ControlSender:
         for address in strangers:
             self.call_stranger(address, body, known if address in rendezvous.contacts else None)
 
-    def hear(self, now: float, peer: Peer, item: Inbound, envelope: Envelope) -> None:
+    def hear(self, now: float, peer: KnownPeer, item: Inbound, envelope: Envelope) -> None:
         """The peer is there, and what it sent from its address is to its credit."""
         peer.heard, peer.is_leaving = now, False
         if envelope.token and (envelope.kind != ANNOUNCE or not peer.echo):
@@ -160,17 +160,17 @@ class ControlSender:
             peer.is_verified = peer.is_verified or envelope.echo == peer.token
         peer.is_proven = peer.is_proven or peer.is_verified or envelope.echo == self._beacon
 
-    def answer(self, now: float, peer: Peer) -> None:
+    def answer(self, now: float, peer: KnownPeer) -> None:
         """Tell the peer who this endpoint is."""
         peer.answer_at = math.inf
         self.send(now, peer, ANSWER, self._announcer.calm_body, known=self._first_round.known)
 
-    def ask_proof(self, now: float, peer: Peer) -> None:
+    def ask_proof(self, now: float, peer: KnownPeer) -> None:
         """Ask a peer to return its token, if that is not too soon after the last time."""
         if now >= peer.ask_at and self.send(now, peer, PROBE, self._announcer.calm_body):
             peer.ask_at = now + ASK_SPACING
 
-    def return_token(self, now: float, peer: Peer) -> None:
+    def return_token(self, now: float, peer: KnownPeer) -> None:
         """Return the token of an answer, unless another datagram has, so that the peer knows this endpoint receives."""
         if peer.echo != peer.returned:
             self.send(now, peer, WANT)
@@ -180,14 +180,14 @@ class ControlSender:
         envelope = Envelope(PROBE, token, echo, called=item.peer)
         self.outbox.append(frame((item.peer,), item.address, envelope, self._announcer.calm_body))
 
-    def welcome(self, now: float, peer: Peer, peers: int) -> None:
+    def welcome(self, now: float, peer: KnownPeer, peers: int) -> None:
         """Answer a newcomer; the more peers there are, the later, for they all do."""
         if peers <= PROMPT_ANSWERS:
             self.answer(now, peer)
         else:
             peer.answer_at = now + self._random.uniform(0, peers * ANSWER_SPACING)
 
-    def serve(self, now: float, peer: Peer, epoch: int, version: int) -> None:
+    def serve(self, now: float, peer: KnownPeer, epoch: int, version: int) -> None:
         """Send the operations that a peer wants, a few at a time."""
         log = self._announcer.log
         if epoch != log.epoch:
@@ -203,7 +203,7 @@ class ControlSender:
         elif missing:
             self._statistics["reply withheld"] += 1
 
-    def tell(self, now: float, peer: Peer) -> None:
+    def tell(self, now: float, peer: KnownPeer) -> None:
         """Before data for a peer: tell it what it may not have heard of yet, for it may answer at once, on a new topic.
 
         What is multicast comes to another socket, where data may overtake it. It takes no credit, as data goes to that
@@ -225,7 +225,7 @@ class ControlSender:
                 self.send_all(ANNOUNCE if is_announcement else OPERATIONS, body)
             announcer.told = announcer.log.position
 
-    def introduce(self, now: float, peer: Peer, others: list[tuple[str, Address]]) -> None:
+    def introduce(self, now: float, peer: KnownPeer, others: list[tuple[str, Address]]) -> None:
         """Tell a peer of others, in any order; once it has proved its address, for it is much that is sent there."""
         if not peer.is_verified:
             return
@@ -233,7 +233,7 @@ class ControlSender:
         for body in Introductions.encode(others, self._announcer.size, FRAMES_PER_INTRODUCTION):
             self.send(now, peer, INTRODUCE, body)
 
-    def ask(self, now: float, peer: Peer) -> None:
+    def ask(self, now: float, peer: KnownPeer) -> None:
         """Ask for operations that are missing, if it is time."""
         if not peer.follower.is_behind:
             return
@@ -242,7 +242,7 @@ class ControlSender:
         elif now >= peer.want_at and not self.send(now, peer, WANT):
             peer.put_off_want(now)
 
-    def attend(self, now: float, peer: Peer, is_remote: bool) -> None:
+    def attend(self, now: float, peer: KnownPeer, is_remote: bool) -> None:
         """Send what is due by time."""
         if now >= peer.answer_at:
             self.answer(now, peer)
@@ -250,7 +250,7 @@ class ControlSender:
         if now >= max(peer.heard + peer.patience, peer.probe_at):
             self._probe(now, peer, is_remote)
 
-    def _probe(self, now: float, peer: Peer, is_remote: bool) -> None:
+    def _probe(self, now: float, peer: KnownPeer, is_remote: bool) -> None:
         by_unicast = peer.affordable > 0 or is_remote
         spacing = PROBE_SPACING if by_unicast else MULTICAST_PROBE_SPACING
         if now < self._probed_at + spacing:

@@ -25,7 +25,7 @@ from glue.discovery.control import ControlSender
 from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
 from glue.discovery.membership import Membership
-from glue.discovery.peers import WANT_DELAY, Peer, PeerInfo
+from glue.discovery.peers import WANT_DELAY, KnownPeer, PeerInfo
 from glue.discovery.rally import Partners
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
@@ -297,7 +297,7 @@ class Discovery:
         if envelope.kind == ANSWER:
             self._sender.return_token(now, peer)
 
-    def _reply(self, now: float, peer: Peer, envelope: Envelope, is_new: bool) -> None:
+    def _reply(self, now: float, peer: KnownPeer, envelope: Envelope, is_new: bool) -> None:
         """Answer who asked, or is new, and ask who has yet to prove that it hears this endpoint."""
         if envelope.called == self._id:
             self._sender.answer(now, peer)
@@ -313,7 +313,7 @@ class Discovery:
             others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
             self._sender.introduce(now, peer, others)
 
-    def _locate(self, now: float, peer: Peer, kind: str, is_new: bool) -> None:
+    def _locate(self, now: float, peer: KnownPeer, kind: str, is_new: bool) -> None:
         """Find out whether multicast gets to a peer: as long as its own comes, it is taken to hear ours."""
         if kind == ANNOUNCE or (is_new and kind != CALL and not self._rendezvous.knows(peer.address)):
             peer.overheard = now  # or it has, as it answers
@@ -368,7 +368,7 @@ class Discovery:
             peer.heard = min(peer.heard, now - peer.patience)  # so it is probed, and gone if it does not answer
             self._check_at = min(self._check_at, peer.wake_at)
 
-    def _converse(self, now: float, peer: Peer, envelope: Envelope) -> None:
+    def _converse(self, now: float, peer: KnownPeer, envelope: Envelope) -> None:
         """Give what the peer wants and ask for what is missing; once it is proven, tell what it wants to hear."""
         self._learning.heard(peer)
         if envelope.want is not None:

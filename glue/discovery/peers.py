@@ -71,7 +71,7 @@ class PeerInfo:
     interests: int
 
 
-class Peer:
+class KnownPeer:
     """The current life of a peer.
 
     Each of `answer_at`, `want_at`, `probe_at` and `ask_at` is when that may be sent (again), `inf` for an answer that

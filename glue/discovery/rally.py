@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from glue.discovery.peers import Peer
+from glue.discovery.peers import KnownPeer
 
 
 class Timers(Protocol):
@@ -22,7 +22,7 @@ class Timers(Protocol):
 class Partners:
     """The known peers of one endpoint."""
 
-    def __init__(self, layer: Timers, table: Mapping[str, Peer]) -> None:
+    def __init__(self, layer: Timers, table: Mapping[str, KnownPeer]) -> None:
         self._layer = layer
         self._table = table
 
@@ -31,10 +31,10 @@ class Partners:
         """Before that (monotonic seconds) nothing is due, or to be told before data."""
         return self._layer.calm_until
 
-    def find(self, id: str) -> Peer | None:
+    def find(self, id: str) -> KnownPeer | None:
         """The peer of this id."""
         return self._table.get(id)
 
-    def book(self, partner: Peer, heard_at: float) -> None:
+    def book(self, partner: KnownPeer, heard_at: float) -> None:
         """A peer was heard, at last then."""
         partner.heard = heard_at - self._layer.paused

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glue.contract import NORMAL, Delivery, Event, Leave, Network
-from glue.drivers.dispatch import Receiver, addressed
+from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.lifetime import FAREWELL
 from glue.drivers.malloc import keep_freed_memory
 from glue.drivers.turns import ATTENTIVE, Turns
@@ -39,7 +39,7 @@ logger = logging.getLogger("glue")
 class ThreadDriver(Turns):
     """Turns for one core over one network, in background threads."""
 
-    def __init__(self, core: EndpointCore, network: Network, news: Receiver) -> None:
+    def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
         """`news` is given every event that is not a delivery."""
         super().__init__(core, network, news)
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
@@ -258,7 +258,7 @@ class ThreadDriver(Turns):
             self._watching = True
             self._watch.set()
 
-    def _serve(self, me: threading.Thread, receiver: Receiver, event: Event | None, is_held: bool = True) -> None:
+    def _serve(self, me: threading.Thread, receiver: EventReceiver, event: Event | None, is_held: bool = True) -> None:
         """Hand over an event, and what came for the same receiver while it was busy with it.
 
         `is_held`: whether it was counted as what waits to be handled.

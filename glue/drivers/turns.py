@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
 from glue.contract.express import offered
 from glue.drivers.backpressure import Backpressure
-from glue.drivers.dispatch import Receiver, addressed
+from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import Lifetime
 from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 class Turns(Lifetime):
     """Turns for one core over one network, by any thread; one of them leads."""
 
-    def __init__(self, core: EndpointCore, network: Network, news: Receiver) -> None:
+    def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
         """`news` is given every event that is not a delivery."""
         self._core = core
         self._network_seat = NetworkSeat(network)
@@ -51,7 +51,7 @@ class Turns(Lifetime):
         self._court: Court | None = offer() if offer else None
         self._news = news
         self._uninterrupted = Uninterrupted(Turns._flush.__code__)
-        self._events: deque[tuple[Receiver, Event]] = deque()
+        self._events: deque[tuple[EventReceiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake

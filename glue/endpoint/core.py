@@ -1,7 +1,7 @@
 """An endpoint without its driver: the stack, its outbox and its peers.
 
 What the threaded endpoint, the asyncio endpoint and the simulated one share. It reads no clock and opens no
-socket. Not thread-safe but for `Outbox`, which has its own lock, so that publishing never waits for a turn.
+socket. Not thread-safe but for `PublicationOutbox`, which has its own lock, so that publishing never waits for a turn.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ is published then waits for the end of the round all the same."""
 PRIORITIES: dict[Priority, int] = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
 
 
-class Outbox:
+class PublicationOutbox:
     """Publications not yet taken by the stack. Its methods may be called from any thread.
 
     And from the handler of a signal, which may have interrupted one of them: between any two calls that it makes.
@@ -141,7 +141,7 @@ class EndpointCore:
             random=random,
         )
         self.stack = Stack.build(self.identity, replaced)
-        self.outbox = Outbox()
+        self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
         self.waiting = 0  # bytes delivered and not yet handled

@@ -24,7 +24,7 @@ from glue.model.questions import (
     Synchronize,
     Transfer,
     Unknown,
-    Watch,
+    WatchPattern,
     Write,
 )
 from glue.model.state import (
@@ -110,7 +110,7 @@ def remove(name: str) -> ModelCall[int]:
 
 def watch(subscription: Hashable, pattern: str) -> ModelCall[int]:
     """Tell a subscription of every change of the keys that match."""
-    return ModelCall(Watch(subscription, pattern), committed)
+    return ModelCall(WatchPattern(subscription, pattern), committed)
 
 
 def take_lock(name: str, owner: str, lease: float) -> ModelCall[tuple[int, float]]:

@@ -28,8 +28,8 @@ CAUSES = {"drop_oldest": "overwritten", "drop_newest": "refused", "disconnect": 
 """The policies that drop, and the cause that their gaps have; also the outcome of what they drop."""
 
 
-class Owner(Protocol):
-    """The two functions of `glue.endpoint.owner.Owner` that a queue calls."""
+class QueueOwner(Protocol):
+    """The two functions of `glue.endpoint.owner.QueueOwner` that a queue calls."""
 
     def handled(self, delivery: Delivery, /) -> None:
         """Stop counting the bytes of a delivery: it was read, or will never be."""
@@ -42,7 +42,9 @@ Clock = Callable[[], float]
 """Monotonic seconds."""
 
 
-def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner, clock: Clock) -> Kept | MessageBuffer:
+def waiting_room(
+    policy: str, limit: int | None, bytes_limit: int, owner: QueueOwner, clock: Clock
+) -> Kept | MessageBuffer:
     """Where messages wait under this policy; raises ConfigurationError for a policy or a limit that is none."""
     if policy == BLOCK:
         if limit is not None:
@@ -63,7 +65,7 @@ class Kept:
     cause = ""
     """It drops nothing."""
 
-    def __init__(self, owner: Owner, clock: Clock) -> None:
+    def __init__(self, owner: QueueOwner, clock: Clock) -> None:
         self._owner = owner
         self._clock = clock
         self._closed = False
@@ -130,7 +132,7 @@ class Kept:
                 self._owner.handled(delivery)
 
 
-class Tally:
+class MissedTally:
     """Messages that are missing for one cause; topic and publisher are empty once they are several."""
 
     __slots__ = ("cause", "count", "publisher", "publisher_id", "topic")
@@ -147,14 +149,14 @@ class Tally:
         return Missed(self.topic, self.publisher, self.publisher_id, self.count, self.cause, ())
 
 
-Tallies = dict[str, Tally]
+Tallies = dict[str, MissedTally]
 """By cause."""
 
 
 def _add(tallies: Tallies, cause: str, like: Message | Missed, count: int) -> None:
     tally = tallies.get(cause)
     if tally is None:
-        tally = tallies[cause] = Tally(cause, like)
+        tally = tallies[cause] = MissedTally(cause, like)
     tally.count += count
     if tally.topic != like.topic:
         tally.topic = ""
@@ -170,7 +172,7 @@ class MessageBuffer:
         "_waiting", "cause",
     )  # fmt: skip
 
-    def __init__(self, policy: str, limit: int, bytes_limit: int, owner: Owner, clock: Clock) -> None:
+    def __init__(self, policy: str, limit: int, bytes_limit: int, owner: QueueOwner, clock: Clock) -> None:
         self.cause = CAUSES[policy]
         self._overwrites = policy == "drop_oldest"
         self._limit = limit

@@ -35,7 +35,7 @@ from glue.model.questions import (
     Transfer,
     Unknown,
     Unwatch,
-    Watch,
+    WatchPattern,
     Write,
 )
 from glue.model.reading import READS, Reads
@@ -310,7 +310,7 @@ class ModelGroup:
                 if len(self._reads) >= READS:
                     return [Answer(token, Refused(f"more than {READS} reads wait"))]
                 self._reads.add(deadline, token, Pattern(pattern))
-            case Watch(watcher, text):
+            case WatchPattern(watcher, text):
                 if len(self._watches) >= WATCHES:
                     return [Answer(token, Refused(f"more than {WATCHES} watches of one model"))]
                 wanted = Pattern(text)

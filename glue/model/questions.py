@@ -30,7 +30,7 @@ class Read:
 
 
 @dataclass(slots=True)
-class Watch:
+class WatchPattern:
     """Send `token` what matches the pattern now, and every later change, as a `Delivery` of `Change` objects."""
 
     token: Hashable
@@ -63,7 +63,7 @@ class Synchronize:
     """Wait until this replica and another one have the same mergeable keys."""
 
 
-Question = Write | Read | Watch | Unwatch | Transfer | Remove | Synchronize
+Question = Write | Read | WatchPattern | Unwatch | Transfer | Remove | Synchronize
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from glue.contract import Delivery
 from glue.model import Ask, Wish
 from glue.model.group import ModelGroup
-from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, Watch, Write
+from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, WatchPattern, Write
 from glue.model.state import ABSENT, Change, Expect, Set
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts
@@ -92,7 +92,7 @@ class SimulatedModel:
     def watch(self, pattern: str) -> SimulatedWatch:
         """Watch all keys that match the pattern. The result lists their changes."""
         watch = SimulatedWatch(self._handled)
-        self.ask(Watch(watch, pattern))
+        self.ask(WatchPattern(watch, pattern))
         return watch
 
     # --------------------------------------------------------------- clients whose calls become a history

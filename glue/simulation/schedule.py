@@ -13,7 +13,7 @@ from math import isnan
 from typing import Any
 
 from glue.simulation.machine import SimulationError
-from glue.simulation.trace import Trace
+from glue.simulation.trace import TraceHash
 
 STEPS_AT_ONE_INSTANT = 1_000_000
 """More than 200 hosts need when each multicasts 20 datagrams to all others at once (800,000)."""
@@ -26,7 +26,7 @@ class Schedule:
 
     def __init__(self) -> None:
         self.time = 0.0
-        self.trace = Trace()
+        self.trace = TraceHash()
         self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._ready: deque[Callable[[], None]] = deque()
         self._sequence = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from glue.contract import Delivery, Missed
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
-from glue.endpoint.owner import Owner
+from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, MessageBuffer
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts
@@ -19,7 +19,7 @@ class SimulatedSubscription:
         pattern: str,
         handler: Handler | None,
         handling_time: float,
-        owner: Owner,
+        owner: SubscriptionOwner,
         waiting: Kept | MessageBuffer,
         host: Host,
         world: Hosts,

@@ -16,7 +16,7 @@ _RECORD = Struct("<cdIIII")  # kind, true time, three numbers of that kind, CRC-
 SENT, ARRIVED, TURNED, NOTED = b"s", b"a", b"t", b"n"
 
 
-class Trace:
+class TraceHash:
     """Hash of everything that has happened so far."""
 
     __slots__ = ("_hash", "_update")

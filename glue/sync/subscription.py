@@ -20,7 +20,7 @@ from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
-from glue.endpoint.owner import Owner
+from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, MessageBuffer
 from glue.errors import ClosedError, SlowReaderError
 
@@ -38,7 +38,7 @@ class Subscription(Lifetime):
         self,
         pattern: str,
         handler: Handler | None,
-        owner: Owner,
+        owner: SubscriptionOwner,
         waiting: Kept | MessageBuffer,
         payload_only: bool = False,
     ) -> None:

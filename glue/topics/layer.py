@@ -53,7 +53,7 @@ from glue.topics.express import Arrivals, Departures
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
 from glue.topics.names import check_pattern, check_topic, check_type
-from glue.topics.outbox import Outbox
+from glue.topics.outbox import BundleOutbox
 from glue.topics.peers import Peers
 from glue.topics.published import PublishedTopic, PublishedTopics
 from glue.topics.rally import Talk
@@ -76,7 +76,7 @@ class Topics:
         self._published = PublishedTopics(self._peers.table, self.statistics)
         self._retained = RetainedValues()  # this endpoint's own
         self._heard = RetainedValues()
-        self._outbox = Outbox()
+        self._outbox = BundleOutbox()
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0

@@ -72,7 +72,7 @@ class Bundle:
         )
 
 
-class Outbox:
+class BundleOutbox:
     """Groups in, Outbounds out. `frame_size`: the largest best-effort bundle, so that none is fragmented."""
 
     __slots__ = ("_closed", "_open", "frame_size")

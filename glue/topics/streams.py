@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from math import inf
 
 from glue.topics.bundle import MessageGroup
-from glue.topics.recent import Recent
+from glue.topics.recent import GenerationalCache
 
 STREAMS = 32_768
 """Streams in each of two generations, as many as `PUBLISHED_TOPICS`; some 400 bytes each: 26 MB."""
@@ -151,7 +151,7 @@ class Streams:
 
     def __init__(self, statistics: Counter[str]) -> None:
         self._statistics = statistics
-        self._streams: Recent[tuple[str, str], Stream] = Recent(STREAMS)
+        self._streams: GenerationalCache[tuple[str, str], Stream] = GenerationalCache(STREAMS)
         self._given_up: dict[str, tuple[float, str]] = {}  # by peer: when it last gave up anything, and why
         self._overdue: deque[Overdue] = deque()
 

@@ -15,15 +15,15 @@ from unittest.mock import patch
 from glue.errors import CorruptStorageError
 from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Recent, ReplicaCore
+from glue.model.consensus.core import RecentKeys, ReplicaCore
 from glue.model.consensus.follower import Follower
 from glue.model.consensus.items import Kind, Outcome, Snapshot
 from glue.model.consensus.leader import Leader
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
 from glue.model.consensus.part import Part
-from glue.model.consensus.progress import Progress
-from glue.model.consensus.reads import Reads
+from glue.model.consensus.progress import FollowerProgress
+from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.tickets import Tickets
 from glue.model.storage import files, records
 from glue.model.storage.files import FileStorage
@@ -175,21 +175,21 @@ class AnyTerm(int):
 term_of = Log.term
 
 
-def takes_refusal_for_match(self: Progress, previous_index: int, hint: int, round: int, patience: bool) -> None:
+def takes_refusal_for_match(self: FollowerProgress, previous_index: int, hint: int, round: int, patience: bool) -> None:
     refused(self, previous_index, hint, round, patience)
     self.matched(hint)
 
 
-refused = Progress.refused
+refused = FollowerProgress.refused
 
 # ------------------------------------------------------------------------------------------ reads and tickets
 
 
-def reads_without_asking(self: Reads, round: float) -> None:
+def reads_without_asking(self: PendingReads, round: float) -> None:
     confirmed(self, inf)
 
 
-def reads_at_old_index(self: Reads, core: ReplicaCore, first_index: int) -> None:
+def reads_at_old_index(self: PendingReads, core: ReplicaCore, first_index: int) -> None:
     reads_made(self, core, 0)
 
 
@@ -202,7 +202,7 @@ def reads_by_lease(self: Leader) -> None:
         self._reads.confirmed(inf)
 
 
-confirmed, reads_made = Reads.confirmed, Reads.__init__
+confirmed, reads_made = PendingReads.confirmed, PendingReads.__init__
 
 
 def reads_at_once(self: Tickets, ticket: int, index: int) -> None:
@@ -215,7 +215,7 @@ def refuses_the_unknown(self: Tickets, now: float) -> None:
             self._resolve(ticket, Outcome.REFUSED, 0, "it took too long")
 
 
-def appends_copies(self: Recent, key: object) -> bool:
+def appends_copies(self: RecentKeys, key: object) -> bool:
     return True
 
 
@@ -305,13 +305,19 @@ BUGS: dict[str, Bug] = {
     "commit-too-far": Bug(
         13, "the leader's commit index is taken as it is", [on(Follower, Append, commits_all_it_hears_of)]
     ),
-    "refusal-as-match": Bug(14, "a hint is taken for a match", [(Progress, "refused", takes_refusal_for_match)]),
+    "refusal-as-match": Bug(
+        14, "a hint is taken for a match", [(FollowerProgress, "refused", takes_refusal_for_match)]
+    ),
     "stale-votes": Bug(15, "votes of older terms and of the pre-vote count", [on(Candidate, Vote, counts_any_vote)]),
-    "read-unasked": Bug(27, "reads are served without asking a majority", [(Reads, "confirmed", reads_without_asking)]),
-    "read-new-leader": Bug(27, "reads before the first commit of the term", [(Reads, "__init__", reads_at_old_index)]),
+    "read-unasked": Bug(
+        27, "reads are served without asking a majority", [(PendingReads, "confirmed", reads_without_asking)]
+    ),
+    "read-new-leader": Bug(
+        27, "reads before the first commit of the term", [(PendingReads, "__init__", reads_at_old_index)]
+    ),
     "lease": Bug(28, "reads by a lease on a clock that may stand still", [(Leader, "_count", reads_by_lease)]),
     "read-early": Bug(27, "a follower does not wait for the read index", [(Tickets, "read_from", reads_at_once)]),
-    "copies": Bug(29, "a command that the network repeats is appended twice", [(Recent, "is_new", appends_copies)]),
+    "copies": Bug(29, "a command that the network repeats is appended twice", [(RecentKeys, "is_new", appends_copies)]),
     "unknown-as-refused": Bug(30, "an unknown outcome is told as refused", [(Tickets, "expire", refuses_the_unknown)]),
     "snapshot-configuration": Bug(
         31, "a snapshot comes without its configuration", [(Log, "_begin_with", forgets_configuration)]

@@ -27,7 +27,7 @@ from glue.topics.bundle import (
     encode,
     encode_lone,
 )
-from glue.topics.outbox import Outbox, cost
+from glue.topics.outbox import BundleOutbox, cost
 
 AT = 1_700_000_000_000_000
 
@@ -223,7 +223,7 @@ def test_equal_payloads_are_cut_apart_whatever_their_number(count: int, length: 
 def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
     published: list[tuple[MessageGroup, int]], frame_size: int
 ) -> None:
-    outbox = Outbox()
+    outbox = BundleOutbox()
     outbox.frame_size = frame_size
     sent: dict[str, list[bytes]] = {}
     for group, copies in published:
@@ -244,7 +244,7 @@ def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
 
 
 def test_the_longest_index_of_an_honest_bundle_is_taken() -> None:
-    outbox = Outbox()
+    outbox = BundleOutbox()
     topics = [f"{number:02}" + letter * (65_535 - 2) for letter in "x\1" for number in range(50)]
     for topic in topics:
         outbox.add((("peer",), NORMAL), True, group_of(topic, [b""]), 1.0, ())
@@ -271,7 +271,7 @@ def test_a_bundle_is_whole_and_no_larger_than_estimated_with_the_largest_numbers
         ordered=False,
     )
     assert len(encode([group])) <= cost(group, None)
-    outbox = Outbox()
+    outbox = BundleOutbox()
     outbox.add((("peer",), NORMAL), True, group, 1.0, ())
     arrived = [payload for item in outbox.flush() for payload in decode(item.bodies[0])[0].payloads]
     assert arrived == payloads

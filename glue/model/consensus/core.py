@@ -38,7 +38,7 @@ FORWARDS = 65_536
 """Forwarded messages kept to detect copies: 6 MB at most."""
 
 
-class Recent:
+class RecentKeys:
     """A set of the newest keys, up to a limit."""
 
     __slots__ = ("_keys", "_limit")
@@ -138,7 +138,7 @@ class ReplicaCore:
         self.tickets = Tickets(luck.getrandbits(START_BITS), settings.ticket_timeout)
         self.questions: list[Question] = []
         self.transfer: tuple[int, str] | None = None  # ticket and receiver of a transfer of leadership
-        self.forwards = Recent(FORWARDS)
+        self.forwards = RecentKeys(FORWARDS)
         self.leader = ""
         self.commit_index = self.log.base_index if self.log.snapshot is None else self.log.snapshot.index
         self.actor: Actor

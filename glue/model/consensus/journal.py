@@ -17,7 +17,7 @@ AddressedMessage = tuple[str | None, Message]
 """A message and its receiver; None for all."""
 
 
-class Pending:
+class PendingWrite:
     """A write that is not durable yet, with the last index of the log after it and the waiting answers."""
 
     __slots__ = ("answers", "last_index", "number")
@@ -35,7 +35,7 @@ class Journal:
 
     def __init__(self, vital: Vital, last_index: int) -> None:
         self.durable_index = last_index
-        self._pending: deque[Pending] = deque()
+        self._pending: deque[PendingWrite] = deque()
         self._number = 0
         self._vital = vital
         self._first = last_index + 1
@@ -69,7 +69,7 @@ class Journal:
         else:
             write = Write(self._number, changed, log.entries(self._first, log.last_index))
         self._vital, self._first, self._has_snapshot = vital, log.last_index + 1, False
-        self._pending.append(Pending(self._number, log.last_index))
+        self._pending.append(PendingWrite(self._number, log.last_index))
         return write
 
     def hold(self, answers: list[AddressedMessage]) -> list[AddressedMessage]:

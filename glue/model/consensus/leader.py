@@ -15,7 +15,7 @@ from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Kind, Role
 from glue.model.consensus.log import ENTRY_OVERHEAD
-from glue.model.consensus.membership import Membership
+from glue.model.consensus.membership import ConfigurationChanges
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -27,8 +27,8 @@ from glue.model.consensus.messages import (
     TimeoutNow,
 )
 from glue.model.consensus.part import Part
-from glue.model.consensus.progress import Progress
-from glue.model.consensus.reads import Reads
+from glue.model.consensus.progress import FollowerProgress
+from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.sending import Sending
 
 OBSERVERS = 256
@@ -44,7 +44,7 @@ answer.
 """
 
 
-class Transfer:
+class LeadershipTransfer:
     """A transfer of leadership under way. `told` is true once the next leader was asked to stand for election."""
 
     __slots__ = ("peer", "ticket", "told", "until")
@@ -71,10 +71,10 @@ class Leader(Part):
         self._uncommitted = sum(len(entry.data) + ENTRY_OVERHEAD for entry in tail if entry.kind == Kind.COMMAND)
         self._sending = Sending(core)
         self._first_index = core.append(Kind.NOTHING, b"")
-        self._progress: dict[str, Progress] = {}
-        self._reads = Reads(core, self._first_index)
-        self._membership = Membership(core, self._first_index)
-        self._transfer: Transfer | None = None
+        self._progress: dict[str, FollowerProgress] = {}
+        self._reads = PendingReads(core, self._first_index)
+        self._membership = ConfigurationChanges(core, self._first_index)
+        self._transfer: LeadershipTransfer | None = None
         self._news = True  # whether an answer came since the last count
         self._heartbeat = now
         self._tells_commit = inf
@@ -148,14 +148,14 @@ class Leader(Part):
 
     # ----------------------------------------------------------------------------------------------- answers
 
-    def _progress_of(self, now: float, sender: str, life: str) -> Progress | None:
+    def _progress_of(self, now: float, sender: str, life: str) -> FollowerProgress | None:
         """Return the progress of the follower that answers under this life.
 
         A new follower is served if there is room. None means that the answer does not count.
         """
         progress = self._progress.get(sender)
         if progress is None and len(self._progress) < OBSERVERS + len(self.core.configuration.voters):
-            progress = self._progress[sender] = Progress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now)
         if progress is None:
             self.core.statistics["followers refused, too many"] += 1
             return None
@@ -163,7 +163,7 @@ class Leader(Part):
             if self.core.configuration.life(sender) is not None:
                 self._membership.claims(now, sender, life)
                 return None
-            progress = self._progress[sender] = Progress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now)
         progress.heard = now
         return progress
 
@@ -296,13 +296,13 @@ class Leader(Part):
         for peer, life in {**configuration.voters, **configuration.learners}.items():
             known = self._progress.get(peer)
             if peer != self.core.peer and (known is None or known.life != life):
-                self._progress[peer] = Progress(life, now)
+                self._progress[peer] = FollowerProgress(life, now)
 
     def _hand_over(self, now: float, ticket: int, peer: str) -> None:
         if peer == self.core.peer or peer not in self.core.configuration.voters or self._transfer is not None:
             self.core.tickets.refuse([ticket], "that is no other voter, or a transfer is under way")
             return
-        self._transfer = Transfer(ticket, peer, now + self.core.settings.election_timeout)
+        self._transfer = LeadershipTransfer(ticket, peer, now + self.core.settings.election_timeout)
         self.core.transfer = ticket, peer
         self._arm()
 

@@ -24,7 +24,7 @@ class Claim(NamedTuple):
     heard: float
 
 
-class Membership:
+class ConfigurationChanges:
     """The configuration changes of one leader; `first_index` is the leader's first entry."""
 
     __slots__ = ("_claims", "_core", "_first_index")

@@ -29,7 +29,7 @@ class Service(Enum):
     SNAPSHOT = "snapshot"
 
 
-class Progress:
+class FollowerProgress:
     """One follower under one life.
 
     * `match`: index up to which the follower's log is durable and equal to the leader's.

@@ -15,7 +15,7 @@ from glue.model.consensus.messages import Forwarded
 
 
 @dataclass(slots=True)
-class Read:
+class PendingRead:
     """Reads that wait for `round`. `peer` is the follower that asks, "" for this replica."""
 
     round: int
@@ -24,7 +24,7 @@ class Read:
     tickets: tuple[int, ...]
 
 
-class Reads:
+class PendingReads:
     """The reads that wait at a leader, in order of their rounds."""
 
     __slots__ = ("_core", "_first_index", "_waiting")
@@ -32,7 +32,7 @@ class Reads:
     def __init__(self, core: ReplicaCore, first_index: int) -> None:
         self._core = core
         self._first_index = first_index
-        self._waiting: deque[Read] = deque()
+        self._waiting: deque[PendingRead] = deque()
 
     def wanted_round(self) -> int:
         """The latest round that a read waits for, 0 if none waits."""
@@ -41,7 +41,7 @@ class Reads:
     def ask(self, round: int, peer: str, tickets: tuple[int, ...]) -> None:
         """Add reads that the answers to this coming round confirm."""
         index = max(self._core.commit_index, self._first_index)
-        self._waiting.append(Read(round, index, peer, tickets))
+        self._waiting.append(PendingRead(round, index, peer, tickets))
 
     def confirmed(self, round: float) -> None:
         """Serve the reads that wait for this round or an earlier one. A majority has answered this round."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.messages import Append, InstallSnapshot, SnapshotReceived
-from glue.model.consensus.progress import Progress, Service
+from glue.model.consensus.progress import FollowerProgress, Service
 
 
 class Sending:
@@ -55,7 +55,7 @@ class Sending:
         assert term is not None
         return Append(core.group, core.life, core.term, self.round, first - 1, term, core.commit_index, entries)
 
-    def repair(self, now: float, peer: str, progress: Progress) -> None:
+    def repair(self, now: float, peer: str, progress: FollowerProgress) -> None:
         """Send a follower the entries that it lacks, up to the limit in flight."""
         if progress.service is not Service.REPAIR:
             return
@@ -77,7 +77,7 @@ class Sending:
 
     # --------------------------------------------------------------------------------------------- snapshots
 
-    def _send_piece(self, now: float, peer: str, progress: Progress) -> None:
+    def _send_piece(self, now: float, peer: str, progress: FollowerProgress) -> None:
         core, snapshot = self._core, progress.snapshot
         assert snapshot is not None
         data = snapshot.data[progress.offset : progress.offset + core.settings.snapshot_piece]
@@ -88,7 +88,7 @@ class Sending:
         )  # fmt: skip
         core.tell(peer, piece)
 
-    def snapshot_received(self, now: float, peer: str, progress: Progress, answer: SnapshotReceived) -> None:
+    def snapshot_received(self, now: float, peer: str, progress: FollowerProgress, answer: SnapshotReceived) -> None:
         """Send the next piece of a snapshot, or continue after it, once a follower has acknowledged a piece."""
         snapshot = progress.snapshot
         if snapshot is None or answer.index != snapshot.index:
@@ -101,7 +101,7 @@ class Sending:
             progress.offset = answer.offset
             self._send_piece(now, peer, progress)
 
-    def snapshot_again(self, now: float, peer: str, progress: Progress, round: int) -> None:
+    def snapshot_again(self, now: float, peer: str, progress: FollowerProgress, round: int) -> None:
         """Send a piece again if the follower answered a later round, because the piece or its answer was lost."""
         if progress.service is Service.SNAPSHOT and round > progress.sent_round:
             self._send_piece(now, peer, progress)
