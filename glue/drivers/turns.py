@@ -130,7 +130,6 @@ class Turns(Life):
                 return False
             self.speaker = 0  # what else it says may be more than answers: it is published, and gathers
             court.post(*said)
-            rally.said()
             self._is_unbooked = True
             self._pace.answered(now)
             return True

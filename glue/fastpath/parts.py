@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from glue.contract import Address, Delivery, Partner
-from glue.fastpath.prediction import Halves
 
 Numbers = tuple[Any, ...]
 """What a layer's groups of the pattern matched: bytes, mostly digits; None where an optional one did not."""
@@ -15,7 +14,7 @@ Numbers = tuple[Any, ...]
 class Datagrams(Protocol):
     """Serialization's part.
 
-    A header begins with a group that tells the sender, b'"<id>",<incarnation>', and one of the datagram's counter.
+    A header begins with a group that tells the sender, b'"<id>",<incarnation>'.
     """
 
     def pattern(self, entry: bytes) -> bytes:
@@ -23,15 +22,6 @@ class Datagrams(Protocol):
 
     def write(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram."""
-
-    def foresee(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram, as a format, of these two formats."""
-
-    def expected(self, sender: bytes, counter: int) -> Halves | None:
-        """The header of what this sender (see `pattern`) says after this counter, around the other entry."""
-
-    def wrote(self) -> None:
-        """What was foreseen leaves."""
 
     def book(self, heard: int, said: int) -> None:
         """So many datagrams came and left."""
@@ -54,12 +44,10 @@ class Partners(Protocol):
 class Exchange(Protocol):
     """Transport's part of what goes to, and comes from, one peer.
 
-    `is_full`: whether nothing more may leave. `is_asked`: whether one frame came, and no more, since `foresee` last had
-    an answer to that.
+    `is_full`: whether nothing more may leave.
     """
 
     is_full: bool
-    is_asked: bool
 
     @property
     def waits_since(self) -> float:
@@ -70,21 +58,6 @@ class Exchange(Protocol):
 
     def write(self, now: float, body: bytes) -> bytes:
         """The entry of the next frame, of this body."""
-
-    def take_foreseen(self, now: float, held: bytes) -> None:
-        """Take the frame that was foreseen; for how long what it acknowledges has been held."""
-
-    def foresee(self) -> tuple[bytes, bytes, bytes] | None:
-        """The entry of what answers all that has left, as halves around `held`; that of its answer, as a format of it.
-
-        None if that cannot be foreseen.
-        """
-
-    def held(self, now: float) -> int:
-        """For how long what came last has been held (microseconds)."""
-
-    def wrote(self, now: float, body: bytes) -> None:
-        """What was foreseen leaves, with this body."""
 
     def book(self) -> tuple[int, int]:
         """Do the rest for all that passed; how many frames came and left. It is not used any more."""
@@ -111,15 +84,6 @@ class Hearing(Protocol):
     def go_on(self) -> None:
         """It was taken."""
 
-    def foresee(self) -> tuple[Halves, int, int] | None:
-        """The index of a next message like the latest, around when it was published; the digits of that, and its size.
-
-        None if that cannot be foreseen.
-        """
-
-    def take_foreseen(self, at: bytes, payload: bytes) -> Delivery | None:
-        """Take the message that was foreseen, published then (microseconds); else None, and nothing was done."""
-
     def book(self, now: float) -> None:
         """Do the rest for all that was taken, the last of it by then."""
 
@@ -132,12 +96,6 @@ class Saying(Protocol):
 
     def write(self, at: float, payload: bytes, json: bool) -> bytes:
         """The next message, published `at` (Unix seconds): its index and payload."""
-
-    def foresee(self, json: bool) -> bytes:
-        """The next message, as a format of when it is published (microseconds), its length, and its payload."""
-
-    def wrote(self) -> None:
-        """What was foreseen is published."""
 
     def book(self) -> None:
         """Do the rest for all that was written."""

@@ -7,14 +7,11 @@ numbers of that part. What else it would do, counters, timers, what is kept unti
 of them together: when anybody asks for, or does, anything else with the stack (`Rally.settle`). It finds the layers as
 if each message had gone its ordinary way, but that of several acknowledgements only the newest was looked at.
 
-What is foreseen goes further: while the other one has yet to answer, each layer makes ready what it expects of that,
-and writes its part of the datagram after that, but for times and payload, as a format; see `Rally.said`.
-
 Nothing here checks whether a message is out of the ordinary: each layer does so with its own numbers, and one that
 differs in anything is refused by the pattern, or by a layer; then nothing was done, and it goes the ordinary way.
 
-Deferring what nobody waits for, and predicting headers, is what "Masking the overhead of protocol layering" (van
-Renesse, SIGCOMM 1996) made of Horus; the pattern is our connection identification and prediction in one.
+Deferring what nobody waits for is what "Masking the overhead of protocol layering" (van Renesse, SIGCOMM 1996) made of
+Horus; the pattern is our connection identification.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from typing import Any
 
 from glue.contract import Address, Delivery, Partner
 from glue.fastpath.parts import Datagrams, Exchange, Frames, Hearing, Partners, Passage, Saying, Streams
-from glue.fastpath.prediction import Question
 
 PERIOD = 0.002
 """Seconds after which what is not answered is booked: for so long an acknowledgement may be held back, and nobody asks
@@ -55,25 +51,12 @@ class Line:
         self.side = side
 
 
-class Heard:
-    """Where a message came from, and with what counter of its sender's datagrams."""
-
-    __slots__ = ("counter", "hearing", "sender", "side")
-
-    def __init__(self, side: Side, hearing: Hearing, sender: bytes, counter: int) -> None:
-        self.side = side
-        self.hearing = hearing
-        self.sender = sender
-        self.counter = counter
-
-
 class Rally:
     """The layers of one stack, as far as lone messages concern them."""
 
     __slots__ = (
-        "_answer", "_answered", "_as_json", "_datagrams", "_frames", "_heard", "_leaving", "_lines", "_match",
-        "_of_frame", "_of_message", "_partners", "_passages", "_question", "_senders", "_sides", "_size", "_streams",
-        "_topic", "is_open",
+        "_datagrams", "_frames", "_lines", "_match", "_of_frame", "_of_message", "_partners", "_passages", "_senders",
+        "_sides", "_size", "_streams", "_topic", "is_open",
     )  # fmt: skip
 
     def __init__(self, offered: Mapping[str, Any] | None) -> None:
@@ -84,12 +67,6 @@ class Rally:
         self._senders: dict[bytes, Side] = {}  # as headers begin
         self._lines: dict[str, Line] = {}  # by topic
         self._size = 0
-        self._answer = b""  # the next datagram, as a format, once it is foreseen,
-        self._answered: Line | None = None  # of what was said last: what it goes to, as well,
-        self._as_json = False  # and is written alike
-        self._leaving: tuple[float, bytes] | None = None  # when, and what, of that is not noted yet
-        self._heard: Heard | None = None  # where the latest came from
-        self._question: Question | None = None  # what is foreseen to come from there next
         if offered is None:
             return
         self._datagrams: Datagrams = offered["serialization"]()
@@ -115,7 +92,7 @@ class Rally:
         """Only where it is needed, as it takes a millisecond."""
         head, start = re.compile(self._datagrams.pattern(self._frames.pattern)), re.compile(self._streams.pattern)
         self._match = re.compile(head.pattern + start.pattern).match
-        self._of_frame = slice(2, head.groups)  # of all groups
+        self._of_frame = slice(1, head.groups)  # of all groups
         self._topic = head.groups
         self._of_message = slice(head.groups + 1, None)
 
@@ -130,11 +107,6 @@ class Rally:
 
         So it has if it came from another `source`, where that is known, than the address of its sender.
         """
-        question, self._question = self._question, None
-        if self._leaving is not None:
-            self._note()
-        elif question is not None and (delivery := self._hear_foreseen(now, data, question, source)) is not None:
-            return delivery
         found = self._match(data) if self.is_open else None  # type: ignore[misc]
         if found is None:
             return None
@@ -151,23 +123,6 @@ class Rally:
             return None
         hearing.go_on()
         side.heard_at = now
-        self._heard = Heard(side, hearing, sender, int(groups[1]))
-        return delivery
-
-    def _hear_foreseen(self, now: float, data: bytes, question: Question, source: Address | None) -> Delivery | None:
-        """The same if the datagram is the one that was foreseen."""
-        found = question.read(data)
-        heard = self._heard
-        assert heard is not None
-        if found is None or (source is not None and source != heard.side.partner.address):
-            return None
-        held, at, payload = found
-        delivery = heard.hearing.take_foreseen(at, payload)
-        if delivery is not None:
-            side = heard.side
-            side.exchange.take_foreseen(now, held)
-            side.heard_at = now
-            heard.counter += 1
         return delivery
 
     def line(self, topic: str) -> Line | None:
@@ -180,50 +135,12 @@ class Rally:
         return line
 
     def say(self, now: float, at: float, line: Line, payload: bytes, json: bool) -> tuple[bytes, Address] | None:
-        """The datagram of a message that was published `at` (Unix seconds), and where it goes; None likewise.
-
-        `said` has to be called once it has left; what is not noted by then is when it is next needed.
-        """
-        if self._leaving is not None:
-            self._note()
+        """The datagram of a message that was published `at` (Unix seconds), and where it goes; None likewise."""
         saying, exchange = line.saying, line.side.exchange
-        size = len(payload)
-        if size > saying.largest or exchange.is_full:
+        if len(payload) > saying.largest or exchange.is_full:
             return None
-        if self._answer and exchange.is_asked and self._answered is line and self._as_json is json:
-            datagram = self._answer % (exchange.held(now), int(at * 1e6), size, payload)
-            self._leaving = now, datagram
-        else:
-            body = saying.write(at, payload, json)
-            datagram = self._datagrams.write(exchange.write(now, body), body)
-            self._answered, self._as_json = line, json
-        self._answer, self._question = b"", None
-        return datagram, line.side.partner.address
-
-    def said(self) -> None:
-        """What was said last has left: note what of that is not noted yet, and make the answer to its answer ready."""
-        if self._leaving is not None:
-            self._note()
-        line, heard = self._answered, self._heard
-        if line is None:  # as all was settled meanwhile
-            return
-        foreseen = line.side.exchange.foresee()
-        if foreseen is not None and heard is not None and heard.side is line.side:
-            before, behind, answer = foreseen
-            self._answer = self._datagrams.foresee(answer, line.saying.foresee(self._as_json))
-            header, index = self._datagrams.expected(heard.sender, heard.counter), heard.hearing.foresee()
-            if header is not None and index is not None:
-                self._question = Question(header, (before, behind), *index)
-
-    def _note(self) -> None:
-        """Do for what left as it was foreseen what had no time before."""
-        assert self._leaving is not None
-        assert self._answered is not None
-        line, (now, datagram) = self._answered, self._leaving
-        line.side.exchange.wrote(now, datagram[datagram.index(b"\n") + 1 :])
-        line.saying.wrote()
-        self._datagrams.wrote()
-        self._leaving = None
+        body = saying.write(at, payload, json)
+        return self._datagrams.write(exchange.write(now, body), body), line.side.partner.address
 
     def _meet(self, sender: bytes) -> Side | None:
         """The side of a sender, as it says who it is."""
@@ -249,12 +166,9 @@ class Rally:
     def settle(self) -> None:
         """Let all layers do the rest for what has passed; nothing passes from now on."""
         self.is_open = False
-        if self._leaving is not None:
-            self._note()
         sides, self._sides = self._sides, {}
         lines, self._lines = self._lines, {}
         self._senders.clear()
-        self._answer, self._answered, self._heard, self._question = b"", None, None, None
         if not sides:
             return
         for line in lines.values():

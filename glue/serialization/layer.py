@@ -27,7 +27,6 @@ _HEX = "0123456789abcdef"
 _NETWORK, _PEER, _INCARNATION, _COUNTER = map(GLUE.place, ("network", "sender", "incarnation", "counter"))
 _VERSION = GLUE.place("version")
 
-COUNTERS = 10**15  # of counters in a rally
 FIRST = b'{"glue":['
 """How a header begins whose first counter is that of the datagrams."""
 
@@ -148,29 +147,15 @@ class Serialization:
             network=b"%d" % self._network_id,
             sender=rb'("[0-9a-f]{%d}"' % ID_DIGITS,  # the group ends with the incarnation
             incarnation=rb"(?:0|[1-9][0-9]{0,15}))",
-            counter=rb"(%b)" % NUMBER,
+            counter=NUMBER,
         )
         return rb"\{%b,%b\}\n" % (own, entry)
 
     def write(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram; what the layers write in a rally is no longer than what they may."""
         datagram = b"%b%d],%b}\n%b" % (self._own, self._counter, entry, body)
-        self.wrote()
-        return datagram
-
-    def wrote(self) -> None:
-        """A datagram leaves."""
         self._counter += 1
-
-    def expected(self, sender: bytes, counter: int) -> tuple[bytes, bytes] | None:
-        """The next header of who sent one with this counter: what stands before, and behind, another layer's entry."""
-        if counter + 1 >= COUNTERS:
-            return None
-        return b'{"glue":[%d,%d,%b,%d],' % (VERSION, self._network_id, sender, counter + 1), b"}\n"
-
-    def foresee(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram, as a format: of what these two are formats of."""
-        return b"%b%d],%b}\n%b" % (self._own, self._counter, entry, body)  # nothing in `_own` is special there
+        return datagram
 
     def book(self, heard: int, said: int) -> None:
         """So many datagrams came and left."""

@@ -28,17 +28,17 @@ FEW = 4  # frames that come without an answer: more are a stream, and acknowledg
 _GROUP = rb"(%b)" % NUMBER
 _NONE = b"0"
 _PLAIN = DATA.template(channel=b"%b", sequence=b"%d")
-_ANSWER = DATA.template(ack_channel=b"%b", ack_next=b"%d", ack_held_us=b"%%d", channel=b"%b", sequence=b"%d")
-"""The text of an entry that carries an acknowledgement: a format of a format, in which `held` is filled in last."""
+_ANSWER = DATA.template(ack_channel=b"%b", ack_next=b"%d", ack_held_us=b"%d", channel=b"%b", sequence=b"%d")
+"""The text of an entry that carries an acknowledgement."""
 
 
 class Exchange:
     """What goes to one peer, and comes from it."""
 
     __slots__ = (
-        "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_end", "_end_then", "_first", "_foreseen",
-        "_from", "_heard_at", "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised",
-        "_said", "_shared", "_source", "_times", "_upto", "_window", "channel", "is_asked", "is_full",
+        "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_end", "_first", "_from", "_heard_at",
+        "_held", "_incoming", "_most", "_next", "_number", "_owed", "_owed_since", "_promised", "_said", "_shared",
+        "_source", "_times", "_upto", "_window", "channel", "is_full",
     )  # fmt: skip
 
     def __init__(self, shared: Exchanges, source: IncomingPeer, channel: Channel) -> None:
@@ -61,9 +61,6 @@ class Exchange:
         self._first = self._next = self._promised = 0  # of that: the sequence that came first, and that comes next
         self._owed, self._owed_since, self._heard_at = 0, 0.0, 0.0  # frames that came since the last acknowledgement
         self._carries = self._carried = 0  # acknowledgements that left with frames, and up to where
-        self._foreseen = 0  # the sequence of what comes after the frame that is foreseen; 0: none is
-        self._end_then = 0  # the end, once that has come
-        self.is_asked = False
 
     def hear(self, incoming: IncomingChannel | None) -> bool:
         """From now on hear this channel, if nothing of it is missing, nor to be told but what frames can carry."""
@@ -115,35 +112,20 @@ class Exchange:
             self._owed_since = now
         self._owed += 1
         self._heard_at = now
-        self.is_asked = self._next == self._foreseen
         return True
-
-    def take_foreseen(self, now: float, held: bytes) -> None:
-        """Take the frame that was foreseen."""
-        self._before, self._upto = self._upto, self._said
-        self._held, self._acked_at = held, now
-        self._acks += 1
-        self._end = end = self._end_then
-        self.is_full, self.is_asked = self._said >= end, True
-        self._next = self._foreseen
-        self._owed, self._owed_since, self._heard_at = 1, now, now
-
-    def held(self, now: float) -> int:
-        """For how long the newest frame that came has been known (microseconds), as its acknowledgement says."""
-        held = int((now - self._heard_at) * 1e6)
-        return held if held < MAX_HELD_US else MAX_HELD_US
 
     def write(self, now: float, body: bytes) -> bytes:
         """The entry of the next frame, of this body."""
         if self._owed:
-            entry = self._answer(self._next) % self.held(now)
+            entry = _ANSWER % (
+                self._from,
+                self._next,
+                min(int((now - self._heard_at) * 1e6), MAX_HELD_US),
+                self._number,
+                self._said,
+            )
         else:
             entry = _PLAIN % (self._number, self._said)
-        self.wrote(now, body)
-        return entry
-
-    def wrote(self, now: float, body: bytes) -> None:
-        """A frame of this body leaves."""
         self._said += 1
         self.is_full = self._said >= self._end
         self._bodies.append(body)
@@ -152,21 +134,7 @@ class Exchange:
             self._owed = 0
             self._carries += 1
             self._carried = self._next
-
-    def foresee(self) -> tuple[bytes, bytes, bytes] | None:
-        """The entry of a frame that answers all that has left, and that of what answers it."""
-        self.is_asked, self._foreseen = False, 0
-        if not self._from or self._owed or self._upto >= self._said or self._next >= self._promised:
-            return None
-        self._foreseen = self._next + 1
-        self._end_then = min(self._said + self._window, self._most)
-        acknowledged = self._number, self._said, self._from, self._next
-        before, _, behind = (_ANSWER % acknowledged).partition(b"%d")
-        return before, behind, self._answer(self._foreseen)
-
-    def _answer(self, upto: int) -> bytes:
-        """The entry of the next frame, as a format of `held`, that acknowledges all below this one."""
-        return _ANSWER % (self._from, upto, self._number, self._said)
+        return entry
 
     def book(self) -> tuple[int, int]:
         """Do the rest for all that passed; how many frames came and left."""
