@@ -74,7 +74,7 @@ class Inbound:
 
     `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
     integer counts up by one from frame to frame of the run, and everything else stays the same. All bodies of a
-    run have one length, but the last, which may be shorter. On the express way they may be `Lent`.
+    run have one length, but the last, which may be shorter. On the fast path they may be `Lent`.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
     `reliable`: whether they come in order, and none is missing unless `Gap` says so.
     `form`: the same object for all headers that differ in digits alone: they have the same keys, lists and strings, as

@@ -40,19 +40,29 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
     @property
     def deadline(self) -> float:
-        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed).
-
-        Asked after each turn, at the latest once what came up has been answered. What could wait until then may be done
-        only now, and when `backlog` is asked.
-        """
+        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed)."""
 
     @property
     def backlog(self) -> int:
         """Bytes of data taken from above that this layer still holds because they are not done with."""
 
     @property
+    def unfinished(self) -> int:
+        """Reliable messages on their way, once for each receiver, those too that count in no `backlog`.
+
+        `Endpoint.flush` waits until backlog and this are 0 in all layers.
+        """
+
+    @property
     def statistics(self) -> Counter[str]:
         """What happened so far, by cause; every refusal and drop is counted here."""
+
+    def commit(self) -> None:
+        """Do the work that `receive` and the fast path deferred, because no message waits for it.
+
+        Called after each turn, at the latest once what came up has been answered, and always before `deadline`,
+        `backlog` and `unfinished` are read: these change nothing.
+        """
 
     def fit(self, size: int) -> int:
         """Told the largest frame (bytes) the layer below takes, return the largest body this one takes."""

@@ -47,7 +47,7 @@ def test_what_was_glanced_at_and_kept_is_received_next_whatever_was_received_mea
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == [b"second"]  # as another thread may
     receiver.keep(first)
     assert [bytes(train.data) for train in receiver.receive(8)] == [b"first", b"third", b"fourth"]
-    receiver.settle()
+    receiver.commit()
     assert statistics["datagrams received"] == 4
     sender.send(b"fifth")
     fifth = receiver.glance()
@@ -55,7 +55,7 @@ def test_what_was_glanced_at_and_kept_is_received_next_whatever_was_received_mea
     receiver.take(fifth)
     assert receiver.glance() is None
     assert statistics["datagrams received"] == 4
-    receiver.settle()
+    receiver.commit()
     assert statistics["datagrams received"] == 5
     assert statistics["bytes received"] == len("firstsecondthirdfourthfifth")
 
