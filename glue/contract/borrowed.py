@@ -8,8 +8,8 @@ from typing import Any
 from glue.contract.pieces import NEAR, Pieces
 
 
-class Joins:
-    """What the latest copies of lent pieces were joined of, as the next may lie in the same places: see `Lent`."""
+class GatherCache:
+    """What the latest copies of borrowed pieces were joined of, as the next may lie in the same places."""
 
     __slots__ = ("asked", "views")
 
@@ -18,15 +18,15 @@ class Joins:
         self.views: list[list[bytes | memoryview]] = []  # of each the parts; none before the same is asked for again
 
 
-class Lent(Pieces):
+class Borrowed(Pieces):
     """Pieces that stand in memory which soon is another's, each in a view of its own.
 
     What is asked for is a copy; so who keeps nothing but that need not know.
     """
 
-    __slots__ = ("_joins", "_stride")
+    __slots__ = ("_gather_cache", "_stride")
 
-    def __init__(self, views: Sequence[memoryview], size: int, length: int, joins: Joins | None = None) -> None:
+    def __init__(self, views: Sequence[memoryview], size: int, length: int, joins: GatherCache | None = None) -> None:
         """At least one view; they are of `size` bytes, but the last, which may be of fewer; of `length` in all.
 
         `joins`: of all that stand in the same places of this memory.
@@ -36,25 +36,25 @@ class Lent(Pieces):
         self.size = self._stride = size
         self.length = length
         self._count = len(views)
-        self._joins = joins
+        self._gather_cache = joins
 
     def __getitem__(self, place: int | slice) -> Any:
         """A piece, or some."""
-        return self.own()[place] if isinstance(place, slice) else super().__getitem__(place)
+        return self.to_owned()[place] if isinstance(place, slice) else super().__getitem__(place)
 
-    def whole(self) -> Lent:
+    def whole(self) -> Borrowed:
         """All of it as one piece."""
-        one = Lent(self.parts, self._stride, self.length, self._joins)  # type: ignore[arg-type]  # they are views
+        one = Borrowed(self.parts, self._stride, self.length, self._gather_cache)  # type: ignore[arg-type]  # they are views
         one.size, one._count = self.length, 1
         return one
 
-    def own(self) -> Pieces:
+    def to_owned(self) -> Pieces:
         """The same pieces in memory that stays."""
         return Pieces([b"".join(self.parts)], self.size, self._count)
 
     def copies(self, start: int, size: int, count: int, together: int = 1) -> Sequence[bytes]:
         """As of any pieces; large ones are joined each by itself, once they have been in the same places before."""
-        joins, asked = self._joins, (start, size, count)
+        joins, asked = self._gather_cache, (start, size, count)
         if joins is None or size <= NEAR:
             return super().copies(start, size, count, together)
         if asked != joins.asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from glue.contract.borrowed import Lent
+from glue.contract.borrowed import Borrowed
 from glue.contract.pieces import Pieces, joined
 from glue.contract.requests import NORMAL
 
@@ -51,11 +51,11 @@ class Train:
         self.segment = segment
 
     def split(self, at: int) -> tuple[bytes, Pieces]:
-        """The first `at` bytes of all datagrams, one after the other, and the rest of each; that may be lent."""
+        """The first `at` bytes of all datagrams, one after the other, and the rest of each; that may be borrowed."""
         return joined(self.data, self.segment, 0, at), self.rests(at)
 
     def rests(self, at: int) -> Pieces:
-        """All but the first `at` bytes of each datagram; they may be lent."""
+        """All but the first `at` bytes of each datagram; they may be borrowed."""
         rests = joined(self.data, self.segment, at, self.segment)
         return Pieces([rests], self.segment - at, -(-len(self.data) // self.segment))
 
@@ -74,7 +74,7 @@ class Inbound:
 
     `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
     integer counts up by one from frame to frame of the run, and everything else stays the same. All bodies of a
-    run have one length, but the last, which may be shorter. On the fast path they may be `Lent`.
+    run have one length, but the last, which may be shorter. On the fast path they may be `Borrowed`.
     `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
     `reliable`: whether they come in order, and none is missing unless `Gap` says so.
     `form`: the same object for all headers that differ in digits alone: they have the same keys, lists and strings, as
@@ -104,10 +104,10 @@ class Inbound:
         self.age = age
         self.reliable = reliable
 
-    def own(self) -> None:
-        """Let the bodies stay as they are when the next train is read, if they were lent."""
-        if self.bodies.__class__ is Lent:
-            self.bodies = self.bodies.own()
+    def to_owned(self) -> None:
+        """Let the bodies stay as they are when the next train is read, if they were borrowed."""
+        if self.bodies.__class__ is Borrowed:
+            self.bodies = self.bodies.to_owned()
 
 
 class Outbound:

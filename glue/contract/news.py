@@ -51,7 +51,7 @@ class Delivery:
         self.retained = retained
         self.tokens = tokens
 
-    def own(self) -> list[Any]:
+    def to_owned(self) -> list[Any]:
         """`payloads` as objects that stay, for who keeps some of its messages: these hold on to all of it."""
         if self.payloads.__class__ is not list:
             self.payloads = [*self.payloads]

@@ -119,7 +119,7 @@ class FastStack(Stack):
         """An ordinary turn of these trains behind an item that one of the fast paths refused, after these events."""
         level, top = self._receivers.index(refused_by), len(self._upwards)
         if isinstance(item, Inbound):
-            item.own()
+            item.to_owned()
         if level:
             below, returned = self._sweep_up(now, trains, 0, level)
             up, answers = self._sweep_up(now, [item, *below], level, top)

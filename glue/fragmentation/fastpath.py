@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from glue.contract import CONSUMED, Downward, Inbound, Outbound, Upward
-from glue.contract.borrowed import Lent
+from glue.contract.borrowed import Borrowed
 from glue.contract.pieces import Pieces, total
 from glue.fragmentation.assembly import EXPIRIES
 from glue.fragmentation.layer import Fragmentation
@@ -48,7 +48,7 @@ class FragmentationFastPath:
             return None
         if self._is_whole(now, item):
             return item
-        item.own()
+        item.to_owned()
         up: list[Upward] = []
         self._layer.assemble(now, item, up)
         return up[0] if up else CONSUMED
@@ -81,5 +81,5 @@ class FragmentationFastPath:
         shelf.absent = False
         layer.statistics["fragments received"] += len(bodies)
         layer.statistics["messages reassembled"] += 1
-        run.bodies = bodies.whole() if bodies.__class__ is Lent else [b"".join(bodies.parts)]
+        run.bodies = bodies.whole() if bodies.__class__ is Borrowed else [b"".join(bodies.parts)]
         return True

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Address, Inbound, Subscribe, Train, Unsubscribe
-from glue.contract.borrowed import Lent
+from glue.contract.borrowed import Borrowed
 from glue.fastpath.stack import FAST_PATHS, fast_path_of
 from glue.network import buffer as buffers
 from glue.network.buffer import Arrived, Buffer
@@ -246,8 +246,8 @@ def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_fast_path_as_with
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between three, downwards it may differ in time: an ordinary call of `send` repairs on all channels at once."""
-    runs, copies = noted(monkeypatch, SerializationFastPath, "receive_one"), noted(monkeypatch, Lent, "copies")
-    monkeypatch.setattr(buffers, "LENT", 2000)
+    runs, copies = noted(monkeypatch, SerializationFastPath, "receive_one"), noted(monkeypatch, Borrowed, "copies")
+    monkeypatch.setattr(buffers, "BORROWED", 2000)
     monkeypatch.setattr(plain, "ALONE", 1000)
     monkeypatch.setattr(plain, "PORTION", 3000)
     luck, now = Random(seed), 100.0

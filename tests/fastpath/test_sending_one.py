@@ -110,7 +110,7 @@ class Company:
     def _take(self, index: int, events: list[Any], trains: list[Train]) -> None:
         for event in events:
             if isinstance(event, Delivery):
-                event.own()
+                event.to_owned()
                 core = self.cores[index]
                 assert core is not None
                 core.handled(event)

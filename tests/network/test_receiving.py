@@ -10,7 +10,7 @@ import pytest
 
 from glue.contract import Train
 from glue.contract.pieces import Pieces
-from glue.network.buffer import JOINED, LENT, Arrived, Buffer
+from glue.network.buffer import BORROWED, JOINED, Arrived, Buffer
 from glue.network.echo import Echo
 from glue.network.offload import enable_coalescing, segmentation_control
 from glue.network.receiver import FEW, SHORT, UNSEEN, Receiver
@@ -199,7 +199,7 @@ def test_a_train_is_split_as_its_datagrams_would_be(ends: tuple[socket.socket, s
                 assert [*rests] == [one[at:] for one in payloads]
 
 
-@pytest.mark.parametrize("size", [LENT - 1, LENT, JOINED])
+@pytest.mark.parametrize("size", [BORROWED - 1, BORROWED, JOINED])
 @pytest.mark.parametrize("at", [0, 200, 1000])
 def test_a_large_train_is_split_like_a_small_one(size: int, at: int) -> None:
     buffer = Buffer()

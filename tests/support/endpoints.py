@@ -135,7 +135,7 @@ class Endpoints:
     def _take(self, index: int, events: list[Event], trains: list[Train]) -> None:
         for event in events:
             if isinstance(event, Delivery):
-                event.own()
+                event.to_owned()
                 self.cores[index].handled(event)
             self.told.append((event.__class__, [getattr(event, slot) for slot in event.__slots__]))
         for train in trains:
