@@ -21,10 +21,11 @@ from random import Random
 from benchmarks import charts
 from benchmarks.results import IMAGES, PAGE, Column, Row, provenance, refresh, save, table
 from glue.contract import Event, PeerInterest, Request, Subscribe, Train
+from glue.fastpath.stack import FastStack
 from glue.settings import Settings
 from glue.simulation import World
 from glue.simulation.network import DATAGRAM_SIZE
-from glue.stack import Identity, Stack
+from glue.stack import Identity
 
 MODULE = "benchmarks.discovery_cost"
 ENDPOINTS = (2, 5, 10, 20, 50, 100, 200)
@@ -39,7 +40,7 @@ class Metered:
     def __init__(self, number: int) -> None:
         name = f"endpoint-{number}"
         identity = Identity(name, f"{number:016x}", 1_000_000 + number, Settings(name=name), Random(number))
-        self._stack = Stack.build(identity, {})
+        self._stack = FastStack.build(identity, {})
         self._stack.fit(DATAGRAM_SIZE)
         self.sent_bytes = self.sent_datagrams = self.heard_bytes = self.heard_datagrams = 0
         self.busy = 0.0  # seconds of real time
@@ -53,6 +54,7 @@ class Metered:
         """Run and measure one turn of the stack."""
         began = time.perf_counter()
         events, outgoing = self._stack.turn(now, trains, requests)
+        self._stack.commit()
         self.busy += time.perf_counter() - began
         for train in trains:
             self.heard_bytes += len(train.data)

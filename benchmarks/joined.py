@@ -12,9 +12,10 @@ from random import Random
 from time import perf_counter
 
 from glue.contract import Address, Delivery, Publication, Request, Subscribe, Train
+from glue.fastpath.stack import FastStack
 from glue.network.buffer import Arrived, TrainBuffer
 from glue.settings import Settings
-from glue.stack import Identity, Stack
+from glue.stack import Identity
 
 DATAGRAM = 1472  # bytes of UDP payload in an Ethernet frame
 LONG = 1.0  # virtual seconds until everything must be acknowledged
@@ -27,7 +28,7 @@ class Side:
         name = f"side-{number}"
         self.address = ("10.0.0.1", number)
         identity = Identity(name, f"{number:016x}", number, Settings(name=name), Random(number))
-        self.stack = Stack.build(identity, {})
+        self.stack = FastStack.build(identity, {})
         self.stack.fit(DATAGRAM)
         self.deadline = 0.0
         self.busy = 0.0
@@ -39,6 +40,7 @@ class Side:
         began = perf_counter()
         events, outgoing = self.stack.turn(now, trains, requests)
         self.busy += perf_counter() - began
+        self.stack.commit()
         self.deadline = self.stack.deadline
         for event in events:
             if event.__class__ is Delivery:

@@ -138,10 +138,12 @@ class Transports:
         while True:
             answers = _inbound(THERE, down)
             _, more = self.sender.receive(self.now, [*answers])
+            self.sender.commit()
             if not self.sender.backlog:
                 return
             down = self.deliver(_inbound(HERE, more))
             if not down:
+                self.receiver.commit()
                 self.now = max(self.now, self.receiver.deadline)
 
     def deliver(self, frames: list[Inbound]) -> list[Downward]:

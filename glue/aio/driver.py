@@ -101,6 +101,7 @@ class LoopDriver(Lifetime):
                     cast(Subscription, token).deliver(event)
             else:
                 self._announce(event)
+        self._core.stack.commit()
         self._admission.update(self._core.backlog)
         return bool(out) and out[-1].address is None
 

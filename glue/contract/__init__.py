@@ -1,6 +1,6 @@
 """The items and interfaces between layers: all that a layer may import of glue, besides `glue.errors`."""
 
-from glue.contract.express import TAKEN, Express, Partner
+from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, Topics, Upward
 from glue.contract.news import (
@@ -38,12 +38,12 @@ from glue.contract.requests import (
 
 __all__ = [
     "BULK",
+    "CONSUMED",
     "HIGH",
     "LARGE",
     "NORMAL",
     "PLAIN",
     "RENDEZVOUS_PORT",
-    "TAKEN",
     "TO_PEERS",
     "URGENT",
     "Accept",
@@ -52,7 +52,7 @@ __all__ = [
     "Delivery",
     "Downward",
     "Event",
-    "Express",
+    "FastPath",
     "FirstRoundOver",
     "Flow",
     "FrameGap",

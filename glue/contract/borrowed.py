@@ -8,8 +8,8 @@ from typing import Any
 from glue.contract.pieces import NEAR, Pieces
 
 
-class Joins:
-    """The parts of the latest copies of borrowed pieces; the next copies may have the same places: see `Lent`."""
+class GatherCache:
+    """The parts of the latest copies of borrowed pieces; the next copies may have the same places."""
 
     __slots__ = ("asked", "views")
 
@@ -18,16 +18,16 @@ class Joins:
         self.views: list[list[bytes | memoryview]] = []  # parts of each copy; empty until a request repeats
 
 
-class Lent(Pieces):
+class Borrowed(Pieces):
     """Pieces in borrowed memory, each in a view of its own.
 
     Every piece that is read from here is a copy. A reader that keeps only these copies need not know that the memory is
     borrowed.
     """
 
-    __slots__ = ("_joins", "_stride")
+    __slots__ = ("_gather_cache", "_stride")
 
-    def __init__(self, views: Sequence[memoryview], size: int, length: int, joins: Joins | None = None) -> None:
+    def __init__(self, views: Sequence[memoryview], size: int, length: int, joins: GatherCache | None = None) -> None:
         """`views` has at least one view. Each has `size` bytes, but the last may have fewer; all have `length` bytes.
 
         `joins` is shared by all pieces at the same places of this memory.
@@ -37,19 +37,19 @@ class Lent(Pieces):
         self.size = self._stride = size
         self.length = length
         self._count = len(views)
-        self._joins = joins
+        self._gather_cache = joins
 
     def __getitem__(self, place: int | slice) -> Any:
         """Return a piece, or a slice of pieces."""
-        return self.own()[place] if isinstance(place, slice) else super().__getitem__(place)
+        return self.to_owned()[place] if isinstance(place, slice) else super().__getitem__(place)
 
-    def whole(self) -> Lent:
+    def whole(self) -> Borrowed:
         """Return all bytes as one piece."""
-        one = Lent(self.parts, self._stride, self.length, self._joins)  # type: ignore[arg-type]  # they are views
+        one = Borrowed(self.parts, self._stride, self.length, self._gather_cache)  # type: ignore[arg-type]  # they are views
         one.size, one._count = self.length, 1
         return one
 
-    def own(self) -> Pieces:
+    def to_owned(self) -> Pieces:
         """Return the same pieces in memory that stays."""
         return Pieces([b"".join(self.parts)], self.size, self._count)
 
@@ -58,7 +58,7 @@ class Lent(Pieces):
 
         Large copies are joined one by one if the last request had the same places.
         """
-        joins, asked = self._joins, (start, size, count)
+        joins, asked = self._gather_cache, (start, size, count)
         if joins is None or size <= NEAR:
             return super().copies(start, size, count, together)
         if asked != joins.asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from glue.contract.borrowed import Lent
+from glue.contract.borrowed import Borrowed
 from glue.contract.pieces import Pieces, joined
 from glue.contract.requests import NORMAL
 
@@ -80,7 +80,7 @@ class Inbound:
 
     `header` is that of the first frame. The rule of runs: the last element of a layer's list counts up by one from
     frame to frame if it is an integer, and everything else stays the same. All bodies of a run have one length, but the
-    last may be shorter. On the fast path the bodies may be `Lent`.
+    last may be shorter. On the fast path the bodies may be `Borrowed`.
 
     * `age`: seconds since the oldest frame was given to its sender's transport. Each layer that holds frames adds to
       it.
@@ -112,10 +112,10 @@ class Inbound:
         self.age = age
         self.reliable = reliable
 
-    def own(self) -> None:
+    def to_owned(self) -> None:
         """Copy borrowed bodies, so that they stay valid when the next train is read."""
-        if self.bodies.__class__ is Lent:
-            self.bodies = self.bodies.own()
+        if self.bodies.__class__ is Borrowed:
+            self.bodies = self.bodies.to_owned()
 
 
 class Outbound:

@@ -39,19 +39,29 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
 
     @property
     def deadline(self) -> float:
-        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed).
-
-        The stack reads it after each turn, at the latest once the items that came up were answered. A layer may put
-        work off until `deadline` or `backlog` is read.
-        """
+        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed)."""
 
     @property
     def backlog(self) -> int:
-        """Bytes of data from above that this layer still holds, because it has not finished with them."""
+        """Bytes of the items taken from above that this layer still holds."""
+
+    @property
+    def unfinished(self) -> int:
+        """Reliable messages on their way, counted once for each receiver, also those that count in no `backlog`.
+
+        `Endpoint.flush` waits until `backlog` and `unfinished` of all layers are 0.
+        """
 
     @property
     def statistics(self) -> Counter[str]:
         """Counters by cause; every refusal and drop is counted here."""
+
+    def commit(self) -> None:
+        """Do the work that `receive` and the fast path deferred, because no message waits for it.
+
+        Called after each turn, at the latest once what came up has been answered, and always before `deadline`,
+        `backlog` and `unfinished` are read: these change nothing.
+        """
 
     def fit(self, size: int) -> int:
         """Take the size of the largest frame below (bytes); return that of the largest body for this layer."""

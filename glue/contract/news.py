@@ -53,7 +53,7 @@ class Delivery:
         self.retained = retained
         self.tokens = tokens
 
-    def own(self) -> list[Any]:
+    def to_owned(self) -> list[Any]:
         """Return `payloads` as independent objects. Keeping one then does not keep all others in memory."""
         if self.payloads.__class__ is not list:
             self.payloads = [*self.payloads]

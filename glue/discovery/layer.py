@@ -26,7 +26,6 @@ from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
 from glue.discovery.membership import Membership
 from glue.discovery.peers import WANT_DELAY, KnownPeer, PeerInfo
-from glue.discovery.rally import Partners
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
@@ -54,7 +53,7 @@ PRESENT, LEFT = "present", "left"
 class Discovery:
     """The discovery layer of one endpoint, over multicast or, with `multicast=False`, over unicast alone."""
 
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(
         self,
@@ -80,6 +79,7 @@ class Discovery:
         self._multicast = multicast
         self._announcer = Announcer(name, announce_interval, random)
         self._members = Membership(endpoint_id, self.statistics, random)
+        self.table = self._members.table  # the known peers by id
         self._rendezvous = Rendezvous(self.statistics)
         self._first_round = FirstRound(self._members)
         self._sender = ControlSender(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
@@ -102,9 +102,21 @@ class Discovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        at = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
-        self.calm_until = min(at, self._announcer.calm_until) + self.paused - ROUNDING
-        return at + self.paused
+        return self._due + self.paused
+
+    @property
+    def _due(self) -> float:
+        """When the first timer is due, on the layer's clock."""
+        return min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether multicast reaches every peer."""
+        return self._multicast and not self._members.remote
+
+    def commit(self) -> None:
+        """Find out until when data just passes."""
+        self.calm_until = min(self._due, self._announcer.calm_until) + self.paused - ROUNDING
 
     @property
     def is_first_round_over(self) -> bool:
@@ -146,16 +158,6 @@ class Discovery:
             self._go_round(now)
         return up, self._sender.take() if self._sender.outbox else []
 
-    def lift(self, now: float, item: Inbound) -> Inbound | None:
-        """Data of a known peer passes."""
-        peer = self._members.table.get(item.peer)
-        if now >= self.calm_until or KEY in item.header or peer is None or peer.incarnation != item.incarnation:
-            return None
-        if item.address != peer.address and not peer.speaks_from(item.address):
-            return None
-        peer.heard = now - self.paused
-        return item
-
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
         """Data goes to addresses; interests are announced at once, and so is leaving."""
         now = self._listen(now)
@@ -172,20 +174,6 @@ class Discovery:
             self._announce(now)
         return self._sender.take()
 
-    def lower(self, now: float, item: Downward) -> Outbound | None:
-        """Data for a known peer goes to its address, and data for several to the group, if that reaches all."""
-        if now >= self.calm_until or item.__class__ is not Outbound:
-            return None
-        if item.peers and (peer := self._members.table.get(item.peers[0])):
-            item.address = peer.address
-            return item
-        item.address = TO_PEERS
-        return item if self._multicast and not (item.peers or self._members.remote) else None
-
-    def rally(self) -> Partners:
-        """What it does with lone messages that go back and forth; see `glue.fastpath.parts`."""
-        return Partners(self, self._members.table)
-
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
         if self._rendezvous.add(address) and self._state == PRESENT:
@@ -198,12 +186,12 @@ class Discovery:
 
     def _listen(self, now: float) -> float:
         """The time on the layer's clock: never later than the next timer, however late the call is."""
-        self.calm_until = -math.inf  # until `deadline` is asked for
+        self.calm_until = -math.inf  # until `commit`
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
             self._first_round.begin(now)
-        due = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
+        due = self._due
         time = now - self.paused
         if time < due - ROUNDING:
             return time

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from glue.contract import Network
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import FAREWELL
-from glue.fastpath.parts import Court
+from glue.fastpath.parts import NetworkPart
 
 logger = logging.getLogger("glue")
 
@@ -67,12 +67,12 @@ class NetworkSeat:
             finally:
                 self._seat.release()
 
-    def glance(self, court: Court, until: float, is_due: Callable[[], bool]) -> bytes | None:
-        """Wait as the leader in a rally, unless something `is_due`; `court` is the network, and gives the result."""
+    def glance(self, network: NetworkPart, until: float, is_due: Callable[[], bool]) -> bytes | None:
+        """Wait as the leader in a session, unless something `is_due`; `network` gives the result."""
         if not self._seat.acquire(blocking=False):
             return None
         try:
-            return None if is_due() else court.glance(until)
+            return None if is_due() else network.glance(until)
         finally:
             self._seat.release()
 

@@ -2,8 +2,8 @@
 
 A publisher's thread sends by itself when the network was idle a moment ago, or a bundle is full. Where more is under
 way than fits into a bundle or two, its turns receive too, and the leader (`glue.drivers.leader`) stands aside
-(`glue.drivers.network_seat`). What the handler of a lone message publishes leaves the way it came, in a rally
-(`glue.fastpath.session`).
+(`glue.drivers.network_seat`). What the handler of a lone message publishes leaves the way it came, in a session of the
+fast path (`glue.fastpath.session`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
-from glue.contract.express import offered
+from glue.contract.fastpath import offered
 from glue.drivers.backpressure import Backpressure
 from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.interruption import Uninterrupted
@@ -29,7 +29,7 @@ from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import encoded
 from glue.errors import ClosedError
-from glue.fastpath.parts import Court
+from glue.fastpath.parts import NetworkPart
 from glue.model import Wish
 
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
@@ -47,8 +47,8 @@ class Turns(Lifetime):
         self._backpressure = Backpressure(core.settings.queue_limit)
         super().__init__()
         self._network = network
-        offer = offered(network, "rally", "receive", "send", "wait", "wake")
-        self._court: Court | None = offer() if offer else None
+        offer = offered(network, "session_part", "receive", "send", "wait", "wake")
+        self._network_part: NetworkPart | None = offer() if offer else None
         self._news = news
         self._uninterrupted = Uninterrupted(Turns._flush.__code__)
         self._events: deque[tuple[EventReceiver, Event]] = deque()
@@ -60,13 +60,13 @@ class Turns(Lifetime):
         self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
         self._maintain_at, self._datagram_size = 0.0, 0
         self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
-        self._settled = True  # whether these are known
+        self._is_known = True  # whether these are
         self._admission = Admission(core.settings.queue_limit)
         self._send_policy = SendPolicy(core.settings.queue_limit)
-        self._booking = Uninterrupted(Turns._book.__code__)
+        self._committing = Uninterrupted(Turns._commit.__code__)
         self._awaiting = Uninterrupted(Turns._await.__code__, self._tell_waiters)
-        self._is_unbooked, self._heard = False, 0  # whether anything passed in a rally; subscriptions that heard of it
-        self.speaker = 0  # the thread that handles a lone message just now, and may answer it by `say`; 0: none
+        self._is_uncommitted, self._received = False, 0  # whether anything passed in a session; deliveries of that
+        self.replier = 0  # the thread that handles a lone message just now, and may answer it by `reply`; 0: none
 
     def renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
@@ -109,29 +109,28 @@ class Turns(Lifetime):
         else:
             self._network_seat.hurry()
 
-    def say(self, topic: str, payload: Any) -> bool:
-        """Publish the answer to a lone message, if it can leave as others have; False if it has to be published."""
-        core, court, lock = self._core, self._court, self._turn_lock
-        if court is None or self._closed or get_ident() != self.speaker or core.outbox.requests:
+    def reply(self, topic: str, payload: Any) -> bool:
+        """Publish the answer to a lone message in the session; False if it has to take the ordinary way."""
+        core, network, lock = self._core, self._network_part, self._turn_lock
+        if network is None or self._closed or get_ident() != self.replier or core.outbox.requests:
             return False
         if topic.__class__ is not str or not lock.acquire(False):
             return False
         try:
-            rally = core.stack.rally
-            line = rally.line(topic)
-            if line is None:
+            session = core.stack.session
+            way = session.topic(topic)
+            if way is None:
                 return False
             body, json = (payload, False) if payload.__class__ is bytes else encoded(payload)
             if len(body) > core.settings.message_limit:
                 return False
             now = time.monotonic()
-            said = rally.say(now, time.time(), line, body, json)
-            if said is None:
+            sent = session.send(now, time.time(), way, body, json)
+            if sent is None:
                 return False
-            self.speaker = 0  # what else it says may be more than answers: it is published, and gathers
-            court.post(*said)
-            rally.said()
-            self._is_unbooked = True
+            self.replier = 0  # what else it publishes may be more than an answer: it goes the ordinary way, and gathers
+            network.post(*sent)
+            self._is_uncommitted = True
             self._send_policy.answered(now)
             return True
         finally:
@@ -178,7 +177,7 @@ class Turns(Lifetime):
                 self._leave(self._core.send(now, publications))
             else:
                 self._turn(time.monotonic())
-            self._settle()
+            self._update()
         finally:
             self._flushed_at = self._flushed_at if in_handler else time.monotonic()
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
@@ -261,17 +260,19 @@ class Turns(Lifetime):
 
     def _look(self, read: Callable[[], Result]) -> Result:
         """Read something of the stack; the caller holds the turn lock."""
-        self._book()
+        self._commit()
         return read()
 
-    def _book(self) -> None:
-        """Let all be booked that passed in a rally; not to be interrupted, as half of it would be wrong."""
-        if self._court is not None and self._is_unbooked:
-            with self._booking:
-                self._core.stack.settle()
-                self._court.settle()
-                self._core.statistics["messages arrived"] += self._heard
-                self._is_unbooked, self._heard = False, 0
+    def _commit(self) -> None:
+        """Do the deferred work of the layers, and of a session; this is not to be interrupted halfway."""
+        if self._network_part is None or not self._is_uncommitted:
+            self._core.stack.commit()
+            return
+        with self._committing:
+            self._core.stack.commit()
+            self._network_part.commit()
+            self._core.statistics["messages arrived"] += self._received
+            self._is_uncommitted, self._received = False, 0
 
     def handled(self, delivery: Delivery) -> None:
         """A subscription is done with a delivery; the senders are told if they were waiting for that."""
@@ -289,17 +290,17 @@ class Turns(Lifetime):
         if events:
             self._send_policy.arrived(now)
             self._events += addressed(events, self._news)
-        self._settled = False
+        self._is_known = False
 
     def _leave(self, out: Sequence[Train]) -> None:
         if out:
             self._network.send(out)
             self._send_policy.sent()
 
-    def _settle(self) -> None:
+    def _update(self) -> None:
         """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
-        self._settled, self._backpressure.in_vain = True, False
-        self._book()
+        self._is_known, self._backpressure.in_vain = True, False
+        self._commit()
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
         is_eased = self._admission.update(self._backlog)

@@ -41,10 +41,11 @@ from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import Receipt
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
+from glue.fastpath.stack import FastStack
 from glue.model import Answer, Happening, Wish
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity, Stack
+from glue.stack import LAYERS, Factory, Identity
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
 from glue.topics.names import check_type
@@ -140,7 +141,7 @@ class EndpointCore:
             settings=settings,
             random=random,
         )
-        self.stack = Stack.build(self.identity, replaced)
+        self.stack = FastStack.build(self.identity, replaced)
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
@@ -225,18 +226,18 @@ class EndpointCore:
 
     @property
     def deadline(self) -> float:
-        """When the next turn is due even if nothing arrives and nothing is published."""
+        """When the next turn is due even if nothing arrives and nothing is published, as of `Stack.commit`."""
         return self.stack.deadline
 
     @property
     def backlog(self) -> int:
-        """Bytes published that are not yet acknowledged by everyone they are for."""
+        """Bytes published that are not yet acknowledged by everyone they are for, as of `Stack.commit`."""
         return self.outbox.size + self.stack.backlog
 
     @property
     def is_done(self) -> bool:
         """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
-        return not self.backlog and not getattr(self.stack.layers["transport"], "unfinished", 0)
+        return not self.backlog and not self.stack.unfinished
 
     @property
     def is_first_round_over(self) -> bool:

@@ -79,7 +79,7 @@ class Kept:
 
     def put(self, delivery: Delivery) -> int:
         """Take what came; returns 0, as nothing is ever dropped."""
-        delivery.own()
+        delivery.to_owned()
         self._waiting.append(delivery)
         return 0
 

@@ -16,6 +16,11 @@ FRAGMENT_COST = 150  # bytes of bookkeeping a fragment: a bytes object and its p
 MESSAGE_COST = 1000  # bytes of bookkeeping a message, so that a million tiny first fragments meet the budget, too
 FEW = 8  # parts in which a whole message stays; more parts are joined
 FINISHED = 1024  # message numbers remembered per peer, so that late fragments do not start a message again
+EXPIRY = 30.0  # seconds without a new fragment of a best-effort message: far more than any is under way
+RELIABLE_EXPIRY = 600.0
+"""The same for a reliable message. Transport goes on in its middle whenever the sender, or the way from it, is back,
+and takes what was acknowledged as delivered. So this is the longest interruption after which nothing is missing."""
+EXPIRIES = RELIABLE_EXPIRY, EXPIRY  # by message number modulo 2
 
 
 class Assembly:

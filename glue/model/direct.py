@@ -15,10 +15,13 @@ class Direct:
     """A `Layer[Event, Event, Request, Request]` that adds nothing."""
 
     deadline = inf
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(self) -> None:
         self.statistics: Counter[str] = Counter()
+
+    def commit(self) -> None:
+        """Nothing is deferred."""
 
     def fit(self, size: int) -> int:
         """Return `size`: this layer adds no bytes."""

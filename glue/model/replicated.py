@@ -6,7 +6,6 @@ costs one multicast, and one topic for each replica.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
@@ -30,6 +29,8 @@ MODELS = 64
 class Replicated:
     """A `Layer[Event, Happening, Wish, Request]` with models."""
 
+    unfinished = 0
+
     def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, random: Random) -> None:
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
@@ -38,7 +39,7 @@ class Replicated:
         self._counters: Counter[str] = Counter()
         self.groups: dict[str, ModelGroup] = {}
         self.names = Names()
-        self._was_used = False
+        self.was_used = False
         self._up: list[Happening] = []  # known answers, for the next `receive`
 
     def fit(self, size: int) -> int:
@@ -58,6 +59,9 @@ class Replicated:
     def backlog(self) -> int:
         """Estimated bytes of the calls that wait in all groups."""
         return sum(group.backlog for group in self.groups.values()) if self.groups else 0
+
+    def commit(self) -> None:
+        """Nothing is deferred."""
 
     @property
     def statistics(self) -> Counter[str]:
@@ -93,14 +97,10 @@ class Replicated:
             self._turn(now, group, [], down)
         return down
 
-    def lower(self, now: float, item: Wish) -> Request | None:
-        """Pass a publication on; return None for anything else."""
-        return item if isinstance(item, Publication) else None
-
     def _ask(self, now: float, item: Ask, asked: dict[str, ModelGroup]) -> None:
         group = self.groups.get(item.name)
         if group is None:
-            self._was_used = True
+            self.was_used = True
             self._up.append(Answer(item.token, Refused(f"no model {item.name!r} is open here")))
             return
         self._up += group.ask(now, item)
@@ -119,7 +119,7 @@ class Replicated:
         scope = self.scope(item.name, item.options.mergeable)
         group = ModelGroup(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
         self.groups[item.name] = group
-        self._was_used = True
+        self.was_used = True
         return group.open()
 
     def scope(self, name: str, mergeable: Prefixes) -> str:
@@ -133,7 +133,7 @@ class Replicated:
 
     def receive(self, now: float, items: list[Event]) -> tuple[list[Happening], list[Request]]:
         """Take what concerns models, pass on the rest in its order, and serve the groups that are due."""
-        if not self._was_used:
+        if not self.was_used:
             return [*items], []
         up: list[Happening] = []
         down: list[Request] = []
@@ -159,14 +159,6 @@ class Replicated:
         up += self._up
         self._up = []
         return up, down
-
-    def lift(self, now: float, item: Event) -> Happening | None:
-        """Pass an event on if no model was ever open here; else return None."""
-        return None if self._was_used else item
-
-    def rally(self) -> int:
-        """The size up to which bodies pass unseen, unlimited if no model was ever open; see `glue.fastpath.parts`."""
-        return 0 if self._was_used else sys.maxsize
 
     def _meet(self, now: float) -> None:
         for group in self.groups.values():

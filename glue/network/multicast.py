@@ -20,7 +20,7 @@ from glue.contract.counters import Counters
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import batch_scheduling, sockets
 from glue.network.choice import choose_interface, obstacle
-from glue.network.court import UnicastCourt
+from glue.network.fastpath import UnicastFastPath
 from glue.network.group import parse_group
 from glue.network.interfaces import Interface, find_interface
 from glue.network.loopback import MulticastLoopback
@@ -160,9 +160,9 @@ class MulticastNetwork:
             return self._multicast_receiver.receive(READS, fresh, waited)
         return self._receive_both(fresh, waited)
 
-    def rally(self) -> UnicastCourt:
-        """What it does with lone datagrams that go back and forth; see `glue.fastpath.parts`."""
-        return UnicastCourt(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
+    def session_part(self) -> UnicastFastPath:
+        """The part that this network takes in a session; see `glue.fastpath.parts`."""
+        return UnicastFastPath(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
 
     def _receive_both(self, fresh: bool, waited: bool) -> Iterator[Train]:
         yield from self._unicast_receiver.receive(UNICAST_READS, fresh, waited)

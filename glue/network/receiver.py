@@ -142,15 +142,15 @@ class Receiver:
         return data
 
     def keep(self, data: bytes) -> None:
-        """What was glanced at last is to be received later, after all."""
+        """Receive the latest datagram of `glance` later, after all."""
         self.kept = data, [], 0, self.source
 
     def take(self, data: bytes) -> None:
-        """It is done with."""
+        """Be done with the latest datagram of `glance`."""
         self._taken += 1
         self._octets += len(data)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Count what was taken."""
         self._count(self._taken, self._taken, self._octets)
         self._taken = self._octets = 0

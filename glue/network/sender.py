@@ -85,7 +85,7 @@ class Sender:
         except OSError as error:
             self._failed(error, 1)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Count what was posted."""
         self._count(self._posted, self._posted, self._octets)
         self._posted = self._octets = 0

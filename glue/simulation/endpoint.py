@@ -154,6 +154,7 @@ class SimulatedEndpoint(BaseEndpoint):
         for request in requests:
             self._core.outbox.order(request)
         events, out = self._core.turn(now, tuple(trains))  # one turn reads all of them
+        self._core.stack.commit()
         if self._state == LEAVING:
             core = self._core
             self.world.after(0.0, lambda: self._end(core))

@@ -174,9 +174,9 @@ class Endpoint(BaseEndpoint):
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
         driver = self._driver
-        if driver is not None and driver.speaker and reliability == "reliable" and priority == "normal":
+        if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
             is_plain = not (retain or receipt) and type is None and lifespan is None
-            if is_plain and driver.say(topic, payload):
+            if is_plain and driver.reply(topic, payload):
                 return None
         driver = self._running()
         ticket = WaitingReceipt(driver.wait_until) if receipt else None

@@ -142,7 +142,7 @@ class Subscription(Lifetime):
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
         """The same for any; returns how many it was, and how many of them were too old."""
         payload_only, expires, expired = self._payload_only, delivery.expires < inf, 0
-        for sequence, payload in enumerate(delivery.own(), delivery.sequence):
+        for sequence, payload in enumerate(delivery.to_owned(), delivery.sequence):
             if self._closed:
                 return sequence - delivery.sequence, expired
             if expires and delivery.expires < time.monotonic():

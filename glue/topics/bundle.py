@@ -72,7 +72,6 @@ PLAIN_KEYS = frozenset({"topic", "sequence", "at", "length", "count", "lengths"}
 
 _LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
 _PLAIN = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d%b%b}]}\n'
-_NEXT = b'{"groups":[{"topic":%b,"sequence":%d,"at":%%d,"length":%%d%b}]}\n%%b'
 _LONE_JSON = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
 
 MANY = 32
@@ -234,11 +233,6 @@ def encode_plain(topic: bytes, sequence: int, at: int, payloads: list[bytes], js
 def encode_lone(topic: bytes, sequence: int, at: int, payload: bytes, json: bool) -> bytes:
     """The same for a single message without any other option, on this topic (as JSON), but faster."""
     return (_LONE_JSON if json else _LONE) % (topic, sequence, at, len(payload), payload)
-
-
-def lone_format(topic: bytes, sequence: int, json: bool) -> bytes:
-    """The same as a format of what is not known yet: when it is published, the length of its payload, and that."""
-    return _NEXT % (topic.replace(b"%", b"%%"), sequence, b',"json":1' if json else b"")
 
 
 def decode(body: bytes) -> list[MessageGroup]:

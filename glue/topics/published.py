@@ -22,7 +22,7 @@ FORGOTTEN_LANES = 256
 
 
 class Way:
-    """How lone messages of a topic go, as long as nothing changes; see `express`."""
+    """How lone messages of a topic go, as long as nothing changes; see `fastpath`."""
 
     __slots__ = ("changes", "peers", "priority", "topic")
 

@@ -65,7 +65,7 @@ class Stream:
         self.last = [0, 0]  # the highest sequence number received
         self.marks = [0, 0]  # which subscriptions there were at the last message
         self.heard_at = [-inf, -inf]
-        self.plain = 0  # the number of the next reliable message if it may go the express way; 0: none may
+        self.plain = 0  # the number of the next reliable message if it may go the fast path; 0: none may
         self.overdue: list[Overdue] = []
         self.refused = 0  # the sequence number that goes on from what was refused last
         self.refused_at = -inf

@@ -47,7 +47,7 @@ class Channel(ChannelState):
 
     # ------------------------------------------------------------------------------------------ sending
 
-    def express(self, now: float, item: Outbound) -> Outbound | None:
+    def send_now(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
         if self._queue or not (self.kind == "data" or slow_receivers.is_uniform(self)):
             return None

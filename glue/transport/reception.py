@@ -1,8 +1,4 @@
-"""Frames as they come in on their channels: handed up in order, recovered by FEC, and when they are acknowledged.
-
-What a frame needs that comes in order, with nothing missing before it, stands first and is kept flat: a lone message is
-such a frame, and someone waits for the answer.
-"""
+"""Frames as they come in on their channels: handed up in order, recovered by FEC, and when they are acknowledged."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.fec.decoder import Decoder, DecoderMemory
 from glue.transport.incoming import BUDGET, GapBudget, IncomingChannel, IncomingPeer
-from glue.transport.wire import BEST, DATA, KEY, OPEN, PARITY, SKIP, decode_members
+from glue.transport.wire import BEST, DATA, OPEN, PARITY, SKIP, decode_members
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
 FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
@@ -138,30 +134,6 @@ class Reception:
         self._statistics["channels forgotten"] += 1
 
     # ---------------------------------------------------------------------------------------------- frames
-
-    def awaits(self, entry: list[Any], source: IncomingPeer) -> bool:
-        """Whether frames of data with this entry begin with the next of their channel, sent for the first time."""
-        incoming = source.channels.get(entry[_CHANNEL])
-        if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
-            return False
-        return entry[_SEQUENCE] == incoming.next and not incoming.ranges.size
-
-    def lift(self, now: float, run: Inbound, source: IncomingPeer) -> Inbound | None:
-        """Frames of data, sent for the first time, go up if they are the next; what they acknowledge can wait."""
-        entry = run.header[KEY]
-        channel, count = entry[_CHANNEL], len(run.bodies)
-        incoming = source.channels.get(channel)
-        if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
-            return None
-        if not incoming.advance(now, entry[_SEQUENCE], count):
-            return None
-        source.channels.move_to_end(channel)
-        if entry[_ACK_CHANNEL] and entry[0] == "data":
-            self.carried.append((now, run.peer, entry[_ACK_CHANNEL], entry[_ACK_NEXT], entry[_ACK_HELD]))
-        run.age = entry[_AGE] / 1000
-        self._statistics["frames received"] += count
-        self._acknowledger.taken(now, incoming, count, False)
-        return run
 
     def _take(
         self,

@@ -21,8 +21,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NAME, VALUE = "extra", 7
 FAST_PATH = (
-    "tests/fastpath/test_rally.py",
-    "tests/fastpath/test_express_way.py",
+    "tests/fastpath/test_sessions.py",
+    "tests/fastpath/test_receiving_one.py",
     "-k",
     "not whatever_passes and not on_another_channel",
 )

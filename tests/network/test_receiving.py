@@ -10,7 +10,7 @@ import pytest
 
 from glue.contract import Train
 from glue.contract.pieces import Pieces
-from glue.network.buffer import JOINED, LENT, Arrived, TrainBuffer
+from glue.network.buffer import BORROWED, JOINED, Arrived, TrainBuffer
 from glue.network.loopback import MulticastLoopback
 from glue.network.offload import enable_coalescing, segmentation_control
 from glue.network.receiver import FEW, SHORT, UNSEEN, Receiver
@@ -47,7 +47,7 @@ def test_what_was_glanced_at_and_kept_is_received_next_whatever_was_received_mea
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == [b"second"]  # as another thread may
     receiver.keep(first)
     assert [bytes(train.data) for train in receiver.receive(8)] == [b"first", b"third", b"fourth"]
-    receiver.settle()
+    receiver.commit()
     assert statistics["datagrams received"] == 4
     sender.send(b"fifth")
     fifth = receiver.glance()
@@ -55,7 +55,7 @@ def test_what_was_glanced_at_and_kept_is_received_next_whatever_was_received_mea
     receiver.take(fifth)
     assert receiver.glance() is None
     assert statistics["datagrams received"] == 4
-    receiver.settle()
+    receiver.commit()
     assert statistics["datagrams received"] == 5
     assert statistics["bytes received"] == len("firstsecondthirdfourthfifth")
 
@@ -199,7 +199,7 @@ def test_a_train_is_split_as_its_datagrams_would_be(ends: tuple[socket.socket, s
                 assert [*rests] == [one[at:] for one in payloads]
 
 
-@pytest.mark.parametrize("size", [LENT - 1, LENT, JOINED])
+@pytest.mark.parametrize("size", [BORROWED - 1, BORROWED, JOINED])
 @pytest.mark.parametrize("at", [0, 200, 1000])
 def test_a_large_train_is_split_like_a_small_one(size: int, at: int) -> None:
     buffer = TrainBuffer()

@@ -12,10 +12,12 @@ def met(endpoints: Any, now: float) -> float:
     for _ in range(60):
         now += 1e-3
         for index, core in enumerate(endpoints.cores):
+            core.stack.commit()
             if core.deadline <= now:
                 endpoints.turn(now, index)
         while endpoints.wire:
             to, source, data, segment = endpoints.wire.popleft()
+            endpoints.cores[to].stack.commit()
             if endpoints.cores[to].deadline <= now:
                 endpoints.turn(now, to)
             where = ("10.0.0.1", 1 + source)

@@ -11,7 +11,7 @@ import pytest
 from glue.contract import Delivery, Event, Inbound, Missed, PeerAdded, Subscribe, Unsubscribe, Upward
 from glue.topics import Topics
 from glue.topics.bundle import MessageGroup, encode
-from glue.topics.express import PLAIN_INDEX, Arrivals
+from glue.topics.plain import PLAIN_INDEX, PlainBundles
 from tests.topics.parties import added, endpoint_id, removed, topics
 
 TOPICS = ("a", "room/1", "room/2", 'b/"quoted"', "c/\u00e9", "c/\ufffd")
@@ -125,7 +125,7 @@ def test_a_subscription_that_has_ended_is_not_kept_by_what_it_heard() -> None:
 
 
 def test_the_ways_of_streams_take_no_more_than_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Arrivals, "LIMIT", 10)
+    monkeypatch.setattr(PlainBundles, "LIMIT", 10)
     layer = topics()
     layer.receive(0.0, [added("ann")])
     layer.send(0.0, [Subscribe("all", "#")])
@@ -133,7 +133,7 @@ def test_the_ways_of_streams_take_no_more_than_their_room(monkeypatch: pytest.Mo
         for topic in range(100):
             data = encode([MessageGroup(f"t/{topic}", number, 1, [b"x"], 1)])
             assert layer.receive(0.0, [inbound("ann", data, 1, True)])[0]
-    assert 0 < len(layer._arrivals._heard) <= 10
+    assert 0 < len(layer.plain_bundles._recipients) <= 10
 
 
 @pytest.mark.parametrize("part", ["topic", "sequence", "at", "length"])

@@ -1,4 +1,4 @@
-"""Answers that follow each other at once pass in a rally; a program sees no difference."""
+"""Answers that follow each other at once pass in a session of the fast path; a program sees no difference."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from glue.contract import Train
 from glue.drivers import leader as thread
 from glue.drivers import send_policy as pace
 from glue.errors import MessageTooLargeError
-from glue.fastpath.session import Rally
+from glue.fastpath.session import FastSession
 from glue.network import MulticastNetwork, waiter
-from glue.network.court import UnicastCourt
+from glue.network.fastpath import UnicastFastPath
 from glue.network.waiter import Waiter
 from tests.support.lan import PATIENCE, Lan
 
 ROUNDS = 300
-ENOUGH = 20  # of them in rallies: on a busy machine, where each is over as soon as its thread loses the core
+ENOUGH = 20  # of them in sessions: on a busy machine, where each is over as soon as its thread loses the core
 LONG = 5 * PATIENCE  # seconds for a whole game, of which a fault costs 20 ms and a lost core as much
 
 Handler = Callable[[Any], None]
@@ -64,32 +64,32 @@ class Game:
 
 @pytest.fixture
 def passed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """How many messages were heard and said in rallies; which go on whatever two endpoints in one process take."""
+    """How many messages were received and sent in sessions; which go on whatever two endpoints in one process take."""
     counted: Counter[str] = Counter()
-    hear, say = Rally.hear, Rally.say
+    receive, send = FastSession.receive, FastSession.send
 
-    def heard(rally: Rally, *args: Any) -> Any:
-        delivery = hear(rally, *args)
-        counted["heard"] += delivery is not None
+    def received(session: FastSession, *args: Any) -> Any:
+        delivery = receive(session, *args)
+        counted["received"] += delivery is not None
         return delivery
 
-    def said(rally: Rally, *args: Any) -> Any:
-        datagram = say(rally, *args)
-        counted["said"] += datagram is not None
+    def sent(session: FastSession, *args: Any) -> Any:
+        datagram = send(session, *args)
+        counted["sent"] += datagram is not None
         return datagram
 
-    monkeypatch.setattr(Rally, "hear", heard)
-    monkeypatch.setattr(Rally, "say", said)
+    monkeypatch.setattr(FastSession, "receive", received)
+    monkeypatch.setattr(FastSession, "send", sent)
     monkeypatch.setattr(pace, "LATELY", 3600.0)
     monkeypatch.setattr(thread, "BRIEF", 0.05)
     monkeypatch.setattr(thread, "RESTS", 0)
     monkeypatch.setattr(waiter, "PREEMPTED", math.inf)
     monkeypatch.setattr(Waiter, "is_eager", property(lambda _: True))
     yield counted
-    assert min(counted["heard"], counted["said"]) >= ENOUGH
+    assert min(counted["received"], counted["sent"]) >= ENOUGH
 
 
-def settled(game: Game) -> None:
+def check_accounts(game: Game) -> None:
     """All is acknowledged, and counted the same at both ends."""
     assert game.asker.flush(PATIENCE)
     assert game.answerer.flush(PATIENCE)
@@ -102,13 +102,13 @@ def settled(game: Game) -> None:
 
 
 @pytest.mark.parametrize("make", [str, lambda number: b"%d" % number, lambda number: {"number": number}])
-def test_answers_pass_in_a_rally_and_are_all_accounted_for(
+def test_answers_pass_in_a_session_and_are_all_accounted_for(
     lan: Lan, passed: Counter[str], make: Callable[[int], Any]
 ) -> None:
     game = Game(lan)
     game.play(make=make)
     assert game.heard == [make(number) for number in range(ROUNDS)]
-    settled(game)
+    check_accounts(game)
 
 
 def test_a_handler_may_fail_say_more_than_one_thing_ask_for_counters_and_say_what_is_large(
@@ -155,8 +155,8 @@ def test_several_subscriptions_to_one_topic_hear_all_of_it(lan: Lan, passed: Cou
     game.play(ROUNDS // 2)
     game.heard.clear()
     assert others[: ROUNDS // 2] == [str(number) for number in range(ROUNDS // 2)]
-    passed["heard"] += ROUNDS  # at most one of them hears in a rally
-    passed["said"] += ROUNDS
+    passed["received"] += ROUNDS  # at most one of them receives in a session
+    passed["sent"] += ROUNDS
 
 
 def test_while_a_handler_takes_its_time_the_others_go_on(lan: Lan, passed: Counter[str]) -> None:
@@ -175,7 +175,7 @@ def test_while_a_handler_takes_its_time_the_others_go_on(lan: Lan, passed: Count
     game.play(answer=answer)
     assert was_beside == [True]
     assert game.heard == [str(number) for number in range(ROUNDS)]
-    settled(game)
+    check_accounts(game)
 
 
 def test_other_threads_publish_ask_and_flush_at_the_same_time(lan: Lan, passed: Counter[str]) -> None:
@@ -204,26 +204,26 @@ def test_other_threads_publish_ask_and_flush_at_the_same_time(lan: Lan, passed: 
         game.done.set()
         disturber.join()
     assert game.heard == [str(number) for number in range(rounds)]
-    settled(game)
+    check_accounts(game)
     assert beside == list(range(said))
 
 
-def test_a_fault_in_the_midst_of_a_rally_ends_nothing(
+def test_a_fault_in_the_midst_of_a_session_ends_nothing(
     lan: Lan, passed: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    game, hear, faults = Game(lan), Rally.hear, 0
+    game, receive, faults = Game(lan), FastSession.receive, 0
 
-    def sometimes(rally: Rally, *args: Any) -> Any:
+    def sometimes(session: FastSession, *args: Any) -> Any:
         nonlocal faults
         faults += 1
         if faults % 50 == 0:
             raise RuntimeError("a fault")
-        return hear(rally, *args)
+        return receive(session, *args)
 
-    monkeypatch.setattr(Rally, "hear", sometimes)
+    monkeypatch.setattr(FastSession, "receive", sometimes)
     game.play()
     assert game.heard == [str(number) for number in range(ROUNDS)]
-    settled(game)
+    check_accounts(game)
 
 
 def test_a_handler_may_end_its_endpoint(lan: Lan, passed: Counter[str]) -> None:
@@ -286,18 +286,18 @@ def test_nothing_passes_by_a_network_that_alters_one(lan: Lan, monkeypatch: pyte
 def test_a_message_that_does_not_pass_is_received_in_the_ordinary_way(
     lan: Lan, passed: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    game, glance = Game(lan), UnicastCourt.glance
+    game, glance = Game(lan), UnicastFastPath.glance
     looks = 0
 
-    def blurred(court: UnicastCourt, until: float) -> bytes | None:
+    def blurred(network: UnicastFastPath, until: float) -> bytes | None:
         nonlocal looks
         looks += 1
-        data = glance(court, until)
+        data = glance(network, until)
         return None if looks % 10 == 0 else data
 
-    monkeypatch.setattr(UnicastCourt, "glance", blurred)
+    monkeypatch.setattr(UnicastFastPath, "glance", blurred)
     game.play()
     assert game.heard == [str(number) for number in range(ROUNDS)]
-    settled(game)
+    check_accounts(game)
     received = game.asker.statistics
     assert received["network"]["datagrams received"] >= received["serialization"]["datagrams received"]

@@ -1,69 +1,35 @@
-"""What comes alone takes the express way; what becomes of it, and of all that follows, is what it would be without."""
+"""What comes alone takes the fast path; what becomes of it, and of all that follows, is what it would be without."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
-from glue.contract import Address, Delivery, Event, Inbound, Subscribe, Train, Unsubscribe
-from glue.contract.borrowed import Lent
-from glue.endpoint.core import EndpointCore
+from glue.contract import Address, Inbound, Subscribe, Train, Unsubscribe
+from glue.contract.borrowed import Borrowed
+from glue.fastpath.stack import FAST_PATHS, fast_path_of
 from glue.network import buffer as buffers
 from glue.network.buffer import Arrived, TrainBuffer
 from glue.serialization import Serialization
-from glue.settings import Settings
+from glue.serialization.fastpath import SerializationFastPath
 from glue.stack import LAYERS, Factory, Identity
-from glue.topics import Topics
-from glue.topics import express as topics_express
+from glue.topics import plain
+from glue.topics.fastpath import TopicsFastPath
+from tests.support.endpoints import OPTIONS, Endpoints, Heeding, Plain, Wrapped, address, damaged, wrapped
 from tests.support.first_round import met
 
-FRAME = 1472
 BUFFER = TrainBuffer()  # where trains arrive that come behind each other
 TOPICS = ("t", "room/1", 'b/"quoted"', "mixed")
-OPTIONS: tuple[dict[str, Any], ...] = (
-    *[{}] * 5, {"retain": True}, {"type": "t"}, {"lifespan": 9.0}, {"reliability": "best-effort"},
-    {"priority": "high"},
-)  # fmt: skip
-SPLICES = (b"0", b"9", b"-", b".", b" ", b",", b'"', b"\\u0031", b"]", b"\n", b"true", b"\xff")
-
-
-class Plain:
-    """A layer that offers no express way."""
-
-    def __init__(self, layer: Any) -> None:
-        self._layer = layer
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("lift", "lower"):
-            raise AttributeError(name)
-        return getattr(self._layer, name)
-
-
-class Upwards(Plain):
-    """A layer that offers the express way up only."""
-
-    def lift(self, now: float, item: Any) -> Any:
-        return self._layer.lift(now, item)
-
-
-def wrapped(kind: type[Plain], layers: dict[str, Factory]) -> dict[str, Factory]:
-    """Factories of these layers, each in one of this kind."""
-
-    def made(make: Factory) -> Factory:
-        return lambda who: kind(make(who))
-
-    return {name: made(make) for name, make in layers.items()}
 
 
 COUNTERS = {"ann": 9_900, "bob": 10**15 - 200, "cid": 0}  # two soon have another digit
 
 
 class Apart(Serialization):
-    """It makes no run of several trains, as the express way cannot: when to acknowledge depends on the runs."""
+    """It makes no run of several trains, as the fast path cannot: when to acknowledge depends on the runs."""
 
     def __init__(self, who: Identity) -> None:
         super().__init__(
@@ -76,83 +42,28 @@ class Apart(Serialization):
     def receive(self, now: float, items: Iterable[Train]) -> tuple[list[Inbound], list[Train]]:
         return [frame for train in items for frame in super(Apart, self).receive(now, [train])[0]], []
 
-    def lift(self, now: float, item: Train) -> Inbound | tuple[()] | None:
-        return super().lift(now, item)
+
+class Upwards(Plain):
+    """A layer that has a fast path up only."""
 
 
-def address(index: int) -> Address:
-    """Where an endpoint is."""
-    return "10.0.0.1", 1 + index
+class UpwardPath:
+    """The fast path up of such a layer."""
+
+    def __init__(self, layer: Upwards) -> None:
+        path = fast_path_of(layer._layer)
+        assert path is not None
+        self.receive_one = path.receive_one
+
+    def send_one(self, now: float, item: Any) -> None:
+        return None
+
+    def session_part(self) -> None:
+        return None
 
 
-def turns(core: EndpointCore, now: float, trains: Iterable[Train]) -> Iterator[tuple[list[Event], list[Train]]]:
-    """What a turn gives, and those that are due after it."""
-    yield core.turn(now, trains)
-    for _ in range(100):
-        if core.deadline > now:
-            return
-        yield core.turn(now, ())
-    raise AssertionError("it is never done")
-
-
-class Endpoints:
-    """The layers of some endpoints, two at first, who sends what, and what they tell, in virtual time."""
-
-    def __init__(self, replaced: dict[str, Factory], *others: str) -> None:
-        names = ("ann", "bob", *others)
-        self.cores = [EndpointCore(Settings(name=name), Random(name), 1e9, replaced) for name in names]
-        self.wire: deque[tuple[int, int, bytes, int]] = deque()  # to whom, from whom: datagrams of one size
-        self.told: list[Any] = []
-        for core in self.cores:
-            core.stack.fit(FRAME)
-
-    def turn(self, now: float, index: int, trains: Iterable[Train] = ()) -> None:
-        """A turn of one of them, and those that are due then."""
-        core = self.cores[index]
-        assert core.deadline > now or trains == ()
-        for events, out in turns(core, now, trains):
-            self._take(index, events, out)
-
-    def publish(self, now: float, index: int, topic: str, payload: Any, options: dict[str, Any]) -> None:
-        core = self.cores[index]
-        self._take(index, [], core.send(now, [core.publication(topic, payload, 1e9 + now, **options)]))
-        self.turn(now, index)
-
-    def stream(self, now: float, index: int, topic: str, payloads: list[bytes]) -> None:
-        core = self.cores[index]
-        self._take(index, [], core.send(now, core.publications(topic, payloads, 1e9 + now)))
-        self.turn(now, index)
-
-    def order(self, now: float, index: int, request: Any) -> None:
-        self.cores[index].outbox.order(request)
-        self.turn(now, index)
-
-    def _take(self, index: int, events: list[Event], trains: list[Train]) -> None:
-        for event in events:
-            if isinstance(event, Delivery):
-                event.own()
-                self.cores[index].handled(event)
-            self.told.append((event.__class__, [getattr(event, slot) for slot in event.__slots__]))
-        for train in trains:
-            step = FRAME * 40 // train.segment * train.segment  # as much as one train brings
-            for start in range(0, len(train.data), step):
-                data = bytes(train.data[start : start + step])
-                for to in range(len(self.cores)):
-                    if (train.address or address(to)) == address(to) and to != index:
-                        self.wire.append((to, index, data, train.segment))
-
-    def state(self) -> tuple[Any, ...]:
-        """Everything that is to be seen from outside, and that was told since the last time."""
-        told, self.told = self.told, []
-        counted = [core.stack.statistics for core in self.cores]
-        return told, list(self.wire), counted, [(core.deadline, core.backlog) for core in self.cores]
-
-
-def damaged(luck: Random, data: bytes) -> bytes:
-    """A few bytes at the beginning of a datagram, where its header and index are, exchanged for others."""
-    at = luck.randrange(min(len(data), 230))
-    part = luck.choice(SPLICES) if luck.random() < 0.6 else b"%d" % luck.randrange(10)
-    return data[:at] + part + data[at + luck.choice((0, 1, 1, 1, 2)) :]
+FAST_PATHS[Apart] = SerializationFastPath
+FAST_PATHS[Upwards] = UpwardPath
 
 
 def step(luck: Random, now: float, pairs: tuple[Endpoints, Endpoints]) -> None:
@@ -167,7 +78,7 @@ def step(luck: Random, now: float, pairs: tuple[Endpoints, Endpoints]) -> None:
     elif choice < 0.26:
         request = luck.choice((Subscribe("late", luck.choice((*TOPICS, "#"))), Unsubscribe("late")))
         for pair in pairs:
-            pair.order(now, 1, request)  # what one hears of oneself goes no express way
+            pair.order(now, 1, request)  # what one receives of oneself goes no fast path
     elif choice < 0.27:
         for pair in pairs:
             pair.wire.rotate(1)
@@ -278,25 +189,25 @@ def publish_something(luck: Random, now: float, pairs: tuple[Endpoints, Endpoint
             pair.publish(now, index, "mixed" if options else topic, payload, options)
 
 
-def noted(monkeypatch: pytest.MonkeyPatch, layer: type, name: str) -> list[bool]:
-    """Whether each call of this method of a layer let something pass."""
+def noted(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[bool]:
+    """Whether each call of this method let something pass."""
     passes: list[bool] = []
-    method = getattr(layer, name)
+    method = getattr(kind, name)
 
     def call(self: Any, *args: Any) -> Any:
         passed = method(self, *args)
         passes.append(passed is not None)
         return passed
 
-    monkeypatch.setattr(layer, name, call)
+    monkeypatch.setattr(kind, name, call)
     return passes
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_comes_it_becomes_the_same_with_the_express_way_as_without(
+def test_whatever_comes_it_becomes_the_same_with_the_fast_path_as_without(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passed = [noted(monkeypatch, Topics, "lift"), noted(monkeypatch, Serialization, "lower")]
+    passed = [noted(monkeypatch, TopicsFastPath, "receive_one"), noted(monkeypatch, SerializationFastPath, "send_one")]
     luck, now = Random(seed), 100.0
     pairs = Endpoints({}), Endpoints(wrapped(Plain, LAYERS))
     for pair in pairs:
@@ -313,41 +224,8 @@ def test_whatever_comes_it_becomes_the_same_with_the_express_way_as_without(
     assert all(map(any, passed))
 
 
-class Heeding(Topics):
-    """A layer derived from one with an express way, that looks at what passes."""
-
-    def __init__(self, who: Identity) -> None:
-        super().__init__(endpoint_id=who.endpoint_id, incarnation=who.incarnation, name=who.name)
-        self.received = self.sent = 0
-
-    def receive(self, now: float, items: list[Any]) -> Any:
-        up, down = super().receive(now, items)
-        self.received += sum(isinstance(item, Delivery) for item in up)
-        return up, down
-
-    def send(self, now: float, items: list[Any]) -> Any:
-        self.sent += len(items)
-        return super().send(now, items)
-
-
-class Wrapped:
-    """A layer around one with an express way, that looks at what passes."""
-
-    def __init__(self, who: Identity) -> None:
-        self._layer = Heeding(who)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._layer, name)
-
-    def receive(self, now: float, items: list[Any]) -> Any:
-        return self._layer.receive(now, items)
-
-    def send(self, now: float, items: list[Any]) -> Any:
-        return self._layer.send(now, items)
-
-
 @pytest.mark.parametrize("made", [Heeding, Wrapped])
-def test_nothing_passes_by_a_layer_that_alters_one_with_an_express_way(made: Factory) -> None:
+def test_nothing_passes_by_a_layer_that_alters_one_with_a_fast_path(made: Factory) -> None:
     pair, now = Endpoints({"topics": made}), 100.0
     pair.order(now, 1, Subscribe("all", "t"))
     layers: list[Any] = [core.stack.layers["topics"] for core in pair.cores]
@@ -364,18 +242,18 @@ def test_nothing_passes_by_a_layer_that_alters_one_with_an_express_way(made: Fac
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 15])
-def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_express_way_as_without(
+def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_fast_path_as_without(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between three, downwards it may differ in time: an ordinary call of `send` repairs on all channels at once."""
-    runs, copies = noted(monkeypatch, Serialization, "lift"), noted(monkeypatch, Lent, "copies")
-    monkeypatch.setattr(buffers, "LENT", 2000)
-    monkeypatch.setattr(topics_express, "ALONE", 1000)
-    monkeypatch.setattr(topics_express, "PORTION", 3000)
+    runs, copies = noted(monkeypatch, SerializationFastPath, "receive_one"), noted(monkeypatch, Borrowed, "copies")
+    monkeypatch.setattr(buffers, "BORROWED", 2000)
+    monkeypatch.setattr(plain, "ALONE", 1000)
+    monkeypatch.setattr(plain, "PORTION", 3000)
     luck, now = Random(seed), 100.0
     layers: dict[str, Factory] = {**LAYERS, "serialization": Apart}
-    express, others = (wrapped(Upwards, layers), ("cid",)) if seed % 2 else (layers, ())
-    pairs = Endpoints(express, *others), Endpoints(wrapped(Plain, layers), *others)
+    replaced, others = (wrapped(Upwards, layers), ("cid",)) if seed % 2 else (layers, ())
+    pairs = Endpoints(replaced, *others), Endpoints(wrapped(Plain, layers), *others)
     indexes = range(len(pairs[0].cores))
     for pair in pairs:
         for index in indexes:

@@ -1,4 +1,4 @@
-"""Lone messages take an express way; what they become must be what the long way makes of them."""
+"""Lone messages take the fast path; what they become must be what the ordinary way makes of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from glue.contract import BULK, HIGH, LARGE, NORMAL, Downward, Publication, Request, Subscribe, Unsubscribe, Upward
 from glue.topics import Topics
+from glue.topics.fastpath import TopicsFastPath
 from tests.topics.parties import added, message, outbounds, removed, topics, wants, wants_no_more
 
 NOTHING = Publication("any", [], 0.0)  # sends nothing; but who goes beside it does not go alone
@@ -28,9 +29,9 @@ def told(down: list[Downward]) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def express(layer: Topics, now: float, item: Request) -> list[Downward]:
+def sent_alone(layer: Topics, now: float, item: Request) -> list[Downward]:
     """What goes down for an item that is the only one."""
-    lone = layer.lower(now, item)
+    lone = TopicsFastPath(layer).send_one(now, item)
     return layer.send(now, [item]) if lone is None else [lone]
 
 
@@ -62,7 +63,7 @@ def test_a_lone_message_becomes_the_same_as_one_in_company(seed: int) -> None:
         for layer in both:
             layer.receive(step / 100, changes)
         item = request(luck)
-        assert told(express(alone, step / 100, item)) == told(in_company.send(step / 100, [item, NOTHING]))
+        assert told(sent_alone(alone, step / 100, item)) == told(in_company.send(step / 100, [item, NOTHING]))
     assert alone.statistics == in_company.statistics
 
 
@@ -70,7 +71,7 @@ def test_the_way_of_lone_messages_is_found_again_after_one_that_went_another() -
     layer = topics()
     layer.receive(0.0, [added("x"), wants("x", "a")])
     for priority in (NORMAL, HIGH, NORMAL, NORMAL):
-        (item,) = outbounds(express(layer, 0.0, message("a", b"1", priority=priority)))
+        (item,) = outbounds(sent_alone(layer, 0.0, message("a", b"1", priority=priority)))
     assert item.priority == NORMAL
     assert not item.after
 
@@ -79,13 +80,13 @@ def test_the_way_of_lone_messages_is_found_again_after_one_that_went_another() -
 def test_a_topic_of_large_messages_stays_one_whether_the_large_one_went_to_anybody_or_not(is_heard: bool) -> None:
     layer = topics()
     layer.receive(0.0, [added("x"), wants("x", "a")])
-    express(layer, 0.0, message("a", b"1"))
+    sent_alone(layer, 0.0, message("a", b"1"))
     if is_heard:
-        express(layer, 0.0, message("a", b"2", priority=LARGE, ordered=False))
+        sent_alone(layer, 0.0, message("a", b"2", priority=LARGE, ordered=False))
     else:
         layer.receive(0.0, [wants_no_more("x", "a")])
-        express(layer, 0.0, message("a", b"2", priority=LARGE))
+        sent_alone(layer, 0.0, message("a", b"2", priority=LARGE))
         layer.receive(0.0, [wants("x", "a")])
     for number in (b"3", b"4"):
-        (item,) = outbounds(express(layer, 0.0, message("a", number)))
+        (item,) = outbounds(sent_alone(layer, 0.0, message("a", number)))
         assert item.priority == LARGE

@@ -1,7 +1,7 @@
-"""What goes the express way down, to one peer or to a group, is what would go without it, and so is all that follows.
+"""What takes the fast path down, to one peer or to a group, is what would go without it, and so is all that follows.
 
 Several endpoints publish many payloads at once, small and large, while they come and go, lose what is on the wire, and
-change topics and classes: once with the express way, once without, every datagram being compared.
+change topics and classes: once with the fast path, once without, every datagram being compared.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ import pytest
 from glue.contract import Delivery, Downward, Leave, Outbound, Subscribe, Train, Unsubscribe
 from glue.drivers.send_policy import BUNDLE
 from glue.endpoint.core import CHUNK, CHUNK_COUNT, LARGE_MESSAGE, PRIORITIES, EndpointCore
+from glue.fastpath.stack import FAST_PATHS
 from glue.fragmentation import Fragmentation
+from glue.fragmentation.fastpath import FragmentationFastPath
 from glue.network.buffer import JOINED
 from glue.network.receiver import LONGEST
 from glue.serialization import Serialization
+from glue.serialization.fastpath import SerializationFastPath
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
 from glue.topics import BUNDLE_SIZE
 from glue.transport import Transport
 from glue.transport.channel import Channel
-from tests.fastpath.test_express_way import FRAME, Plain, turns, wrapped
+from glue.transport.fastpath import TransportFastPath
+from tests.support.endpoints import FRAME, Plain, turns, wrapped
 from tests.topics import parties as party
 
 NAMES = "ann", "bob", "cid", "dan", "eve"
@@ -46,11 +50,18 @@ class Attentive(Transport):
     def __init__(self, who: Identity) -> None:
         super().__init__(endpoint_id=who.endpoint_id, parity=who.settings.parity)
 
-    def lower(self, now: float, item: Downward) -> Outbound | None:
-        for channel in self._busy.values():
+
+class AttentivePath(TransportFastPath):
+    """The fast path of such a layer."""
+
+    def send_one(self, now: float, item: Downward) -> Outbound | None:
+        for channel in self.busy.values():
             if any(member.lost or member.detached for member in channel.members.values()):
                 return None
-        return super().lower(now, item)
+        return super().send_one(now, item)
+
+
+FAST_PATHS[Attentive] = AttentivePath
 
 
 class Company:
@@ -99,7 +110,7 @@ class Company:
     def _take(self, index: int, events: list[Any], trains: list[Train]) -> None:
         for event in events:
             if isinstance(event, Delivery):
-                event.own()
+                event.to_owned()
                 core = self.cores[index]
                 assert core is not None
                 core.handled(event)
@@ -126,6 +137,8 @@ class Company:
         told, self.told = self.told, []
         left, self.left = self.left, []
         cores = [core for core in self.cores if core is not None]
+        for core in cores:
+            core.stack.commit()
         counted = [core.stack.statistics for core in cores]
         return told, left, counted, [(core.deadline, core.stack.backlog, core.is_done) for core in cores]
 
@@ -226,19 +239,19 @@ class Plot:
 
 
 @pytest.mark.parametrize("seed", [2, 7, 8, 29, 34, 42, 43])
-def test_whatever_is_published_leaves_the_same_with_the_express_way_as_without(
+def test_whatever_is_published_leaves_the_same_with_the_fast_path_as_without(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     went: list[tuple[str, bool]] = []  # of what kind of channel, and whether cut
-    express = Channel.express
+    send_now = Channel.send_now
 
     def noted(self: Channel, now: float, item: Outbound) -> Outbound | None:
-        frames = express(self, now, item)
+        frames = send_now(self, now, item)
         if frames is not None:
             went.append((self.kind, len(frames.bodies) > 1))
         return frames
 
-    monkeypatch.setattr(Channel, "express", noted)
+    monkeypatch.setattr(Channel, "send_now", noted)
     plot = Plot(seed)
     for _ in range(150):
         plot.step()
@@ -264,9 +277,9 @@ def test_what_is_taken_of_a_stream_at_once_is_one_bundle_one_train_and_read_as_o
     payloads = [bytes(size)] * min(CHUNK_COUNT, (BUNDLE_SIZE - 200) // size)
     for _ in range(2):
         (bundle,) = party.outbounds(topics.send(0.0, [party.message("t", *payloads)]))
-        frames = fragmentation.lower(0.0, bundle)
+        frames = FragmentationFastPath(fragmentation).send_one(0.0, bundle)
         assert isinstance(frames, Outbound)
-        train = serialization.lower(0.0, frames)
+        train = SerializationFastPath(serialization).send_one(0.0, frames)
         assert train is not None
         assert len(train.data) <= JOINED
         assert len(train.data) <= LONGEST * train.segment

@@ -1,4 +1,4 @@
-"""Lone datagrams from and to peers, one at a time, as rallies are played with them (`glue.fastpath.session`)."""
+"""The network's part in a session (`glue.fastpath.session`): lone datagrams from and to peers, one at a time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from glue.network.sender import Sender
 from glue.network.waiter import Waiter
 
 
-class UnicastCourt:
-    """`glue.fastpath.parts.Court` over one unicast socket: what `receiver` hears and `sender` sends.
+class UnicastFastPath:
+    """`glue.fastpath.parts.NetworkPart` over one unicast socket, of `receiver` and `sender`.
 
-    A glance is for who may wait, though another thread may be receiving; all else is as of that.
+    `glance` is for the thread that may wait, though another thread may be receiving; all else is as of that.
     """
 
     __slots__ = ("_fileno", "_receiver", "_sender", "_waiter", "keep", "post", "take")
@@ -31,7 +31,7 @@ class UnicastCourt:
 
     @property
     def source(self) -> Address:
-        """Where the latest came from that was glanced at."""
+        """Where the latest datagram of `glance` came from."""
         return self._receiver.source
 
     def glance(self, until: float) -> bytes | None:
@@ -43,7 +43,7 @@ class UnicastCourt:
             return None
         return self._receiver.glance()
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Count what was taken and posted."""
-        self._receiver.settle()
-        self._sender.settle()
+        self._receiver.commit()
+        self._sender.commit()
