@@ -63,7 +63,7 @@ class Message:
         return self.delivery.retained
 
     def expired(self, now: float) -> bool:
-        """Whether its lifespan is over, by the clock of whoever drives the endpoint (monotonic seconds)."""
+        """Whether the message's lifespan is over at `now` (monotonic seconds, or virtual ones in the simulator)."""
         return self.delivery.expires < now
 
     def __repr__(self) -> str:

@@ -194,7 +194,7 @@ class BaseModel:
         )
 
     def _new_owner(self) -> str:
-        """Return a new owner of locks: unique, and readable for others."""
+        """Return the id of a new lock owner: unique, and readable for people (name/incarnation/count)."""
         self._locks_taken += 1
         return f"{self._core.identity.name[:64]}/{self._core.identity.incarnation}/{self._locks_taken}"
 

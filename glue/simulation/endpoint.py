@@ -282,7 +282,7 @@ class SimulatedEndpoint(BaseEndpoint):
             self._wake()
 
     def _handled(self, delivery: Delivery) -> None:
-        """Report a handled delivery to the core."""
+        """Tell the core that a delivery was handled. Schedule a turn if requests follow from that."""
         self._core.handled(delivery)
         if self._core.outbox.requests:
             self._wake()
