@@ -18,8 +18,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import netifaces
-
 SYSFS = Path("/sys/class/net")
 
 # Interfaces that software makes: containers, virtual machines, tunnels, and Apple's peer-to-peer links.
@@ -107,6 +105,8 @@ def find_interface(name: str, known: Interface | None = None) -> Interface | Non
 
 def _addresses(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The IPv4 and the IPv6 addresses of an interface, told apart by their form: family numbers vary by system."""
+    import netifaces  # not with `import glue`: it takes some milliseconds
+
     by_version: dict[int, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {4: [], 6: []}
     for entries in netifaces.ifaddresses(name).values():
         for entry in entries:
