@@ -54,7 +54,7 @@ class ExchangePart(Protocol):
         """Number the next frame, with this body; return its header entry."""
 
     def commit(self) -> tuple[int, int]:
-        """Do the deferred work; return the frames received and sent. The exchange is not used afterwards."""
+        """Complete the deferred work; return the frames received and sent. The exchange is not used afterwards."""
 
 
 class TransportPart(Protocol):
@@ -79,7 +79,7 @@ class ReceiverPart(Protocol):
         """Expect the next message: the caller has taken this one."""
 
     def commit(self, now: float) -> None:
-        """Do the deferred work for the messages taken; `now` is when the last one arrived."""
+        """Complete the deferred work for the messages taken; `now` is when the last one arrived."""
 
 
 class SenderPart(Protocol):
@@ -92,7 +92,7 @@ class SenderPart(Protocol):
         """Number and encode the next message, published `at` (Unix seconds): its index and payload."""
 
     def commit(self) -> None:
-        """Do the deferred work for the messages written."""
+        """Complete the deferred work for the messages written."""
 
 
 class TopicsPart(Protocol):
