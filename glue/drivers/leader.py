@@ -33,7 +33,7 @@ BRIEF, BRIEFER = (
     40e-6,
 )  # seconds after which a session is over if nothing comes, and after which it is committed
 SESSION_ROOM = 512 << 10  # bytes of room in the queue that a session needs: more than can be in flight
-RESTS = 63  # turns without a session after a session without messages, at most
+RESTS = 63  # sessions skipped after a session in which nothing passed, at most
 FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
 logger = logging.getLogger("glue")

@@ -257,7 +257,7 @@ class EndpointCore:
         )
 
     def turn(self, now: float, trains: Iterable[Train]) -> tuple[list[Event], list[Train]]:
-        """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
+        """Run one turn of the stack, with all publications and requests since the last turn; answers go to the callers."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
         happenings: list[Happening]
