@@ -257,7 +257,7 @@ class EndpointCore:
         )
 
     def turn(self, now: float, trains: Iterable[Train]) -> tuple[list[Event], list[Train]]:
-        """Run one turn of the stack, with all publications and requests since the last turn; answers go to the callers."""
+        """Run one turn of the stack, with all publications and requests since the last turn."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
         happenings: list[Happening]
