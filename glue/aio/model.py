@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 class Driver(OrderingDriver, Protocol):
-    """What an asyncio model asks of the driver of its endpoint."""
+    """The methods of an endpoint's driver that an asyncio model uses."""
 
     async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for something that turns bring about; returns whether it came true in time."""
@@ -110,8 +110,8 @@ class Model(BaseModel):
     async def watch(self, pattern: str, handler: ChangeHandler | None = None) -> Watch:
         """Receive every committed change of the keys that match, once, in order, beginning with the present state.
 
-        With a handler, it is called with each `Change`, and what it returns is awaited if it can be; without, iterate
-        over what is returned. Raises ModelError for a malformed pattern.
+        The handler is called with each `Change`; an awaitable result is awaited. Without a handler, iterate over the
+        returned `Watch`. Raises ModelError for a malformed pattern.
         """
         watch = Watch(pattern, self._subscription(Subscription, pattern, handler))
         try:

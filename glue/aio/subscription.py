@@ -22,9 +22,9 @@ logger = logging.getLogger("glue")
 class Subscription:
     """Messages on the topics that match one pattern; also an asynchronous context manager.
 
-    With a handler, it is called for each message, one at a time and in order; if it returns something to await, that
-    is awaited before the next. Without, iterate: `async for` waits for the next message, and ends when the subscription
-    or its endpoint is closed.
+    The handler is called for one message at a time, in order. An awaitable result is awaited before the next call.
+    Without a handler, iterate: `async for` waits for the next message, and ends when the subscription or its
+    endpoint is closed.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Subscription:
         self.worker = asyncio.create_task(self._work(handler, first), name=f"glue {self.pattern}")
 
     async def _work(self, handler: Handler, first: tuple[Awaitable[Any], Message] | None) -> None:
-        """Await what the handler returns, one message at a time; `first` is the first that it was called with."""
+        """Await the handler's results, one message at a time, beginning with the result and message in `first`."""
         if first is not None:
             await self._await(*first)
         while True:

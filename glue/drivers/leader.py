@@ -1,8 +1,8 @@
 """Drives an endpoint from a background thread, for programs that block.
 
-One thread, the *leader*, waits for the network, runs the turns and then, holding no lock, the handlers: a
-message costs no hand-over from thread to thread. Handlers may therefore publish, subscribe, take long or
-raise. If one takes too long, the standby thread takes the lead.
+One thread, the *leader*, waits for the network, runs the turns and then the handlers, without a lock. Therefore a
+message needs no change of threads, and handlers may publish, subscribe, take long or raise. If a handler takes too
+long, the standby thread takes the lead.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ BRIEF, BRIEFER = (
     300e-6,
     40e-6,
 )  # seconds after which a session is over if nothing comes, and after which it is committed
-SESSION_ROOM = 512 << 10  # bytes of room in the queue that it takes: more than can be on its way
-RESTS = 63  # times at most that no session is tried after one in which nothing passed
-FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
+SESSION_ROOM = 512 << 10  # bytes of room in the queue that a session needs: more than can be in flight
+RESTS = 63  # sessions skipped after a session in which nothing passed, at most
+FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
 logger = logging.getLogger("glue")
 
@@ -55,7 +55,7 @@ class ThreadDriver(Turns):
     def renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
         super().renew_locks()
-        self._hand_out = threading.RLock()  # guards mailboxes, `busy` and who leads
+        self._hand_out = threading.RLock()  # guards mailboxes, `busy` and the leader
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -114,7 +114,7 @@ class ThreadDriver(Turns):
             self._network_seat.stand_aside(self._streaming)
         self._woken = False
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
-        if self._waiters or not self._is_known:  # who waits may have waited for handlers
+        if self._waiters or not self._is_known:  # a waiter may have waited for handlers
             with self._turn_lock:
                 self._update()
         now = time.monotonic()
@@ -229,7 +229,7 @@ class ThreadDriver(Turns):
             return until
 
     def _handle_lone(self, me: threading.Thread, ident: int, now: float, delivery: Delivery) -> None:
-        """Let the only subscription that a lone message is for handle it; else it is handed out as any other."""
+        """Call the handler for a lone message if a single idle subscription receives it; else dispatch as usual."""
         receiver: Any = delivery.tokens[0]
         with self._hand_out:
             if len(delivery.tokens) > 1 or receiver.busy or self._leader is not me:
@@ -267,14 +267,14 @@ class ThreadDriver(Turns):
             self._watch.set()
 
     def _serve(self, me: threading.Thread, receiver: EventReceiver, event: Event | None, is_held: bool = True) -> None:
-        """Hand over an event, and what came for the same receiver while it was busy with it.
+        """Deliver an event, and all later events of the same receiver that arrived meanwhile.
 
-        `is_held`: whether it was counted as what waits to be handled.
+        `is_held`: whether the event was counted as waiting for its handler.
         """
         while event is not None:
             try:
                 receiver.deliver(event)
-            except BaseException:  # sys.exit too: it is the handler's own affair, not this thread's end
+            except BaseException:  # sys.exit too: a handler must not end this thread
                 logger.exception("a handler failed on %r", event)
             if is_held and event.__class__ is Delivery:
                 self.handled(event)

@@ -17,16 +17,16 @@ class Heir(Protocol):
     """Something that a forked child has inherited."""
 
     def orphan(self) -> None:
-        """This is a forked child: nobody is left to release locks, and descriptors are copies of the parent's."""
+        """Release inherited state in a forked child: no thread releases the locks, and descriptors are copies."""
 
 
 heirs: WeakSet[Heir] = WeakSet()
-"""Who is told."""
+"""The objects whose `orphan` is called in a forked child."""
 
 
 def _after_fork() -> None:
     for heir in list(heirs):
-        with contextlib.suppress(OSError):  # one that cannot let go of a descriptor does not keep the others from it
+        with contextlib.suppress(OSError):  # a failure to close one descriptor must not stop the others
             heir.orphan()
 
 
