@@ -89,7 +89,7 @@ class FileDirectory:
                 self._forget(name)
             os.close(self._lock)
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """This is a forked child: its copy of the lock would keep the directory from others."""
         self.close()
 

@@ -10,12 +10,15 @@ from glue.contract import Delivery, Event, Missed
 
 
 class EventReceiver(Protocol):
-    """Who is given the events: a subscription, or the endpoint itself for news. `token` of `Subscribe`."""
+    """Who is given the events: a subscription, or the endpoint itself for news. `token` of `Subscribe`.
 
-    busy: bool
-    mailbox: deque[Event]
+    The names are private, because a subscription is also the user's object.
+    """
 
-    def deliver(self, event: Event) -> None:
+    _busy: bool
+    _mailbox: deque[Event]
+
+    def _deliver(self, event: Event) -> None:
         """Hand over one event; may raise what a handler raised."""
 
 

@@ -16,7 +16,7 @@ from weakref import WeakSet
 class Heir(Protocol):
     """Something that a forked child has inherited."""
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """This is a forked child: nobody is left to release locks, and descriptors are copies of the parent's."""
 
 
@@ -24,11 +24,11 @@ heirs: WeakSet[Heir] = WeakSet()
 """Who is told."""
 
 
-def _after_fork() -> None:
+def _notify_heirs() -> None:
     for heir in list(heirs):
         with contextlib.suppress(OSError):  # one that cannot let go of a descriptor does not keep the others from it
-            heir.orphan()
+            heir._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_notify_heirs)

@@ -304,7 +304,7 @@ class MulticastNetwork:
         """Release the sockets, and with them the membership; a second time does nothing."""
         self._cleanup.close()
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """This is a forked child: its copies of the sockets would keep the port, and the group would fill them."""
         self._waiter.renew_lock()
         self.close()
