@@ -98,7 +98,7 @@ class LoopDriver(Lifetime):
         for event in events:
             if isinstance(event, Delivery | Missed):
                 for token in event.tokens:
-                    cast(Subscription, token).deliver(event)
+                    cast(Subscription, token)._deliver(event)
             else:
                 self._announce(event)
         self._core.stack.commit()
@@ -182,7 +182,7 @@ class LoopDriver(Lifetime):
         full = priority >= self._admission.closed_from
         if full or not self._core.overfed:
             return full
-        return not any(subscription.worker is task for subscription in self._subscriptions if task is not None)
+        return not any(subscription._worker is task for subscription in self._subscriptions if task is not None)
 
     def _add(self, publication: Publication) -> None:
         outbox = self._core.outbox

@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from glue.aio.subscription import Subscription
 from glue.endpoint import model_calls as calls
-from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
-from glue.endpoint.model import Driver as OrderingDriver
+from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts, ModelDriver
 from glue.endpoint.model_calls import GRACE, TIMEOUT, Entry, ModelCall
 from glue.errors import RefusedError
 from glue.model import Ask
@@ -21,7 +20,7 @@ from glue.model.state import Change, Delete, Operation, Set, Update
 Result = TypeVar("Result")
 
 
-class Driver(OrderingDriver, Protocol):
+class AwaitedModelDriver(ModelDriver, Protocol):
     """The methods of an endpoint's driver that an asyncio model uses."""
 
     async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
@@ -45,7 +44,7 @@ class _Pending:
 class Model(BaseModel):
     """Shared state under a name; made by `glue.aio.Endpoint.model`. `glue.Model` tells what each call means."""
 
-    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: AwaitedModelDriver) -> None:
         """Use `Endpoint.model`."""
         super().__init__(name, mergeable, parts, driver)
         self._driver = driver

@@ -45,11 +45,11 @@ class Subscription:
         self._overrun = False
         self._failures = Failures(f"the handler of {pattern!r}")
         self._arrived = asyncio.Event()
-        self.worker: asyncio.Task[None] | None = None  # awaits what the handler returns
+        self._worker: asyncio.Task[None] | None = None  # awaits what the handler returns
 
     # --------------------------------------------------------------------------------------- by the driver
 
-    def deliver(self, event: Delivery | Missed) -> None:
+    def _deliver(self, event: Delivery | Missed) -> None:
         """Take a delivery, or news of a gap: plain handlers are called at once, the others take their turn."""
         if isinstance(event, Delivery):
             if self._handler is not None and not self._awaits:
@@ -96,7 +96,7 @@ class Subscription:
             self._owner.handled(delivery)
         dropped = self._waiting.put(delivery)
         self._arrived.set()
-        if self._handler is not None and self.worker is None:
+        if self._handler is not None and self._worker is None:
             self._start(self._handler)
         if dropped and self._waiting.cause == "disconnected":
             self._overrun = True
@@ -104,7 +104,7 @@ class Subscription:
             self.close()
 
     def _start(self, handler: Handler, first: tuple[Awaitable[Any], Message] | None = None) -> None:
-        self.worker = asyncio.create_task(self._work(handler, first), name=f"glue {self.pattern}")
+        self._worker = asyncio.create_task(self._work(handler, first), name=f"glue {self.pattern}")
 
     async def _work(self, handler: Handler, first: tuple[Awaitable[Any], Message] | None) -> None:
         """Await the handler's results, one message at a time, beginning with the result and message in `first`."""

@@ -89,7 +89,7 @@ class FileDirectory:
                 self._forget(name)
             os.close(self._lock)
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """Close the files in a forked child, whose copy of the lock would block other processes."""
         self.close()
 

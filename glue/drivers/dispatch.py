@@ -12,10 +12,10 @@ from glue.contract import Delivery, Event, Missed
 class EventReceiver(Protocol):
     """A receiver of events: a subscription (the `token` of `Subscribe`), or the endpoint itself for news."""
 
-    busy: bool
-    mailbox: deque[Event]
+    _busy: bool
+    _mailbox: deque[Event]
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Hand over one event; may raise what a handler raised."""
 
 

@@ -52,10 +52,10 @@ class ThreadDriver(Turns):
             0,
         )  # how often no session is to be tried, and how often it was not after the last
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
-        super().renew_locks()
-        self._hand_out = threading.RLock()  # guards mailboxes, `busy` and the leader
+        super()._renew_locks()
+        self._hand_out = threading.RLock()  # guards mailboxes, `_busy` and the leader
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -232,11 +232,11 @@ class ThreadDriver(Turns):
         """Call the handler for a lone message if a single idle subscription receives it; else dispatch as usual."""
         receiver: Any = delivery.tokens[0]
         with self._hand_out:
-            if len(delivery.tokens) > 1 or receiver.busy or self._leader is not me:
+            if len(delivery.tokens) > 1 or receiver._busy or self._leader is not me:
                 self._core.hold(delivery)
                 self._events += addressed([delivery], self._news)
                 return
-            receiver.busy = True
+            receiver._busy = True
             self._handling_since = now
         self.replier = ident
         self._serve(me, receiver, delivery, is_held=False)
@@ -253,10 +253,10 @@ class ThreadDriver(Turns):
                 if self._leader is not me or not self._events:
                     return
                 receiver, event = self._events.popleft()
-                if receiver.busy:
-                    receiver.mailbox.append(event)
+                if receiver._busy:
+                    receiver._mailbox.append(event)
                     continue
-                receiver.busy = True
+                receiver._busy = True
                 self._handling_since = time.monotonic()
             self._serve(me, receiver, event)
 
@@ -273,16 +273,16 @@ class ThreadDriver(Turns):
         """
         while event is not None:
             try:
-                receiver.deliver(event)
+                receiver._deliver(event)
             except BaseException:  # sys.exit too: a handler must not end this thread
                 logger.exception("a handler failed on %r", event)
             if is_held and event.__class__ is Delivery:
                 self.handled(event)
             is_held = True
             with self._hand_out:
-                event = receiver.mailbox.popleft() if receiver.mailbox else None
+                event = receiver._mailbox.popleft() if receiver._mailbox else None
                 if event is None:
-                    receiver.busy = False
+                    receiver._busy = False
                 if self._leader is me:
                     self._handling_since = 0.0 if event is None else time.monotonic()
 

@@ -17,7 +17,7 @@ class Lifetime:
 
     def __init__(self) -> None:
         self._closed = True
-        self.renew_locks()
+        self._renew_locks()
         heirs.add(self)
 
     @property
@@ -25,10 +25,10 @@ class Lifetime:
         """Whether the object has not started yet, or has ended."""
         return self._closed
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make all locks, if there are any; again in a forked child, where no thread is left to release them."""
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """Close in a forked child, with new locks."""
         self._closed = True
-        self.renew_locks()
+        self._renew_locks()

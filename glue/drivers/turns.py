@@ -68,7 +68,7 @@ class Turns(Lifetime):
         self._is_uncommitted, self._received = False, 0  # whether anything passed in a session; deliveries of that
         self.replier = 0  # the thread that handles a lone message just now, and may answer it by `reply`; 0: none
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
         self._core.renew_locks()
         self._network_seat.renew_locks()

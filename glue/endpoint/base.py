@@ -55,15 +55,15 @@ class BaseEndpoint:
     `glue.stack.Identity`. The factory of `network=…` is called with the `Settings`.
     """
 
-    on_peer_added = Callback[PeerHandler]("peer")
+    on_peer_added: Callback[PeerHandler] = Callback("peer")
     """Called with each `Peer` that appears; set it before the start to be told of all."""
-    on_peer_removed = Callback[PeerHandler]("peer")
+    on_peer_removed: Callback[PeerHandler] = Callback("peer")
     """Called with each `Peer` that is gone; its `reason` says why."""
-    on_name_clash = Callback[PeerHandler]("peer")
+    on_name_clash: Callback[PeerHandler] = Callback("peer")
     """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
-    on_gap = Callback[Callable[[Gap], Any]]("gap")
+    on_gap: Callback[Callable[[Gap], Any]] = Callback("gap")
     """Called with each `Gap` in what a subscription receives: before the message that follows, by its reader."""
-    on_lost = Callback[Callable[[str, int], Any]]("cause", "count")
+    on_lost: Callback[Callable[[str, int], Any]] = Callback("cause", "count")
     """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
 
     _AWAITS_CALLBACKS = False

@@ -31,7 +31,7 @@ from glue.contract import (
     PeerRemoved,
     Publication,
     Receipted,
-    Topics,
+    TopicRoutes,
     Train,
 )
 from glue.contract.counters import Counters
@@ -353,7 +353,7 @@ class EndpointCore:
 
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
-        return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
+        return list(cast(TopicRoutes, self.stack.layers["topics"]).subscribers(topic))
 
 
 def class_of(priority: Priority, size: int) -> int:

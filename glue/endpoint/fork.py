@@ -16,7 +16,7 @@ from weakref import WeakSet
 class Heir(Protocol):
     """Something that a forked child has inherited."""
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """Release inherited state in a forked child: no thread releases the locks, and descriptors are copies."""
 
 
@@ -24,11 +24,11 @@ heirs: WeakSet[Heir] = WeakSet()
 """The objects whose `orphan` is called in a forked child."""
 
 
-def _after_fork() -> None:
+def _notify_heirs() -> None:
     for heir in list(heirs):
         with contextlib.suppress(OSError):  # a failure to close one descriptor must not stop the others
-            heir.orphan()
+            heir._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_notify_heirs)

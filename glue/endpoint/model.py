@@ -49,7 +49,7 @@ class ModelStatus:
     failure: str
 
 
-class Driver(Protocol):
+class ModelDriver(Protocol):
     """The methods of an endpoint's driver that every model uses."""
 
     @property
@@ -87,7 +87,7 @@ def _ignore(outcome: str, count: int) -> None:
 class BaseModel:
     """The part of a model that does not wait."""
 
-    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: ModelDriver) -> None:
         self.name = name
         self._core = parts.core
         self._mergeable = mergeable

@@ -307,7 +307,7 @@ class MulticastNetwork:
         """Release the sockets, and with them the membership; a second time does nothing."""
         self._cleanup.close()
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """Close the sockets in a forked child, where the copies would hold the port and fill with multicasts."""
         self._waiter.renew_lock()
         self.close()

@@ -96,7 +96,7 @@ class Endpoint(BaseEndpoint):
         for subscription in subscriptions:
             subscription.close()
         for subscription in subscriptions:
-            subscription.join(FAREWELL)
+            subscription._join(FAREWELL)
 
     def __enter__(self) -> Endpoint:
         return self.start()
@@ -360,6 +360,6 @@ class _News:
     """Receives from the driver what is no message: peers that come and go, clashes."""
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
-        self.busy = False
-        self.mailbox: deque[Event] = deque()
-        self.deliver = tell
+        self._busy = False
+        self._mailbox: deque[Event] = deque()
+        self._deliver = tell

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from glue.endpoint import model_calls as calls
-from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
-from glue.endpoint.model import Driver as OrderingDriver
+from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts, ModelDriver
 from glue.endpoint.model_calls import GRACE, TIMEOUT, Entry, ModelCall
 from glue.errors import ClosedError, RefusedError
 from glue.model import Ask
@@ -21,7 +20,7 @@ from glue.sync.subscription import Subscription
 Result = TypeVar("Result")
 
 
-class Driver(OrderingDriver, Protocol):
+class BlockingModelDriver(ModelDriver, Protocol):
     """The methods of an endpoint's driver that a blocking model uses."""
 
     def inspect(self, read: Callable[[], Result]) -> Result:
@@ -57,7 +56,7 @@ class Model(BaseModel):
     changed (MinorityError without a majority), or UnknownOutcomeError. Reads are linearizable, unless `stale`.
     """
 
-    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: BlockingModelDriver) -> None:
         """Use `Endpoint.model`."""
         super().__init__(name, mergeable, parts, driver)
         self._driver = driver

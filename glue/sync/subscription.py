@@ -47,8 +47,8 @@ class Subscription(Lifetime):
         self.pattern = pattern
         self._closed = False
         self._payload_only = payload_only
-        self.busy = False  # these two are the driver's
-        self.mailbox: deque[Event] = deque()
+        self._busy = False  # these two are the driver's
+        self._mailbox: deque[Event] = deque()
         self._handler = handler
         self._owner = owner
         self._waiting = waiting
@@ -60,18 +60,18 @@ class Subscription(Lifetime):
             self._thread = threading.Thread(target=self._work, args=(handler,), name=f"glue {pattern}", daemon=True)
             self._thread.start()
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make the lock."""
         self._arrived = threading.Condition()
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """Close in a forked child, where the fork may have happened in the handler."""
-        super().orphan()
+        super()._after_fork()
         self._leave_rest()
 
     # --------------------------------------------------------------------------------------- by the driver
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Take a delivery, or news of a gap, from the driver: call the handler, or let it wait."""
         if isinstance(event, Delivery):
             if self._is_called:
@@ -241,7 +241,7 @@ class Subscription(Lifetime):
         with self._arrived:
             self._waiting.close()
 
-    def join(self, timeout: float) -> None:
+    def _join(self, timeout: float) -> None:
         """Once closed: wait for the thread of the handler, if there is one, `timeout` seconds at most."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
