@@ -122,7 +122,7 @@ class TappedNetwork:
         if self._recording is None:
             return
         try:
-            for data in train.portions():
+            for data in train.chunks():
                 for start in range(0, len(data), train.segment):
                     packet = self._packet(source, destination, data[start : start + train.segment])
                     self._recording.write(now, packet, len(packet), direction)

@@ -27,17 +27,19 @@ class Borrowed(Pieces):
 
     __slots__ = ("_gather_cache", "_stride")
 
-    def __init__(self, views: Sequence[memoryview], size: int, length: int, joins: GatherCache | None = None) -> None:
+    def __init__(
+        self, views: Sequence[memoryview], size: int, length: int, gather_cache: GatherCache | None = None
+    ) -> None:
         """`views` has at least one view. Each has `size` bytes, but the last may have fewer; all have `length` bytes.
 
-        `joins` is shared by all pieces at the same places of this memory.
+        `gather_cache` is shared by all pieces at the same places of this memory.
         """
         self.parts = views
         self._shared = True
         self.size = self._stride = size
         self.length = length
         self._count = len(views)
-        self._gather_cache = joins
+        self._gather_cache = gather_cache
 
     def __getitem__(self, place: int | slice) -> Any:
         """Return a piece, or a slice of pieces."""
@@ -58,15 +60,15 @@ class Borrowed(Pieces):
 
         Large copies are joined one by one if the last request had the same places.
         """
-        joins, asked = self._gather_cache, (start, size, count)
-        if joins is None or size <= NEAR:
+        gather_cache, asked = self._gather_cache, (start, size, count)
+        if gather_cache is None or size <= NEAR:
             return super().copies(start, size, count, together)
-        if asked != joins.asked:
-            joins.views, joins.asked = [], asked  # views may never be used
+        if asked != gather_cache.asked:
+            gather_cache.views, gather_cache.asked = [], asked  # views may never be used
             return super().copies(start, size, count, together)
-        if not joins.views:
-            joins.views = [self._between(at, at + size) for at in range(start, start + size * count, size)]
-        return [*map(b"".join, joins.views)]
+        if not gather_cache.views:
+            gather_cache.views = [self._between(at, at + size) for at in range(start, start + size * count, size)]
+        return [*map(b"".join, gather_cache.views)]
 
     def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
         first, before = divmod(start, self._stride)

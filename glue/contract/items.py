@@ -44,9 +44,9 @@ class Train:
 
     * On the way up, `address` is the source. `data`, and the parts split from it, are valid until the next train is
       read.
-    * On the way down, `address` is the destination; None or TO_PEERS is the group. The network sends the `portions`
+    * On the way down, `address` is the destination; None or TO_PEERS is the group. The network sends the `chunks`
       within the call that passes the train, because all trains of an endpoint may share their memory. A layer that
-      keeps a train reads `data` within that call. This joins the portions.
+      keeps a train reads `data` within that call. This joins the chunks.
     """
 
     __slots__ = ("address", "data", "segment")
@@ -70,7 +70,7 @@ class Train:
         data, segment = self.data, self.segment
         return [bytes(data[place::segment]) for place in places]
 
-    def portions(self) -> Iterable[bytes | bytearray | memoryview]:
+    def chunks(self) -> Iterable[bytes | bytearray | memoryview]:
         """Return the data in parts of whole datagrams. A part may be made only when it is read."""
         return (self.data,)
 

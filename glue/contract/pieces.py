@@ -104,12 +104,12 @@ class Pieces(Sequence[bytes]):
         stop, step = start + size * count, size * together
         if len(self.parts) == 1:
             return cut(memoryview(self.parts[0])[start:stop], size)
-        portions = (b"".join(self._between(at, min(at + step, stop))) for at in range(start, stop, step))
+        chunks = (b"".join(self._between(at, min(at + step, stop))) for at in range(start, stop, step))
         if together == 1:
-            return [*portions]
+            return [*chunks]
         if size <= NEAR:
-            return Portions([*portions], size, count)
-        return [*chain.from_iterable(map(cut, portions, repeat(size)))]  # each in the memory of the one before
+            return Chunks([*chunks], size, count)
+        return [*chain.from_iterable(map(cut, chunks, repeat(size)))]  # each in the memory of the one before
 
     def copy_to(self, memory: mmap, start: int, stop: int) -> int:
         """Copy the bytes from `start` to `stop`, as far as they exist, into `memory`; returns their number."""
@@ -135,7 +135,7 @@ class Pieces(Sequence[bytes]):
         return found
 
 
-class Portions(Pieces):
+class Chunks(Pieces):
     """Pieces of at most NEAR bytes, cut while they are read, a few at a time.
 
     Each part holds whole pieces. A reader that finishes each piece before the next has all pieces in the same memory,

@@ -51,11 +51,11 @@ class TrainBuffer:
 
     def rests(self, size: int, segment: int, at: int) -> Pieces:
         """The other part of each."""
-        _, views, joins = self._parts(segment, at)
+        _, views, gather_cache = self._parts(segment, at)
         rests = views.of(size)
         if size >= BORROWED and segment > at:
             whole, left = divmod(size, segment)
-            return Borrowed(rests, segment - at, whole * (segment - at) + max(left - at, 0), joins)
+            return Borrowed(rests, segment - at, whole * (segment - at) + max(left - at, 0), gather_cache)
         return Pieces([b"".join(rests)], segment - at, len(rests))
 
     def _parts(self, segment: int, at: int) -> tuple[Views, Views, GatherCache]:

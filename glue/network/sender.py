@@ -60,7 +60,7 @@ class Sender:
             if not train.address and self._loopback is not None:
                 self._loopback.prepare(train.address is None)
             before = datagrams
-            for data in train.portions():
+            for data in train.chunks():
                 if address is None:
                     self.statistics["not sent: no interface"] += -(-len(data) // segment)
                 elif len(data) > segment:

@@ -11,8 +11,8 @@ from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, NUMBER
 from glue.contract.pieces import Pieces
 from glue.serialization.forms import Forms, form_of
 from glue.serialization.layer import Serialization
+from glue.serialization.lazy_train import LazyTrain
 from glue.serialization.runs import Span, are_run, counts_on, spans_of, widened
-from glue.serialization.staging import Staged
 from glue.serialization.wire import GLUE, ID_DIGITS, KEY, VERSION
 
 _NETWORK, _PEER, _INCARNATION, _COUNTER = map(GLUE.place, ("network", "sender", "incarnation", "counter"))
@@ -59,7 +59,7 @@ class SerializationFastPath:
             head, spans = widened(head, self._spans_of(head), count)
             if len(head) > MAX_HEADER:
                 return None
-            train = Staged(item.address, layer.stage, head, spans, bodies)
+            train = LazyTrain(item.address, layer.chunk_buffer, head, spans, bodies)
         layer.counter += count
         layer.statistics["datagrams sent"] += count
         return train

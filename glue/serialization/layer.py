@@ -1,7 +1,7 @@
 """Frames to datagrams and back.
 
 A datagram is one JSON object on one line, a newline, and the body as raw bytes. The object has one key for each layer
-(`wire` declares this layer's entry). Datagrams of a train are written and read as a run (see `runs`, and `staging` for
+(`wire` declares this layer's entry). Datagrams of a train are written and read as a run (see `runs`, and `lazy_train` for
 long runs). A datagram with an unexpected header is parsed on its own. The form of its header (see `forms`) identifies a
 single datagram.
 """
@@ -19,8 +19,8 @@ from glue.contract.counters import Counters
 from glue.contract.header import MAX_HEADER
 from glue.contract.pieces import Pieces
 from glue.serialization.forms import Forms
+from glue.serialization.lazy_train import ChunkBuffer, LazyTrain
 from glue.serialization.runs import Rows, Span, run_length, spans_of, train_of, widened
-from glue.serialization.staging import Stage, Staged
 from glue.serialization.wire import GLUE, ID_DIGITS, KEY, VERSION
 
 _HEX = "0123456789abcdef"
@@ -58,7 +58,7 @@ class Serialization:
         self.network_id = network_id
         self.prefix = _beginning(GLUE.pack(network=network_id, sender=endpoint_id, incarnation=incarnation))
         self.counter = counter  # of the next datagram
-        self.stage = Stage()
+        self.chunk_buffer = ChunkBuffer()
         self.forms = Forms()
         self.spans: dict[bytes, list[Span]] = {}  # of others' headers, by form
 
@@ -88,7 +88,7 @@ class Serialization:
                 data = head + bodies[0]
                 trains.append(Train(item.address, data, len(data)))
             elif isinstance(bodies, Pieces):
-                trains.append(Staged(item.address, self.stage, head, spans, bodies))
+                trains.append(LazyTrain(item.address, self.chunk_buffer, head, spans, bodies))
             else:
                 trains.append(Train(item.address, train_of(head, spans, bodies), len(head) + len(bodies[0])))
             self.statistics["datagrams sent"] += count

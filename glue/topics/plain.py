@@ -29,7 +29,7 @@ from glue.topics.streams import Stream, Streams
 from glue.topics.subscriptions import Subscriptions
 
 ALONE = 32 << 10  # bytes of a payload from which on it is joined by itself, rather than cut from what was joined
-PORTION = 256 << 10  # bytes that are joined at once, to be cut: few enough to be in a near cache still when they are
+CHUNK_SIZE = 256 << 10  # bytes that are joined at once, to be cut: few enough to be in a near cache still when they are
 
 PLAIN_INDEX = re.compile(
     rb'\{"groups":\[\{"topic":"([^"\\\x00-\x1f]{1,65535})","sequence":([1-9][0-9]{0,15}),"at":([1-9][0-9]{0,15}),'
@@ -98,7 +98,7 @@ class PlainBundles:
         if not way.tokens:
             return None
         if pieces is not None and size:
-            payloads = pieces.copies(start, size, count, PORTION // size if size < ALONE else 1)
+            payloads = pieces.copies(start, size, count, CHUNK_SIZE // size if size < ALONE else 1)
         else:
             payloads = [bodies[0][start:]] if count == 1 else equal_parts(bodies[0], start, size, count)
         if is_json:

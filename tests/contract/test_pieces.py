@@ -171,10 +171,10 @@ def test_views_that_are_kept_show_what_stands_there_now(sizes: list[int], piece:
 @pytest.mark.parametrize(("size", "other"), [(3000, 9000), (5000, NEAR + 1), (5000, 70_000)])
 def test_what_is_asked_of_the_same_places_again_is_what_then_stands_there(size: int, other: int) -> None:
     memory = bytearray(290_000)
-    views, joins = Views(memoryview(memory), size, 100, size), GatherCache()
+    views, gather_cache = Views(memoryview(memory), size, 100, size), GatherCache()
 
     def found(length: int, start: int, count: int) -> list[bytes]:
-        borrowed = Borrowed(views.of(length), size - 100, length - 100 * -(-length // size), joins)
+        borrowed = Borrowed(views.of(length), size - 100, length - 100 * -(-length // size), gather_cache)
         return [*borrowed.whole().copies(start, other, count, 3)]
 
     for turn in range(9):

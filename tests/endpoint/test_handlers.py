@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Delivery
-from glue.contract.pieces import Portions
+from glue.contract.pieces import Chunks
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.queues import Kept
@@ -51,10 +51,10 @@ def delivery(payloads: Sequence[Any]) -> Delivery:
     return Delivery("t", payloads, None, "a", "0" * 16, 1, 1, 0.0, False, ())
 
 
-def numbered(count: int) -> Portions:
+def numbered(count: int) -> Chunks:
     """Payloads that say how many are before them."""
     data = b"".join(b"%04d" % number for number in range(count))
-    return Portions([data[:8], data[8:]], 4, count)
+    return Chunks([data[:8], data[8:]], 4, count)
 
 
 @pytest.mark.parametrize("last", [1, 5, 9, 10])

@@ -249,7 +249,7 @@ def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_fast_path_as_with
     runs, copies = noted(monkeypatch, SerializationFastPath, "receive_one"), noted(monkeypatch, Borrowed, "copies")
     monkeypatch.setattr(buffers, "BORROWED", 2000)
     monkeypatch.setattr(plain, "ALONE", 1000)
-    monkeypatch.setattr(plain, "PORTION", 3000)
+    monkeypatch.setattr(plain, "CHUNK_SIZE", 3000)
     luck, now = Random(seed), 100.0
     layers: dict[str, Factory] = {**LAYERS, "serialization": Apart}
     replaced, others = (wrapped(Upwards, layers), ("cid",)) if seed % 2 else (layers, ())

@@ -127,9 +127,9 @@ def test_a_full_queue_is_waited_for_once_a_call_and_what_does_not_fit_is_dropped
 
 
 class InPortions(Train):
-    """A train that is made in portions of 2,800 bytes; the last is one datagram."""
+    """A train that is made in chunks of 2,800 bytes; the last is one datagram."""
 
-    def portions(self) -> list[bytes]:
+    def chunks(self) -> list[bytes]:
         return cut(bytes(self.data), 2800)
 
 
@@ -148,7 +148,7 @@ class InPortions(Train):
             {"not sent: EPERM": 1, "datagrams sent": 4, "bytes sent": 5600},
         ),
     ],
-    ids=["none", "in the second portion", "in the last"],
+    ids=["none", "in the second chunk", "in the last"],
 )
 def test_a_train_in_portions_is_one_train_whatever_is_refused_of_it(
     failures: list[int | None], sent: list[bytes], counts: dict[str, int]

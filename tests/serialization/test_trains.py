@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from glue.contract import Header, Outbound, Train
 from glue.contract.pieces import Pieces
-from glue.serialization.staging import CALL, CALLS
+from glue.serialization.lazy_train import CALL, CALLS
 from tests.serialization.frames import (
     ADDRESS,
     SENDER,
@@ -83,10 +83,10 @@ def test_a_long_run_leaves_in_portions_that_count_on(counter: int) -> None:
     size, count = 1280, 1700
     data = b"".join(numbered(count, size))
     (sent,) = writer(counter=counter).send(0.0, [Outbound((), Pieces([data], size, count), TRANSPORT, address=ADDRESS)])
-    portions = [bytes(portion) for portion in sent.portions()]
-    assert len(portions) > 1
-    assert all(len(portion) <= CALLS * CALL and len(portion) % sent.segment == 0 for portion in portions)
-    assert b"".join(portions) == sent.data
+    chunks = [bytes(chunk) for chunk in sent.chunks()]
+    assert len(chunks) > 1
+    assert all(len(chunk) <= CALLS * CALL and len(chunk) % sent.segment == 0 for chunk in chunks)
+    assert b"".join(chunks) == sent.data
     datagrams = cut(sent)
     read_ones = read_alone(datagrams, reader())
     assert [frame[3]["glue"][-1] for frame in read_ones] == [*range(counter, counter + count)]

@@ -1,4 +1,4 @@
-"""Long runs made into datagrams as they leave, a portion at a time, so that what is copied twice stays in a cache."""
+"""Long runs made into datagrams as they leave, a chunk at a time, so that what is copied twice stays in a cache."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from glue.serialization.runs import Span, after, train_of
 CALL = 65_507  # bytes of datagrams that leave in one system call at most: a few less over IPv6
 CALLS = 4
 """System calls' worth of large datagrams that are made at once: so few that all of it is in a near cache until it has
-left, and so many that it does not matter what a portion costs beside its bytes."""
+left, and so many that it does not matter what a chunk costs beside its bytes."""
 
 
-class Stage:
+class ChunkBuffer:
     """A reusable buffer for bodies, with a view of each body.
 
     A copy into this buffer and a join of the views cost less than cutting the bodies apart.
@@ -27,8 +27,8 @@ class Stage:
         self._memory: mmap | None = None
         self._views: Views | None = None
 
-    def portions(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
-        """The datagrams of a run, the first with this header, of these spans, a portion at a time."""
+    def chunks(self, head: bytes, spans: Sequence[Span], bodies: Pieces) -> Iterator[bytearray]:
+        """The datagrams of a run, the first with this header, of these spans, a chunk at a time."""
         size = bodies.size
         count = max(CALLS * (CALL // (len(head) + size)), 1)
         step = count * size
@@ -48,18 +48,18 @@ class Stage:
         return memory, views
 
 
-class Staged(Train):
+class LazyTrain(Train):
     """The datagrams of a run, put together as they leave."""
 
-    __slots__ = ("_bodies", "_data", "_head", "_spans", "_stage")
+    __slots__ = ("_bodies", "_buffer", "_data", "_head", "_spans")
 
     def __init__(
-        self, address: Address | None, stage: Stage, head: bytes, spans: Sequence[Span], bodies: Pieces
+        self, address: Address | None, buffer: ChunkBuffer, head: bytes, spans: Sequence[Span], bodies: Pieces
     ) -> None:
         """Take the first header `head`, with counters at `spans` and fields wide enough for the run."""
         self.address = address
         self.segment = len(head) + bodies.size
-        self._stage = stage
+        self._buffer = buffer
         self._head = head
         self._spans = spans
         self._bodies = bodies
@@ -69,9 +69,9 @@ class Staged(Train):
     def data(self) -> bytes:  # type: ignore[override]  # it is never set
         """All datagrams in one piece, for callers other than the sending network."""
         if self._data is None:
-            self._data = b"".join(self.portions())
+            self._data = b"".join(self.chunks())
         return self._data
 
-    def portions(self) -> Iterator[bytearray]:
-        """The data, a portion at a time."""
-        return self._stage.portions(self._head, self._spans, self._bodies)
+    def chunks(self) -> Iterator[bytearray]:
+        """The data, a chunk at a time."""
+        return self._buffer.chunks(self._head, self._spans, self._bodies)
