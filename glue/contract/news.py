@@ -16,10 +16,14 @@ class Delivery:
     clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
     `expires` (monotonic seconds) it is not to be handed over. `length` is that of each payload; None: not known, or
     they differ, or are not bytes. Payloads may be made as one goes through them.
+
+    `age` is how long they were under way, as far as their sender and receiver know (seconds). It is set only if it is
+    not 0, so that a delivery costs no more for it: `getattr(delivery, "age", 0.0)`.
     """
 
+    age: float
     __slots__ = (
-        "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
+        "age", "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
         "sequence", "tokens", "topic", "type",
     )  # fmt: skip
 

@@ -187,8 +187,11 @@ class Arrivals:
                 return None
         stream.go_on(now, number, count, way.mark)
         self._statistics["messages received"] += count
-        return Delivery(name, payloads, None, way.publisher, item.peer, item.incarnation, number, micros / 1e6, False,
-                        way.tokens, inf, None if is_json else size)  # fmt: skip
+        delivery = Delivery(name, payloads, None, way.publisher, item.peer, item.incarnation, number, micros / 1e6,
+                            False, way.tokens, inf, None if is_json else size)  # fmt: skip
+        if item.age:
+            delivery.age = item.age
+        return delivery
 
     def stream(self, peer: str, incarnation: int, topic: str) -> Stream | None:
         """A topic of a life of a peer, if it was heard."""

@@ -143,7 +143,7 @@ class Topics:
 
     def lift(self, now: float, item: Upward) -> Event | None:
         """The delivery of a lone plain message that is the next of its stream."""
-        if self._local or self._news or not isinstance(item, Inbound):
+        if self._local or self._news or item.__class__ is not Inbound:
             return None
         return self._arrivals.take(now, item)
 
@@ -329,8 +329,8 @@ class Topics:
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
-                    expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
-                    up += deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, expires)
+                    until = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
+                    up += deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, until, item.age)
 
     def _wanted(self, now: float, item: Inbound, name: str, group: Group, up: list[Event]) -> tuple[Hashable, ...]:
         """The subscriptions that a group is for; none if it is too old, too late, or a replay already seen.
