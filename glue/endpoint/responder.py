@@ -159,7 +159,7 @@ class BaseResponder(Receiver):
         """The end of the reply with an error that the handler raised; call it where that is handled."""
         self._failures.note(request)
         self._owner.failed()
-        return _tail_of_error(error)
+        return tail_of_error(error)
 
     def _keep(self, request: Request, tail: bytes) -> bytes:
         """The reply; its end is remembered if the request may come again."""
@@ -174,7 +174,7 @@ class BaseResponder(Receiver):
 
     def answer_error(self, request: Request, error: BaseException) -> None:
         """Send an error that the handler gives by `Request.fail`."""
-        self._send_late(request, _tail_of_error(error))
+        self._send_late(request, tail_of_error(error))
 
     def _send_late(self, request: Request, end: bytes) -> None:
         reply = self._keep(request, end)
@@ -191,7 +191,7 @@ class BaseResponder(Receiver):
         return f"<Responder {self.pattern!r}{' closed' if self.is_closed else ''}>"
 
 
-def _tail_of_error(error: BaseException) -> bytes:
+def tail_of_error(error: BaseException) -> bytes:
     """The name of an error and its message, and never where it was raised."""
     try:
         text = str(error)

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast, overload
 
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
-from glue.endpoint.base import LINGER, BaseEndpoint, multicast_network
+from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import Core, check_not_reserved
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap
@@ -29,6 +29,7 @@ from glue.model.storage import Directory
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
+from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
 from glue.topics import check_pattern
 
@@ -36,7 +37,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """The states of a life that has not ended: in use; waiting for acknowledgements; its goodbye is on its way."""
 
 
-class SimulatedEndpoint(BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
     """One participant in a world, running from the start; made by `World.endpoint`.
 
     Settings and layers are keywords as those of `glue.Endpoint`; environment variables do not count, as all must
@@ -82,6 +83,8 @@ class SimulatedEndpoint(BaseEndpoint):
         random = self.world.random(f"life {self._lives} of endpoint {self._number}")
         core = Core(self.settings, random, unix_time, self._factories)
         core.stack.fit(self.world.network.datagram_size)
+        core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
+        self._replies = self._responders = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -99,6 +102,7 @@ class SimulatedEndpoint(BaseEndpoint):
         if self._state != RUNNING:
             return
         core = self._core
+        core.requests.close(ClosedError(CLOSED))
         self._state = CLOSING
         if core.is_done:
             self._leave(core)
@@ -153,6 +157,8 @@ class SimulatedEndpoint(BaseEndpoint):
         for request in requests:
             self._core.outbox.order(request)
         events, out = self._core.turn(now, tuple(trains))  # which are all that came
+        if self._core.outbox.requests:  # news of peers may have left something to ask
+            self._wake()
         if self._state == LEAVING:
             core = self._core
             self.world.after(0.0, lambda: self._end(core))
