@@ -19,10 +19,10 @@ demo: $(VENV)/.installed ## four endpoints in four processes share a topic, show
 
 test: $(VENV)/.installed-dev ## all tests; what they need is installed where possible
 	@tests/install-debian-packages
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGUMENTS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(ARGUMENTS)
 
 quick: $(VENV)/.installed-dev ## tests of the pure layers alone: no socket, no thread, no Java; a minute
-	$(BIN)/python -m pytest --numprocesses 2 -m "not slow" $(PURE:%=tests/%) $(ARGUMENTS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope -m "not slow" $(PURE:%=tests/%) $(ARGUMENTS)
 
 check: $(VENV)/.installed-dev ## format, lint, types, import rules, the documentation's examples
 	$(BIN)/ruff format --check .

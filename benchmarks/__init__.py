@@ -1,1 +1,3 @@
-"""Benchmarks of glue: micro (per layer), end to end, and the adapter with which a referee runs glue beside others."""
+"""Benchmarks of glue: micro (per layer), end to end, and an adapter with which a referee compares glue with other
+systems.
+"""

@@ -1,10 +1,11 @@
-"""What bad links and bad receivers cost, between processes in network namespaces; beside what is promised.
+"""Benchmark of bad links and stopped receivers, between processes in network namespaces.
 
     python -m benchmarks.bad_links
     python -m benchmarks.bad_links --only stopped
 
-Prints a line for each case and ends with 1 if a promise is broken: what of RELIABILITY is about loss and about one
-receiver of eight that stops. `tests/promises/test_robustness.py` proves the same in virtual time, exactly.
+The command prints a line for each case, and exits with 1 if a promise of docs/reliability.md is broken: those about
+loss, and about one stopped receiver of eight. `tests/promises/test_robustness.py` proves the same exactly, in virtual
+time.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from benchmarks.places import lossy_cable, namespaces
 SMALL, SMALL_RATE, SMALL_COUNT = 1024, 30.0, 450
 LARGE, LARGE_COUNT = 512 << 10, 40
 WIFI = {"delay": 0.002, "rate": 54e6 / 8}
-P99_BOUNDS = {0.0: 0.1, 0.1: 0.1, 0.2: 0.2, 0.3: 0.4, 0.4: 10.0}  # seconds, by share of loss each way
-RATE_BOUNDS = {0.1: 0.5, 0.2: 0.3}  # of the rate without loss
-OTHERS = 0.9  # of their rate, for the receivers that are well
+P99_BOUNDS = {0.0: 0.1, 0.1: 0.1, 0.2: 0.2, 0.3: 0.4, 0.4: 10.0}  # seconds, by share of loss in each direction
+RATE_BOUNDS = {0.1: 0.5, 0.2: 0.3}  # shares of the rate without loss
+OTHERS = 0.9  # share of their rate that the other receivers keep
 STREAM, STREAM_SECONDS = 65536, 3.0
 
 Line = tuple[str, str, bool]
-"""What was measured, the figures, and whether the promise was kept."""
+"""What was measured, the figures, and whether the promise is kept."""
 
 
 def small() -> Iterator[Line]:
-    """1 kB at 30 Hz: all in order, and how late."""
+    """Measure 1 kB messages at 30 Hz: all arrive in order, and p99 of the latency."""
     for loss, bound in P99_BOUNDS.items():
         with lossy_cable(loss, 0.002) as place:
             publisher, subscriber = place.open(2)
@@ -43,7 +44,7 @@ def small() -> Iterator[Line]:
 
 
 def large() -> Iterator[Line]:
-    """512 kB over 54 Mb/s: all, and the share of the rate that is left."""
+    """Measure 512 kB messages over 54 Mb/s: all arrive, and the rate relative to a link without loss."""
     whole = 0.0
     for loss in (0.0, *RATE_BOUNDS):
         with lossy_cable(loss, **WIFI) as place:
@@ -61,7 +62,7 @@ def large() -> Iterator[Line]:
 
 
 def stopped() -> Iterator[Line]:
-    """Eight receivers of a stream, one of which stops in its middle."""
+    """Measure a stream to eight receivers, one of which stops in its middle."""
     rates = []
     with namespaces(9) as place:
         publisher, victim, *others = place.open(9)
@@ -90,7 +91,7 @@ CASES: dict[str, Callable[[], Iterator[Line]]] = {"small": small, "large": large
 
 
 def main() -> int:
-    """Measure and judge."""
+    """Measure, and return the exit code: 1 if a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(CASES), help="of: %(default)s")
     good = True

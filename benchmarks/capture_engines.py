@@ -1,7 +1,9 @@
-"""How many frames a second each way of capturing keeps up with: `python -m benchmarks.capture_engines`, as root.
+"""Benchmark of the capture engines: the frames per second without loss. Run it as root.
 
-A sender on loopback offers datagrams of glue's size at a rate; the engines of `glue record` take them, without a disk.
-Told are the frames taken and dropped, and the recorder's CPU for each.
+    python -m benchmarks.capture_engines
+
+A sender on loopback offers datagrams of glue's size at a given rate. The engines of `glue record` read them, and
+nothing is written to disk. The output has the frames taken and dropped, and the recorder's CPU time per frame.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ ENGINES: dict[str, Callable[[], Ring | Sniffer]] = {
 
 
 def measure(make: Callable[[], Ring | Sniffer], rate: int, seconds: float) -> tuple[int, int, float]:
-    """Frames taken, frames dropped, and seconds of CPU for each taken."""
+    """Return frames taken, frames dropped, and CPU seconds per frame taken."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(("127.0.0.1", PORT))  # or the system would answer each datagram with an error
+        receiver.bind(("127.0.0.1", PORT))  # otherwise the system answers each datagram with an ICMP error
         source, taken = make(), 0
         command = [sys.executable, "-c", SENDER, str(int(rate * seconds)), str(rate), str(PORT)]
         with subprocess.Popen(command) as sender:

@@ -1,8 +1,7 @@
-"""Charts as SVG, drawn with nothing but text: lines over a few steps, and medians with their tails.
+"""Charts as SVG text: lines over a few steps, and medians with their high percentiles.
 
-Colours are classes of a style sheet that follows the reader's light or dark mode, paper included, so a chart can be
-read wherever it is shown. Lines are told apart by colour, by mark and by the label at their end; the first series
-is the one that the chart is about and is drawn thicker.
+Colours are classes of a style sheet with a light and a dark mode, background included, so a chart is readable
+everywhere. Lines differ by colour, mark and label. The first series is the subject of the chart and is drawn thicker.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from benchmarks.results import Row, grouped, show, values_of
 WIDTH, HEIGHT = 760, 400
 LEFT, RIGHT, TOP, BOTTOM = 72, 130, 56, 52
 ROW = 30  # height of a line of `tails`
-LABEL = 15  # least distance of two labels at the ends of lines
-HEADROOM = 1.08  # of a linear axis above the highest point
+LABEL = 15  # least distance between two labels
+HEADROOM = 1.08  # factor between the highest point and the end of a linear axis
 
 LIGHT = ("#0b62c4", "#c2410c", "#0f7b53", "#a21caf", "#92700a", "#475569", "#be123c", "#0e7490")
 DARK = ("#6cb2ff", "#ff9a66", "#5fd6a4", "#ee9bf5", "#e8c55a", "#a9b6c8", "#ff8fa6", "#67d3e6")
@@ -35,7 +34,7 @@ class Series(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """A median and a high percentile of the same thing."""
+    """A median and a high percentile of one quantity."""
 
     name: str
     median: float
@@ -43,14 +42,14 @@ class Tail(NamedTuple):
 
 
 def points(rows: Iterable[Row], x: str, y: str, scale: float = 1.0) -> list[tuple[float, float]]:
-    """The medians of `y`, times `scale`, over `x`."""
+    """Return the medians of `y`, times `scale`, over `x`."""
     groups = grouped(rows, [x]).items()
     found = [(float(key), values_of(group, y)) for (key,), group in groups]
     return sorted((key, statistics.median(values) * scale) for key, values in found if values)
 
 
 def write(directory: Path, made: Mapping[str, str]) -> None:
-    """Write charts by their file names."""
+    """Write charts into a directory by file name."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in made.items():
         (directory / name).write_text(text)
@@ -60,7 +59,7 @@ def write(directory: Path, made: Mapping[str, str]) -> None:
 
 
 class Scale:
-    """Values to a length in pixels, on a linear or a logarithmic axis that ends at round values."""
+    """Converts values to pixels on a linear or logarithmic axis. The ticks are round values."""
 
     def __init__(self, values: Sequence[float], length: float, logarithmic: bool) -> None:
         self._length = length
@@ -80,7 +79,7 @@ class Scale:
             self.ticks = [step * number for number in range(int(self._high / step) + 1)]
 
     def __call__(self, value: float) -> float:
-        """Pixels from the axis's start."""
+        """Return pixels from the start of the axis."""
         place = math.log10(value) if self._logarithmic else value
         return (place - self._low) / (self._high - self._low) * self._length
 
@@ -90,7 +89,10 @@ class Scale:
 
 def lines(title: str, x_title: str, y_title: str, series: Sequence[Series], *, names: Mapping[float, str] | None = None,
           logarithmic: bool = False) -> str:  # fmt: skip
-    """Lines over evenly spaced steps; `names` are those of the steps, by x. Values over 0 only if logarithmic."""
+    """Return a chart of lines over evenly spaced steps.
+
+    `names` are the labels of the steps, by x. A logarithmic chart needs values above 0.
+    """
     steps = sorted({x for one in series for x, _ in one.points})
     scale = Scale([y for one in series for _, y in one.points], HEIGHT - TOP - BOTTOM, logarithmic)
     width = WIDTH - LEFT - RIGHT
@@ -105,7 +107,7 @@ def lines(title: str, x_title: str, y_title: str, series: Sequence[Series], *, n
         parts.append(_text(place, bottom + 18, (names or {}).get(x, show(x)), "tick", "middle"))
     parts.append(_text(LEFT + width / 2, HEIGHT - 12, x_title, "tick", "middle"))
     ends = []
-    for number, one in reversed(list(enumerate(series))):  # the first on top of the others
+    for number, one in reversed(list(enumerate(series))):  # draws the first series last, on top
         dots = [(across[x], bottom - scale(y)) for x, y in one.points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
         parts.append(f'<polyline class="line s{number}{" main" if number == 0 else ""}" points="{path}"/>')
@@ -116,7 +118,7 @@ def lines(title: str, x_title: str, y_title: str, series: Sequence[Series], *, n
 
 
 def _labels(ends: list[tuple[float, float, int, str]]) -> list[str]:
-    """The names at the ends of their lines, moved apart where they would meet."""
+    """Return labels at the ends of the lines, with enough distance between them."""
     ends.sort()
     places = [y for y, _, _, _ in ends]
     for number in range(1, len(places)):
@@ -129,7 +131,9 @@ def _labels(ends: list[tuple[float, float, int, str]]) -> list[str]:
 
 
 def tails(title: str, unit: str, rows: Sequence[Tail], main: str) -> str:
-    """A line for each row from its median (full) to its high percentile (hollow); the row named `main` stands out."""
+    """Return a chart with a line for each row, from the median (full) to the high percentile (hollow). `main` stands
+    out.
+    """
     left = 170
     height = TOP + ROW * len(rows) + ROW
     scale = Scale([value for row in rows for value in (row.median, row.high)], WIDTH - left - 60, True)

@@ -1,11 +1,11 @@
-"""glue beside its neighbours, by a referee that drives all of them alike on the same network.
+"""Comparison of glue with other systems. A referee drives all of them in the same way on the same network.
 
     python -m benchmarks.compare --referee ../peers --python ../venv/bin/python --runs 5 --json compare.json
     python -m benchmarks.compare --rows compare.json --document
 
-The referee's folder holds `bench.py`; its interpreter has the neighbours installed. It needs root, for it makes
-network namespaces. Each round is one call of it, in which the peers take turns; with `--fallback` glue runs once
-more in each round with UDP_SEGMENT and UDP_GRO switched off. `benchmarks.peer_adapter` is how it drives glue.
+The referee's folder holds `bench.py`, and its interpreter has the other systems installed. The referee needs root to
+make network namespaces. Each round is one call of the referee, in which the peers take turns. With `--fallback` each
+round runs glue once more without UDP_SEGMENT and UDP_GRO. The referee drives glue through `benchmarks.peer_adapter`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ METRICS = "throughput,fanout,latency,startup"
 
 
 class Matrix(NamedTuple):
-    """A table of peers by payload, or by share of loss: the spread of one figure of one metric."""
+    """A table of one figure of one metric: a line for each peer, a column for each payload size or share of loss."""
 
     title: str
     metric: str
@@ -86,7 +86,7 @@ START_UP = (
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """So many rounds of the referee. What is measured already survives a round that fails."""
+    """Run the rounds of the referee. With `--json`, finished rounds are saved even if a later round fails."""
     rows: list[Row] = []
     for run in range(options.runs):
         rounds: list[tuple[dict[str, str], str]] = [({}, f"{options.peers},{GLUE}")]
@@ -103,7 +103,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
 
 
 def referee(options: argparse.Namespace, peers: str, environment: Mapping[str, str]) -> list[Row]:
-    """One call of the referee. Raises CalledProcessError if it fails as a whole; a peer's failure is in its row."""
+    """Call the referee once. Raises CalledProcessError if the whole call fails. A peer's failure is in its row."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GLUE_")}
     with tempfile.TemporaryDirectory(prefix="referee-") as directory:
         out = Path(directory) / "rows.json"
@@ -120,7 +120,7 @@ def referee(options: argparse.Namespace, peers: str, environment: Mapping[str, s
 
 
 def sections(rows: Sequence[Row]) -> dict[str, str]:
-    """Markdown by the name of its place on the page."""
+    """Return the Markdown sections by the names of their markers."""
     made = {}
     if verdicts := requirements.verdicts(rows):
         made["compare verdicts"] = f"{requirements.table(verdicts)}\n\n{losses(rows)}"
@@ -134,7 +134,7 @@ def sections(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def tabulated(matrix: Matrix, rows: Sequence[Row]) -> str | None:
-    """A matrix as Markdown, if anything of it was measured."""
+    """Return a matrix as Markdown, or None without rows."""
     rows = [row for row in select(rows, metric=matrix.metric) if row.get(matrix.field) is not None]
     rows = [row for row in rows if row.get("kind") == matrix.kind]
     if not rows:
@@ -149,7 +149,7 @@ def tabulated(matrix: Matrix, rows: Sequence[Row]) -> str | None:
 
 
 def losses(rows: Sequence[Row]) -> str:
-    """What glue did not deliver, or not in order, at full speed; and what failed."""
+    """Return a sentence about glue's lost and unordered messages at full speed, and about all errors."""
     mine = [row for row in rows if row["peer"].startswith(GLUE) and row["metric"] in ("throughput", "fanout")]
     lost = sum(row.get("lost_pct", 0) * row.get("sent", 0) / 100 for row in mine)
     told = (
@@ -160,7 +160,7 @@ def losses(rows: Sequence[Row]) -> str:
 
 
 def pictures(rows: Sequence[Row]) -> dict[str, str]:
-    """The charts by file name: glue first, so that it is the one that stands out."""
+    """Return the charts by file name. glue comes first, so the charts emphasize glue."""
     made: dict[str, str] = {}
     names = sorted({row["peer"] for row in rows}, key=lambda peer: (not peer.startswith(GLUE), peer))
     for metric, title in (("throughput", "1 → 1"), ("fanout", f"1 → {RECEIVERS}")):
@@ -172,24 +172,24 @@ def pictures(rows: Sequence[Row]) -> dict[str, str]:
             made[f"{metric}.svg"] = charts.lines(
                 f"Throughput {title}, reliable", "payload", "deliveries/s", series, names=sizes, logarithmic=True
             )
-    for size in requirements.LATENCY_SIZES:
-        mine = [row for row in select(rows, metric="latency", size=size) if row.get("p50")]
-        tails = [
-            charts.Tail(peer, *(sorted(values_of(group, field))[len(group) // 2] for field in ("p50", "p99")))
-            for (peer,), group in grouped(mine, ["peer"]).items()
-        ]
-        if tails:
-            tails.sort(key=lambda tail: tail.median)
-            made[f"latency-{size}.svg"] = charts.tails(
-                f"Latency one way, {bytes_of(size)}", "µs: median, and 99th percentile (hollow)", tails, GLUE
-            )
+    size = requirements.LATENCY_SIZES[0]
+    mine = [row for row in select(rows, metric="latency", size=size) if row.get("p50")]
+    tails = [
+        charts.Tail(peer, *(sorted(values_of(group, field))[len(group) // 2] for field in ("p50", "p99")))
+        for (peer,), group in grouped(mine, ["peer"]).items()
+    ]
+    if tails:
+        tails.sort(key=lambda tail: tail.median)
+        made[f"latency-{size}.svg"] = charts.tails(
+            f"Latency one way, {bytes_of(size)}", "µs: median, and 99th percentile (hollow)", tails, GLUE
+        )
     return made
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--referee", type=Path, default=Path("../shared/peers"), help="the folder with bench.py")
+    made.add_argument("--referee", type=Path, required=True, help="the folder with bench.py")
     made.add_argument("--python", default=sys.executable, help="the interpreter that has the peers (default: this one)")
     made.add_argument("--peers", default=PEERS, help="beside glue (default: %(default)s)")
     made.add_argument("--metrics", default=METRICS, help="of the referee's (default: %(default)s)")
@@ -205,9 +205,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Measure, or read, and print."""
+    """Measure or read the rows, print the tables, and document them if asked to."""
     options = parser().parse_args()
-    options.python = str(Path(options.python).absolute())  # it is run from the referee's folder
+    options.python = str(Path(options.python).absolute())  # the interpreter runs in the referee's folder
     arguments = sys.argv[1:]
     if options.rows:
         read: dict[str, Any] = json.loads(options.rows.read_text())

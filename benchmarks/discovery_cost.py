@@ -1,11 +1,11 @@
-"""What discovery costs as the network grows: traffic and work of each endpoint, simulated in virtual time.
+"""Benchmark of discovery in networks of growing size: traffic and work of each endpoint, in virtual time.
 
     python -m benchmarks.discovery_cost
     python -m benchmarks.discovery_cost --endpoints 2,50,200 --seconds 10
 
-Whole stacks start at the same instant on a virtual LAN with half a millisecond from end to end, each with ten
-interests. Measured are the time until each knows every other and all its interests, and then, at rest, what an
-endpoint sends and hears. Time is virtual, so the traffic is exact and the same on every machine; the CPU share is
+Whole stacks start at the same instant, each with ten interests, on a virtual LAN with a delay of 0.5 ms. The first
+figure is the time until every endpoint knows all others and their interests. The other figures are what an endpoint
+sends and receives at rest. Time is virtual, so the traffic is exact and the same on every machine. The CPU share is
 that of the stack alone, without system calls, on the machine that runs the simulation.
 """
 
@@ -21,38 +21,40 @@ from random import Random
 from benchmarks import charts
 from benchmarks.results import IMAGES, PAGE, Column, Row, provenance, refresh, save, table
 from glue.contract import Event, PeerInterest, Request, Subscribe, Train
+from glue.fastpath.stack import FastStack
 from glue.settings import Settings
 from glue.simulation import World
 from glue.simulation.network import DATAGRAM_SIZE
-from glue.stack import Identity, Stack
+from glue.stack import Identity
 
 MODULE = "benchmarks.discovery_cost"
 ENDPOINTS = (2, 5, 10, 20, 50, 100, 200)
 INTERESTS = 10
-MESH_LIMIT = 60.0  # virtual seconds in which all must know all
-SETTLE = 5.0  # virtual seconds to rest after that
+MESH_LIMIT = 60.0  # virtual seconds until all must know all
+SETTLE = 5.0  # virtual seconds between the full mesh and the measurement
 
 
 class Metered:
-    """A stack that counts what it sends and hears, and the time that it takes."""
+    """A stack that counts its traffic and its seconds of work."""
 
     def __init__(self, number: int) -> None:
         name = f"endpoint-{number}"
         identity = Identity(name, f"{number:016x}", 1_000_000 + number, Settings(name=name), Random(number))
-        self._stack = Stack.build(identity, {})
+        self._stack = FastStack.build(identity, {})
         self._stack.fit(DATAGRAM_SIZE)
         self.sent_bytes = self.sent_datagrams = self.heard_bytes = self.heard_datagrams = 0
         self.busy = 0.0  # seconds of real time
 
     @property
     def deadline(self) -> float:
-        """As of the stack."""
+        """The stack's deadline."""
         return self._stack.deadline
 
     def turn(self, now: float, trains: list[Train], requests: list[Request]) -> tuple[list[Event], list[Train]]:
-        """A turn of the stack, metered."""
+        """Run and measure one turn of the stack."""
         began = time.perf_counter()
         events, outgoing = self._stack.turn(now, trains, requests)
+        self._stack.commit()
         self.busy += time.perf_counter() - began
         for train in trains:
             self.heard_bytes += len(train.data)
@@ -63,15 +65,15 @@ class Metered:
         return events, outgoing
 
     def reset(self) -> None:
-        """Count from zero."""
+        """Set all counts to zero."""
         self.sent_bytes = self.sent_datagrams = self.heard_bytes = self.heard_datagrams = 0
         self.busy = 0.0
 
 
 def cost(endpoints: int, seconds: float) -> Row:
-    """One network of that size: the time to the full mesh, then traffic and work at rest, per endpoint."""
+    """Simulate one network. Return the time to the full mesh, and traffic and work at rest, per endpoint."""
     world = World(seed=endpoints)
-    learned = 0  # interests of others, added up over all endpoints
+    learned = 0  # interests of others, summed over all endpoints
 
     def on_events(events: list[Event]) -> None:
         nonlocal learned
@@ -108,7 +110,7 @@ FIGURES = (
 
 
 def chart(rows: Sequence[Row]) -> str:
-    """Traffic of an endpoint at rest over the number of endpoints."""
+    """Return a chart of an endpoint's traffic at rest over the number of endpoints."""
     series = [
         charts.Series("heard", charts.points(rows, "endpoints", "heard_bytes")),
         charts.Series("sent", charts.points(rows, "endpoints", "sent_bytes")),

@@ -1,10 +1,10 @@
-"""Whole endpoints, each in a process of its own, over loopback and over network namespaces.
+"""Benchmark of whole endpoints, each in its own process, over loopback and network namespaces.
 
     python -m benchmarks.end_to_end --runs 3 --json end_to_end.json
     python -m benchmarks.end_to_end --cases throughput --places loopback --sizes 16,65536 --offload both
 
-A *case* measures one thing and yields rows. Cases, places and offload on and off take turns within each run, so
-that a drift of the machine hits all alike. The cases stand in `benchmarks.end_to_end_cases`.
+A *case* measures one thing and yields rows. Each run goes through all cases, places and offload settings, so a slow
+change of the machine affects all of them alike. The cases are in `benchmarks.end_to_end_cases`.
 """
 
 from __future__ import annotations
@@ -96,12 +96,15 @@ TABLES: dict[str, tuple[Sequence[Column], Sequence[Column]]] = {
 
 
 def tables(rows: Sequence[Row]) -> dict[str, str]:
-    """A Markdown table for each case that was measured, by its name."""
+    """Return a Markdown table for each measured case, by name."""
     return {case: table(group, *TABLES[case]) for (case,), group in grouped(rows, ["case"]).items()}
 
 
 def receiver_charts(rows: Sequence[Row]) -> dict[str, str]:
-    """Throughput and CPU against the number of receivers, over namespaces with offload, by file name."""
+    """Return charts of throughput and CPU over the number of receivers, by file name.
+
+    The charts use the rows from namespaces with offload.
+    """
     rows = [row for row in rows if (row["case"], row["place"], row["offload"]) == ("throughput", "namespaces", "on")]
     figures = {
         "receivers-throughput.svg": ("Deliveries by number of receivers", "MB/s in all", "bytes_per_second", 1e-6),
@@ -123,7 +126,7 @@ def receiver_charts(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def measure(bench: Bench, options: argparse.Namespace, places: Sequence[str]) -> list[Row]:
-    """Run everything; a case that fails leaves a row with the error, and the others go on."""
+    """Run all cases. A failed case adds a row with its error, and the other cases still run."""
     rows: list[Row] = []
     offloads = {"both": ["on", "off"]}.get(options.offload, [options.offload])
     for run, case, place, offload in product(range(options.runs), options.cases.split(","), places, offloads):
@@ -135,19 +138,19 @@ def measure(bench: Bench, options: argparse.Namespace, places: Sequence[str]) ->
         about: Row = {"case": case, "place": place, "offload": offload, "run": run, "idle_percent": idle_percent}
         try:
             for row in CASES[case](bench):
-                rows.append(about | row)  # noqa: PERF401  # what came before an error counts
+                rows.append(about | row)  # noqa: PERF401 # rows before an error count
         except (NodeError, RuntimeError) as error:
             rows.append({**about, "error": str(error)})
     return rows
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers separated by commas."""
+    """Parse numbers separated by commas."""
     return [int(word) for word in text.split(",")]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--cases", default=",".join(CASES), help="of: %(default)s")
     made.add_argument("--places", default=None, help="loopback, namespaces or both (default: what can be had)")

@@ -1,4 +1,4 @@
-"""What `benchmarks.end_to_end` measures, a case each; what each means stands in docs/benchmarks.md."""
+"""Cases of `benchmarks.end_to_end`. docs/benchmarks.md explains the meaning of each case."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from benchmarks.places import PLACES, Node, Place, lossy_cable
 from benchmarks.results import Row
 
 SIZES = (16, 256, 1024, 8192, 65536, 1 << 20)
-SCALING_SIZES = (256, 65536)  # with more than one receiver
+SCALING_SIZES = (256, 65536)  # sizes for more than one receiver
 RECEIVERS = (1, 2, 4, 8)
 LATENCY_SIZES = (64, 1024)
-BULK = 1 << 20  # bytes of the messages that stream beside
-BESIDE_RATE = 200.0  # messages a second beside the bulk
-CLASSES = (("normal", "normal"), ("bulk", "urgent"))  # of the bulk, and of what is beside it
+BULK = 1 << 20  # bytes of a bulk message
+BESIDE_RATE = 200.0  # messages per second next to the bulk stream
+CLASSES = (("normal", "normal"), ("bulk", "urgent"))  # priorities of the bulk stream and of the small messages
 SLOW_LINK = {"delay": 0.001, "rate": 50e6 / 8, "queue": 0.1}  # see glue.simulation.Conditions
-SLOW_RATE = 100.0  # messages a second beside the bulk
-SLOW_SECONDS = 4  # times as long
+SLOW_RATE = 100.0  # messages per second next to the bulk stream
+SLOW_SECONDS = 4  # factor on the duration
 LOSSES = (0.01, 0.05, 0.1)
-LOSS_DELAY = 0.002  # seconds each way
-LOSS_RATE = 1000.0  # messages a second
+LOSS_DELAY = 0.002  # seconds in each direction
+LOSS_RATE = 1000.0  # messages per second
 LOSS_SIZE, BURST_SIZE, BURST_COUNT = 256, 65536, 1000
-STEADY_RATES = (100, 500, 2500)  # single messages a second
+STEADY_RATES = (100, 500, 2500)  # single messages per second
 STEADY_RECEIVERS = (1, 4)
 STEADY_SIZE = 64
 IDLE_ENDPOINTS, IDLE_TOPICS = 5, 10
-SETTLE = 2.0  # seconds from discovery to rest
-BATCH_LIMIT = 4 << 30  # bytes of one stream at most
+SETTLE = 2.0  # seconds between discovery and rest
+BATCH_LIMIT = 4 << 30  # most bytes of one stream
 
 
 @dataclass
 class Bench:
-    """What the cases are told: how much to measure, and where."""
+    """Extent and place of the measurements."""
 
     sizes: list[int]
     receivers: list[int]
@@ -45,11 +45,11 @@ class Bench:
     offload: bool = True
 
     def at(self, hosts: int) -> AbstractContextManager[Place]:
-        """The place to measure at, for so many endpoints."""
+        """Return the place for this number of hosts."""
         return PLACES[self.place](hosts)
 
     def open(self, place: Place, count: int) -> list[Node]:
-        """Endpoints with the settings to measure."""
+        """Open endpoints with the settings to measure."""
         return place.open(count, offload=self.offload)
 
 
@@ -60,7 +60,7 @@ Case = Callable[[Bench], Iterator[Row]]
 
 
 def throughput(bench: Bench) -> Iterator[Row]:
-    """A stream at full speed from one publisher to so many receivers, by size; all must arrive, in order."""
+    """Stream at full speed from one publisher to each number of receivers, by size. All must arrive in order."""
     for receivers in bench.receivers:
         with bench.at(1 + receivers) as place:
             publisher, *subscribers = bench.open(place, 1 + receivers)
@@ -69,7 +69,7 @@ def throughput(bench: Bench) -> Iterator[Row]:
 
 
 def stream(bench: Bench, publisher: Node, subscribers: list[Node], size: int) -> Row:
-    """One stream of messages of a size to subscribers; deliveries a second, CPU seconds a message, peak memory."""
+    """Send one stream. Return deliveries per second, CPU seconds per message and peak memory in bytes."""
     topic = f"stream/{size}"
     for node in subscribers:
         node.call("subscribe", topic=topic, size=size)
@@ -94,7 +94,7 @@ def stream(bench: Bench, publisher: Node, subscribers: list[Node], size: int) ->
 
 
 def round_trip(bench: Bench) -> Iterator[Row]:
-    """A message and its answer, both handlers publishing; half of the way there and back."""
+    """Send a message and its answer, both published by handlers. Figures are half of the round trip."""
     for size in LATENCY_SIZES:
         with bench.at(2) as place:
             one, other = bench.open(place, 2)
@@ -106,21 +106,21 @@ def round_trip(bench: Bench) -> Iterator[Row]:
 
 
 def beside_bulk(bench: Bench) -> Iterator[Row]:
-    """How late 64 B messages are while the same publisher streams 1 MB messages to the same subscriber."""
+    """Measure the latency of 64 B messages while the same publisher streams 1 MB messages to the same subscriber."""
     for classes in CLASSES:
         with bench.at(2) as place:
             yield beside(bench.open(place, 2), classes, bench.seconds, BESIDE_RATE)
 
 
 def slow_link(bench: Bench) -> Iterator[Row]:
-    """The same over a cable of 50 Mb/s that queues for 100 ms."""
+    """Measure `beside` over a cable of 50 Mb/s that queues for 100 ms."""
     for classes in CLASSES:
         with lossy_cable(0.0, **SLOW_LINK) as place:
             yield beside(bench.open(place, 2), classes, SLOW_SECONDS * bench.seconds, SLOW_RATE)
 
 
 def beside(nodes: list[Node], classes: tuple[str, str], seconds: float, rate: float) -> Row:
-    """Messages of 64 B at a rate beside a stream of 1 MB messages for so many seconds: latency, speed of the stream."""
+    """Send 64 B messages at a rate next to a stream of 1 MB messages. Return latency and the stream's speed."""
     publisher, subscriber = nodes
     subscriber.call("subscribe", topic="bulk", size=BULK)
     subscriber.call("subscribe", topic="small", size=64, stamped=True)
@@ -139,12 +139,12 @@ def beside(nodes: list[Node], classes: tuple[str, str], seconds: float, rate: fl
 
 
 def latencies(answer: Row) -> Row:
-    """The percentiles of an answer."""
+    """Return the percentiles of an answer."""
     return {name: answer[name] for name in ("p50", "p90", "p99", "max") if name in answer}
 
 
 def steady(bench: Bench) -> Iterator[Row]:
-    """Single messages at a rate, as of a sensor: CPU of each process, and how late they are."""
+    """Send single messages at a rate, like a sensor. Yields CPU of each process and latency."""
     for receivers in [count for count in bench.receivers if count in STEADY_RECEIVERS]:
         with bench.at(1 + receivers) as place:
             nodes = bench.open(place, 1 + receivers)
@@ -153,7 +153,7 @@ def steady(bench: Bench) -> Iterator[Row]:
 
 
 def paced(nodes: list[Node], rate: float, count: int) -> Row:
-    """So many messages at a rate a second from the first of these to the others."""
+    """Send `count` messages at `rate` per second from the first node to the others."""
     publisher, *subscribers = nodes
     topic = f"steady/{rate}"
     for node in subscribers:
@@ -177,7 +177,9 @@ def paced(nodes: list[Node], rate: float, count: int) -> Row:
 
 
 def loss(bench: Bench) -> Iterator[Row]:
-    """On a cable that loses frames both ways: one-way latency of paced messages, and a burst of large ones."""
+    """Use a cable that loses frames both ways. Yields the latency of paced messages and the speed of a burst of large
+    ones.
+    """
     for share in bench.losses:
         with lossy_cable(share, LOSS_DELAY) as place:
             publisher, subscriber = bench.open(place, 2)
@@ -202,7 +204,7 @@ def loss(bench: Bench) -> Iterator[Row]:
 
 
 def start_up(bench: Bench) -> Iterator[Row]:
-    """From the start of two processes to the first message from one to the other."""
+    """Measure the time from the start of two processes to the first message between them."""
     with bench.at(2) as place:
         began = time.monotonic()
         publisher, subscriber = place.spawn(), place.spawn()
@@ -219,7 +221,7 @@ def start_up(bench: Bench) -> Iterator[Row]:
 
 
 def idle(bench: Bench) -> Iterator[Row]:
-    """Endpoints that know each other and subscribe to ten topics each, with nothing to say."""
+    """Measure endpoints that know each other and subscribe to ten topics each, without messages."""
     with bench.at(IDLE_ENDPOINTS) as place:
         nodes = bench.open(place, IDLE_ENDPOINTS)
         for node in nodes:
@@ -233,7 +235,8 @@ def idle(bench: Bench) -> Iterator[Row]:
         after = [node.call("usage") for node in nodes]
         for earlier, later in zip(before, after, strict=True):
             seconds = later["now"] - earlier["now"]
-            sharing = IDLE_ENDPOINTS if bench.place == "loopback" else 1  # all count the same interface there
+            # on loopback all endpoints share the interface's counters
+            sharing = IDLE_ENDPOINTS if bench.place == "loopback" else 1
             yield {
                 "cpu": (later["cpu"] - earlier["cpu"]) / seconds,
                 "resident": later["resident"],

@@ -1,8 +1,8 @@
-"""Two stacks side by side in one process, joined by nothing but a function call: what the layers cost, and no kernel.
+"""Two stacks in one process, connected by function calls, to measure the layers without the kernel.
 
-Time is virtual: it stands still during an exchange and goes to the next deadline when nothing is on its way, so
-that delayed acknowledgements are part of the work. Datagrams arrive as the network hands them up: what was sent as a
-train in a buffer, a lone one by itself.
+Time is virtual. It stands still during an exchange and moves to the next deadline when no datagram is under way, so
+delayed acknowledgements are part of the work. Datagrams arrive as from the network: a train in a buffer, a single
+datagram alone.
 """
 
 from __future__ import annotations
@@ -12,33 +12,35 @@ from random import Random
 from time import perf_counter
 
 from glue.contract import Address, Delivery, Publication, Request, Subscribe, Train
-from glue.network.buffer import Arrived, Buffer
+from glue.fastpath.stack import FastStack
+from glue.network.buffer import Arrived, TrainBuffer
 from glue.settings import Settings
-from glue.stack import Identity, Stack
+from glue.stack import Identity
 
 DATAGRAM = 1472  # bytes of UDP payload in an Ethernet frame
-LONG = 1.0  # virtual seconds within which everything must be acknowledged
+LONG = 1.0  # virtual seconds until everything must be acknowledged
 
 
 class Side:
-    """One stack, and the seconds that its turns have taken."""
+    """One stack, and the seconds spent in its turns."""
 
     def __init__(self, number: int) -> None:
         name = f"side-{number}"
         self.address = ("10.0.0.1", number)
         identity = Identity(name, f"{number:016x}", number, Settings(name=name), Random(number))
-        self.stack = Stack.build(identity, {})
+        self.stack = FastStack.build(identity, {})
         self.stack.fit(DATAGRAM)
         self.deadline = 0.0
         self.busy = 0.0
         self.heard = 0
-        self._buffers: list[Buffer] = []
+        self._buffers: list[TrainBuffer] = []
 
     def turn(self, now: float, trains: Sequence[Train], requests: list[Request]) -> list[Train]:
-        """One turn, timed; counts the messages that come out at the top. What is due next is asked afterwards."""
+        """Run one measured turn and count the delivered messages. The deadline is read outside the measurement."""
         began = perf_counter()
         events, outgoing = self.stack.turn(now, trains, requests)
         self.busy += perf_counter() - began
+        self.stack.commit()
         self.deadline = self.stack.deadline
         for event in events:
             if event.__class__ is Delivery:
@@ -46,25 +48,25 @@ class Side:
         return outgoing
 
     def arrivals(self, sent: list[Train], source: Address) -> Sequence[Train]:
-        """What another side sent, as the network here hands it up."""
+        """Return trains from another side as the network would hand them up."""
         while len(self._buffers) < len(sent):
-            self._buffers.append(Buffer())
+            self._buffers.append(TrainBuffer())
         return tuple(arrived(train, source, buffer) for train, buffer in zip(sent, self._buffers, strict=False))
 
 
 class Joined:
-    """A publisher and a subscriber of everything, which know each other."""
+    """A publisher and a subscriber to all topics. Both have discovered each other."""
 
     def __init__(self) -> None:
         self.publisher, self.subscriber = Side(1), Side(2)
         self._now = 1.0
         self._pass(self.subscriber, self.subscriber.turn(self._now, [], [Subscribe(0, "#")]))
         self._pass(self.publisher, self.publisher.turn(self._now, [], []))
-        for _ in range(10):  # the end of discovery
+        for _ in range(10):  # ends discovery
             self._wait()
 
     def publish(self, publication: Publication) -> None:
-        """Publish, and let time pass until all is acknowledged."""
+        """Publish, and let time pass until everything is acknowledged. Raises RuntimeError if a message is missing."""
         heard = self.subscriber.heard + len(publication.payloads)
         self._pass(self.publisher, self.publisher.turn(self._now, [], [publication]))
         until = self._now + LONG
@@ -74,7 +76,7 @@ class Joined:
             raise RuntimeError(f"{self.subscriber.heard - heard + len(publication.payloads)} messages arrived")
 
     def _wait(self) -> None:
-        """To the next deadline of either side."""
+        """Move time to the next deadline of either side."""
         sides = (self.publisher, self.subscriber)
         self._now = max(self._now, min(side.deadline for side in sides))
         for side in sides:
@@ -82,15 +84,15 @@ class Joined:
                 self._pass(side, side.turn(self._now, [], []))
 
     def _pass(self, source: Side, outgoing: list[Train]) -> None:
-        """Carry datagrams over, and what comes back, until nothing more does."""
+        """Deliver datagrams and the answers to them, until neither side sends."""
         while outgoing:
             destination = self.subscriber if source is self.publisher else self.publisher
             outgoing = destination.turn(self._now, destination.arrivals(outgoing, source.address), [])
             source = destination
 
 
-def arrived(train: Train, source: Address, buffer: Buffer) -> Train:
-    """A train that was sent, as it stands in this buffer when it comes; a lone datagram needs none."""
+def arrived(train: Train, source: Address, buffer: TrainBuffer) -> Train:
+    """Return a sent train as it arrives: a train in the buffer, a single datagram without one."""
     size = len(train.data)
     if size <= train.segment:
         return Train(source, memoryview(train.data), train.segment)

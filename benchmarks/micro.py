@@ -1,12 +1,12 @@
-"""What one call of a layer costs, per message and per datagram, measured with pyperf.
+"""Micro benchmark: the cost of one call of a layer, per message and per datagram, measured with pyperf.
 
     python -m benchmarks.micro
     python -m benchmarks.micro --only transport --fast
     python -m benchmarks.micro -o before.json; ...; python -m benchmarks.micro -o after.json
     python -m pyperf compare_to before.json after.json --table
 
-All options of pyperf's runner hold; by default it takes fewer processes and values than its own defaults, as there
-are many cases. The cases stand in `benchmarks.micro_cases`.
+All options of pyperf's runner work. The defaults for processes and values are lower than pyperf's, because there are
+many cases. The cases are in `benchmarks.micro_cases`.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ FIGURES = (Column("µs a call", "seconds", 1e6), Column("ns a datagram or messag
 
 
 class Measured:
-    """A case whose scene is set in the process that measures it, when it is first called."""
+    """A case that prepares its scene at the first call, in the process that measures."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
         self._timer: Timer | None = None
 
     def __call__(self, calls: int) -> float:
-        """Seconds for so many calls."""
+        """Return the seconds that `calls` calls take."""
         if self._timer is None:
             self._timer = self._case.scene()
         return self._timer(calls)
 
 
 def rows_of(case: Case, benchmark: pyperf.Benchmark) -> list[Row]:
-    """A row for each value."""
+    """Return a row for each value of a benchmark."""
     return [
         {"layer": case.layer, "what": case.what, "seconds": value, "seconds_a_unit": value / case.units}
         for value in benchmark.get_values()
@@ -51,13 +51,13 @@ def rows_of(case: Case, benchmark: pyperf.Benchmark) -> list[Row]:
 
 
 def pass_on(command: list[str], options: argparse.Namespace) -> None:
-    """For pyperf: what its worker processes must know of our own options."""
+    """Add this module's options to the command of pyperf's worker processes."""
     if options.only:
         command += ["--only", options.only]
 
 
 def main() -> None:
-    """Measure; print and, if asked to, document."""
+    """Measure, print, and document if asked to."""
     runner = pyperf.Runner(
         values=VALUES,
         processes=PROCESSES,
@@ -71,7 +71,7 @@ def main() -> None:
     runner.argparser.add_argument("--document", action="store_true", help=f"write the table into {PAGE.name}")
     options = runner.parse_args()
     keep_freed_memory(Settings().malloc_threshold)  # as an endpoint does
-    options.quiet = True  # or each case would be told how it could be measured better
+    options.quiet = True  # suppresses pyperf's advice for each case
     rows: list[Row] = []
     for case in CASES:
         if options.only in case.name:

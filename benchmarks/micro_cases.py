@@ -1,6 +1,6 @@
-"""What is measured layer by layer: calls of one layer with everything around it made ready beforehand.
+"""Cases of the micro benchmark: calls of one layer, with everything around the layer prepared beforehand.
 
-A *scene* is a function that makes all of it ready and returns a timer, see `benchmarks.timers`.
+A *scene* is a function that prepares a case and returns a timer (see `benchmarks.timers`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from glue.contract.pieces import Pieces
 from glue.discovery import Discovery
 from glue.fragmentation import Fragmentation
 from glue.network import MulticastNetwork
-from glue.network.buffer import Buffer
+from glue.network.buffer import TrainBuffer
 from glue.serialization import MAX_HEADER, Serialization
 from glue.topics import Topics
-from glue.topics.bundle import Group, decode, encode
+from glue.topics.bundle import MessageGroup, decode, encode
 from glue.topics.index import Index
 from glue.transport import Transport
 from tests.support.loopback import loopback_environment
@@ -49,7 +49,7 @@ Item = TypeVar("Item")
 
 
 class Case(NamedTuple):
-    """`units` is how many of what is counted one call handles."""
+    """A case of the benchmark. One call handles `units` datagrams or messages."""
 
     layer: str
     what: str
@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As pyperf knows it."""
+        """Name of the case in pyperf."""
         return f"{self.layer}: {self.what}"
 
 
@@ -67,7 +67,7 @@ class Case(NamedTuple):
 
 
 def network(count: int, receiving: bool) -> Timer:
-    """`count` datagrams from a socket to itself over loopback, system calls included."""
+    """Send or receive `count` datagrams from a socket to itself over loopback, system calls included."""
     environment = loopback_environment()
     made = MulticastNetwork(
         interface=environment["GLUE_INTERFACE"],
@@ -96,21 +96,21 @@ def network(count: int, receiving: bool) -> Timer:
 
 
 def header(sequence: int = 1000) -> Header:
-    """What transport puts into the header."""
+    """Return transport's part of a header."""
     return {"transport": ["data", 0, 0, 0, 0, 0, 7, sequence]}
 
 
 def serialization(count: int, receiving: bool) -> Timer:
-    """A run of frames to a train, or back."""
+    """Turn a run of frames into a train, or back."""
     writer, reader = (Serialization(endpoint_id=id, incarnation=1, network_id=1) for id in (HERE, THERE))
     run = [Outbound((THERE,), [bytes(BODY)] * count, header(), address=ADDRESS)]
     (train,) = writer.send(NOW, run)
-    trains = [arrived(train, ADDRESS, Buffer())]
+    trains = [arrived(train, ADDRESS, TrainBuffer())]
     return repeated((lambda: reader.receive(NOW, trains)) if receiving else (lambda: writer.send(NOW, run)))
 
 
 def discovery(count: int, receiving: bool) -> Timer:
-    """Frames of a known peer pass through."""
+    """Pass frames of a known peer."""
     here, there = (
         Discovery(endpoint_id=id, incarnation=1, name=id, random=Random(1), announce_interval=3600.0)
         for id in (HERE, THERE)
@@ -134,18 +134,20 @@ class Transports:
         self.now = NOW
 
     def acknowledge(self, down: list[Downward]) -> None:
-        """Hand the receiver's answers to the sender, until nothing is unacknowledged."""
+        """Exchange the receiver's answers until everything is acknowledged."""
         while True:
             answers = _inbound(THERE, down)
             _, more = self.sender.receive(self.now, [*answers])
+            self.sender.commit()
             if not self.sender.backlog:
                 return
             down = self.deliver(_inbound(HERE, more))
             if not down:
+                self.receiver.commit()
                 self.now = max(self.now, self.receiver.deadline)
 
     def deliver(self, frames: list[Inbound]) -> list[Downward]:
-        """Hand frames to the receiver; its answers."""
+        """Hand frames to the receiver and return its answers."""
         return self.receiver.receive(self.now, [*frames])[1]
 
 
@@ -158,7 +160,7 @@ def _inbound(source: str, items: list[Downward]) -> list[Inbound]:
 
 
 def transport(count: int, receiving: bool) -> Timer:
-    """A run of frames to one peer, or from it in order."""
+    """Send a run of frames to one peer, or receive a run in order."""
     pair = Transports()
     bodies = [bytes(BODY)] * count
 
@@ -186,7 +188,7 @@ def transport(count: int, receiving: bool) -> Timer:
 
 
 def fragmentation(size: int, receiving: bool) -> Timer:
-    """A message of `size` bytes to frames, or back from runs as they arrive."""
+    """Cut a message of `size` bytes into frames, or join arriving runs."""
     cutter, joiner = Fragmentation(), Fragmentation()
     cutter.fit(BODY), joiner.fit(BODY)
     message = bytes(size)
@@ -203,7 +205,7 @@ def fragmentation(size: int, receiving: bool) -> Timer:
             (item,) = cut(items)
             assert isinstance(item, Outbound)
             bodies: Sequence[bytes] = item.bodies
-            if len(bodies) > 1:  # as serialization lifts them out of a train
+            if len(bodies) > 1:  # as serialization takes them from a train
                 bodies = Pieces([b"".join(bodies)], BODY, len(bodies))
             made.append([Inbound(HERE, 1, ADDRESS, item.header, bodies)])
         return made
@@ -217,7 +219,7 @@ def fragmentation(size: int, receiving: bool) -> Timer:
 
 
 def publisher(patterns: list[str]) -> Topics:
-    """A topics layer with one peer that wants these."""
+    """Return a topics layer with one peer that has these interests."""
     layer = Topics(endpoint_id=HERE, incarnation=1, name="here")
     layer.fit(BODY)
     layer.receive(NOW, [PeerAdded(THERE, 1, "there", ADDRESS), PeerInterest(THERE, patterns, [])])
@@ -225,7 +227,7 @@ def publisher(patterns: list[str]) -> Topics:
 
 
 def subscriber(patterns: list[str]) -> Topics:
-    """A topics layer that knows the publisher and wants these."""
+    """Return a topics layer that knows the publisher and subscribes to these patterns."""
     layer = Topics(endpoint_id=THERE, incarnation=1, name="there")
     layer.fit(BODY)
     layer.receive(NOW, [PeerAdded(HERE, 1, "here", ADDRESS)])
@@ -234,13 +236,13 @@ def subscriber(patterns: list[str]) -> Topics:
 
 
 def bundled(publication: Publication) -> Inbound:
-    """A publication as it arrives."""
+    """Return a publication as it arrives."""
     down = publisher(["#"]).send(NOW, [publication])
     return Inbound(HERE, 1, ADDRESS, {}, [body for item in down if isinstance(item, Outbound) for body in item.bodies])
 
 
 def topics(count: int, size: int, receiving: bool) -> Timer:
-    """One publication of `count` messages of `size` bytes."""
+    """Send or receive one publication of `count` messages of `size` bytes."""
     publication = Publication("t/16", [bytes(size)] * count, AT)
     if receiving:
         there, inbound = subscriber(["t/+"]), [bundled(publication)]
@@ -250,21 +252,23 @@ def topics(count: int, size: int, receiving: bool) -> Timer:
 
 
 def topics_singly(count: int, size: int) -> Timer:
-    """As many publications of one message each, in one call."""
+    """Send `count` publications of one message each, in one call."""
     here = publisher(["#"])
     requests: list[Request] = [Publication("t/16", [bytes(size)], AT) for _ in range(count)]
     return repeated(lambda: here.send(NOW, requests))
 
 
 def bundle(count: int, size: int, decoding: bool) -> Timer:
-    """The wire format of topics alone."""
-    group = Group("t/16", 1, int(AT * 1e6), [bytes(size)] * count, size)
+    """Encode or decode the wire format of topics alone."""
+    group = MessageGroup("t/16", 1, int(AT * 1e6), [bytes(size)] * count, size)
     body = encode([group])
     return repeated((lambda: decode(body)) if decoding else (lambda: encode([group])))
 
 
 def matching(count: int, receiving: bool) -> Timer:
-    """One message each on `count` topics in turn, with as many interests or subscriptions, half of them wildcards."""
+    """Send or receive one message on each of `count` topics, with as many patterns. Half of the patterns have
+    wildcards.
+    """
     names = [f"site/{number}/temperature" for number in range(count)]
     patterns = [name if number % 2 else f"site/{number}/+" for number, name in enumerate(names)]
     publications = [Publication(name, [bytes(16)], AT) for name in names]
@@ -275,12 +279,12 @@ def matching(count: int, receiving: bool) -> Timer:
     else:
         here, published = publisher(patterns), cycle(publications)
         timer = batches(partial(taken, published), lambda item: here.send(NOW, [item]), batch=1000)
-    timer(count)  # from now on each topic is one that was seen before
+    timer(count)  # from now on the layer has seen each topic
     return timer
 
 
 def finding(count: int) -> Timer:
-    """The index itself, with nothing remembered."""
+    """Search the index without a cache."""
     names = [f"site/{number}/temperature" for number in range(count)]
     index: Index[int] = Index()
     for number, name in enumerate(names):
@@ -290,7 +294,7 @@ def finding(count: int) -> Timer:
 
 
 def taken(source: Iterator[Item], count: int) -> list[Item]:
-    """The next so many."""
+    """Take the next `count` items."""
     return list(islice(source, count))
 
 
@@ -298,11 +302,11 @@ def taken(source: Iterator[Item], count: int) -> list[Item]:
 
 
 def stack(count: int, size: int, receiving: bool) -> Timer:
-    """All layers of the publishing side, acknowledgements heard included; or of the receiving, those sent included."""
+    """Run all layers of one side: publishing with received acknowledgements, or receiving with sent ones."""
     joined = Joined()
     side = joined.subscriber if receiving else joined.publisher
     payloads = [bytes(size)] * count
-    for _ in range(4):  # the window opens
+    for _ in range(4):  # opens the window
         joined.publish(Publication("t/16", payloads, AT))
 
     def timer(calls: int) -> float:
@@ -318,7 +322,7 @@ def stack(count: int, size: int, receiving: bool) -> Timer:
 
 
 def both_ways(layer: str, what: str, units: int, unit: str, scene: Callable[[bool], Timer]) -> list[Case]:
-    """The same going down and coming up."""
+    """Return the case of sending and the case of receiving."""
     return [
         Case(layer, f"send {what}", units, unit, partial(scene, False)),
         Case(layer, f"receive {what}", units, unit, partial(scene, True)),
@@ -334,7 +338,7 @@ TOPICS = (10, 1000, 10_000)
 
 
 def cases() -> Iterator[Case]:
-    """Bottom up."""
+    """Yield all cases from the lowest layer up."""
     for layer, scene in LOWER.items():
         for what, count in RUNS.items():
             yield from both_ways(layer, what, count, "datagram", partial(scene, count))

@@ -1,10 +1,12 @@
-"""Shared state beside PySyncObj and etcd: three voters in three namespaces, everything synced to disk.
+"""Benchmark of shared state against PySyncObj and etcd: three voters in three namespaces, all writes synced to disk.
 
     python -m benchmarks.model --seconds 3
 
-For each system the clients are at the leader, so that none of them forwards: glue's as asyncio tasks in the voter's own
-process, PySyncObj's as callbacks there, etcd's as HTTP connections to its JSON gateway, from Python. Each client
-asks again when it has its answer. Needs root; PySyncObj (PyPI) and etcd (Debian's etcd-server) where they are there.
+The clients of each system run at the leader, so no request is forwarded. glue's clients are asyncio tasks in the
+voter's process. PySyncObj's clients are callbacks in the voter's process. etcd's clients are HTTP connections from
+Python to its JSON gateway. Each client sends its next request when it has the answer.
+
+The benchmark needs root. It measures PySyncObj (PyPI) and etcd (Debian's etcd-server) if they are installed.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Ask = Callable[[int], Awaitable[object]]
 
 
 async def measure(ask: Ask, clients: int, seconds: float) -> dict[str, float]:
-    """So many clients, each asking again once it is answered: answers a second, and milliseconds per answer."""
+    """Run `clients` clients for `seconds`. Return answers per second, and milliseconds per answer."""
     times: list[float] = []
     until = time.perf_counter() + seconds
 
@@ -55,7 +57,7 @@ async def measure(ask: Ask, clients: int, seconds: float) -> dict[str, float]:
 
 
 def summary(times: list[float], seconds: float) -> dict[str, float]:
-    """Rate and quantiles."""
+    """Return the rate per second and the quantiles in milliseconds."""
     times.sort()
     return {
         "rate": len(times) / seconds,
@@ -68,7 +70,7 @@ def summary(times: list[float], seconds: float) -> dict[str, float]:
 
 
 async def run_glue(name: str, directory: str, addresses: list[str]) -> None:
-    """A voter of glue."""
+    """Run a voter of glue."""
     async with glue.aio.Endpoint(name, interface="eth0") as endpoint:
         model = endpoint.model("benchmark", members=list(NAMES), data_dir=directory)
         await model.wait_until_ready(PATIENCE)
@@ -82,7 +84,7 @@ async def run_glue(name: str, directory: str, addresses: list[str]) -> None:
 
 
 async def run_etcd(name: str, directory: str, addresses: list[str]) -> None:
-    """The client of one etcd, which is started here."""
+    """Start an etcd member and run its clients."""
     number = NAMES.index(name)
     cluster = ",".join(f"{peer}=http://{address}:2380" for peer, address in zip(NAMES, addresses, strict=True))
     peer, here = f"http://{addresses[number]}:2380", "http://127.0.0.1:2379"
@@ -128,7 +130,7 @@ async def run_etcd(name: str, directory: str, addresses: list[str]) -> None:
 
 
 async def answer(leads: Callable[[], bool], asks: dict[str, Ask]) -> None:
-    """Do what the standard input asks for, until it ends."""
+    """Run the commands from standard input until it ends."""
     loop = asyncio.get_running_loop()
     print(json.dumps({"ready": True}), flush=True)
     while line := await loop.run_in_executor(None, sys.stdin.readline):
@@ -141,11 +143,11 @@ async def answer(leads: Callable[[], bool], asks: dict[str, Ask]) -> None:
 
 
 def run_pysyncobj(name: str, directory: str, addresses: list[str]) -> None:
-    """A voter of PySyncObj, with its journal."""
+    """Run a voter of PySyncObj with a journal."""
     pysyncobj: Any = importlib.import_module("pysyncobj")
 
     class Shared(pysyncobj.SyncObj):  # type: ignore[misc]
-        """Keys and values."""
+        """Replicated keys and values."""
 
         def __init__(self, own: str, others: list[str]) -> None:
             super().__init__(own, others, pysyncobj.SyncObjConf(journalFile=f"{directory}.journal", flushJournal=True))
@@ -168,13 +170,13 @@ def run_pysyncobj(name: str, directory: str, addresses: list[str]) -> None:
         elif asked["do"] == "write":
             result = write_by_callbacks(shared, asked["clients"], asked["seconds"])
         else:
-            result = {}  # it has no linearizable reads, and a local one is the reading of an attribute
+            result = {}  # PySyncObj has no linearizable reads, and its local read is a plain attribute access
         print(json.dumps(result), flush=True)
     shared.destroy()
 
 
 def write_by_callbacks(shared: Any, clients: int, seconds: float) -> dict[str, float]:
-    """As `measure`, for what calls back."""
+    """Measure as `measure` does, for an API with callbacks."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     ended = threading.Semaphore(0)
@@ -208,20 +210,20 @@ SYSTEMS: dict[str, Callable[[], bool]] = {
 
 
 class Voter:
-    """The process of one voter."""
+    """Handle of a voter's process."""
 
     def __init__(self, system: str, host: Host, name: str, directory: str, addresses: list[str]) -> None:
         command = [sys.executable, "-m", "benchmarks.model", "--voter", system, name, f"{directory}/{name}", *addresses]
         self._process = host.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True)
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """Ask and wait for the answer."""
+        """Send a command and return its answer."""
         self._process.stdin.write(json.dumps(question) + "\n")  # type: ignore[union-attr]
         self._process.stdin.flush()  # type: ignore[union-attr]
         return self.receive()
 
     def receive(self) -> dict[str, Any]:
-        """The next answer."""
+        """Return the next answer. Raises RuntimeError after 60 s without one."""
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], 2 * PATIENCE)[0]:
             raise RuntimeError("a voter fell silent")
@@ -229,14 +231,14 @@ class Voter:
         return found
 
     def end(self) -> None:
-        """Let it end by itself."""
+        """Close the voter's input and wait up to 5 s for its end."""
         self._process.stdin.close()  # type: ignore[union-attr]
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
 
 
 def rows(system: str, seconds: float) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The figures of one system."""
+    """Yield the figures of one system."""
     with tempfile.TemporaryDirectory(prefix="benchmark-", dir=ROOT) as directory, segment(3) as hosts:
         addresses = [host.address for host in hosts]
         voters = [Voter(system, host, name, directory, addresses) for host, name in zip(hosts, NAMES, strict=True)]
@@ -250,7 +252,7 @@ def rows(system: str, seconds: float) -> Iterator[tuple[str, int, dict[str, Any]
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement (default: %(default)g)")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=[s for s, there in SYSTEMS.items() if there()])

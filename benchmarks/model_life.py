@@ -1,13 +1,13 @@
-"""A model's life beside its speed: how long the death of a leader is felt, what idleness costs, how fast it is back.
+"""Benchmark of failover, idleness and recovery of a model.
 
     python -m benchmarks.model_life failover --rounds 30
     python -m benchmarks.model_life idle --seconds 10
     python -m benchmarks.model_life recovery --megabytes 100
 
-Failover and idleness: three voters, each a process in a namespace of its own, on disk (needs root). A failover is the
-time from the SIGKILL of the leader to the first write that a survivor has acknowledged, in election timeouts. Idle is
-the CPU of a voter without any client, beside that of an endpoint without a model. Recovery opens a log of writes of 1
-kB, in entries of 64 as a busy leader makes them, and applies it all.
+Failover and idle run three voters on disk, each in its own process and namespace (needs root). A failover is the time
+from the leader's SIGKILL to the first write acknowledged by a survivor, in election timeouts. Idle compares the CPU of
+a voter without clients with the CPU of an endpoint without a model. Recovery opens a log of 1 kB writes, in entries of
+64 writes as from a busy leader, and applies all entries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from contextlib import suppress
 import glue.aio
 from benchmarks.results import ROOT
 from glue.drivers.directory import FileDirectory
-from glue.model.consensus import Entry, Kind, Write
+from glue.model.consensus import Kind, LogEntry, Write
 from glue.model.state import Set, State, encode_command, encode_entry
 from glue.model.state.commands import Command
 from glue.model.storage import FileStorage
@@ -38,14 +38,14 @@ NAMES = "ABC"
 ELECTION_TIMEOUT = 0.5
 PATIENCE = 30.0
 BUSY = 0.02
-"""Seconds after a kill within which answers that were on their way may still come."""
+"""Seconds after a kill in which answers from before the kill may still arrive."""
 
 
 # ------------------------------------------------------------------------------------------------- a voter
 
 
 async def voter(name: str, directory: str, task: str) -> None:
-    """A voter; one that writes says when each write was acknowledged, and who leads."""
+    """Run a voter. With the task "write" the voter prints the time of each acknowledged write, and the leader."""
     async with glue.aio.Endpoint(name, interface="eth0") as endpoint:
         if task != "bare":
             timeout = ELECTION_TIMEOUT if task == "write" else 1.0
@@ -61,7 +61,7 @@ async def voter(name: str, directory: str, task: str) -> None:
 
 
 class Voter:
-    """The process of one voter, and when its writes were acknowledged."""
+    """Handle of a voter's process, with the time of its last acknowledged write."""
 
     def __init__(self, host: Host, name: str, directory: str, task: str) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class Voter:
         self.start()
 
     def start(self) -> None:
-        """Begin a life."""
+        """Start the process."""
         command = [sys.executable, "-m", "benchmarks.model_life", "voter", self.name, self._directory, self._task]
         self.process = self._host.popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True)
         self.leader: str | None = None
@@ -84,14 +84,14 @@ class Voter:
                 self._said.notify_all()
 
     def wait_for(self, after: float) -> float:
-        """When it first said something after this moment."""
+        """Wait for a line printed after this monotonic time. Return its time."""
         with self._said:
             if not self._said.wait_for(lambda: self.last > after, PATIENCE):
                 raise RuntimeError(f"voter {self.name} fell silent")
             return self.last
 
     def cpu(self) -> float:
-        """Seconds of CPU so far, of all its threads; from the scheduler, as `stat` counts in steps of 10 ms."""
+        """Return the CPU seconds of all threads. The scheduler's figures are exact, where `stat` has steps of 10 ms."""
         spent = 0
         for thread in os.scandir(f"/proc/{self.process.pid}/task"):
             with open(f"{thread.path}/schedstat") as file:
@@ -99,7 +99,7 @@ class Voter:
         return spent / 1e9
 
     def kill(self) -> None:
-        """End it without a word."""
+        """End the process with SIGKILL."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
@@ -108,7 +108,7 @@ class Voter:
 
 
 def failover(rounds: int) -> None:
-    """Kill leaders."""
+    """Kill leaders and print the times until the next write."""
     luck, waits = random.Random(1), list[float]()
     with tempfile.TemporaryDirectory(prefix="benchmark-", dir=ROOT) as directory, segment(3) as hosts:
         voters = {n: Voter(host, n, f"{directory}/{n}", "write") for host, n in zip(hosts, NAMES, strict=True)}
@@ -133,7 +133,7 @@ def failover(rounds: int) -> None:
 
 
 def idle(seconds: float) -> None:
-    """Let voters do nothing."""
+    """Run idle voters and print their CPU shares."""
     print("| an idle process | of a core |\n|---|---|")
     for task, what in (("bare", "endpoint without a model"), ("idle", "voter")):
         with tempfile.TemporaryDirectory(prefix="benchmark-", dir=ROOT) as directory, segment(3) as hosts:
@@ -150,7 +150,7 @@ def idle(seconds: float) -> None:
 
 
 def recovery(megabytes: int) -> None:
-    """Open a long log."""
+    """Open a long log and print the seconds for loading and applying."""
     with tempfile.TemporaryDirectory(prefix="benchmark-", dir=ROOT) as folder:
         storage = FileStorage(FileDirectory(folder), random.Random(1))
         storage.load()
@@ -160,7 +160,7 @@ def recovery(megabytes: int) -> None:
             commands = [encode_command(Command(0, 0, 0, [Set(f"k{index}/{n}", "x" * 1000)])) for n in range(64)]
             data = encode_entry(0, commands)
             size += len(data)
-            storage.write(Write(index, None, [Entry(index, 1, Kind.COMMAND, data)], None, (0, 0)))
+            storage.write(Write(index, None, [LogEntry(index, 1, Kind.COMMAND, data)], None, (0, 0)))
         storage.sync()
         storage.close()
         began = time.perf_counter()
@@ -175,7 +175,7 @@ def recovery(megabytes: int) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=["failover", "idle", "recovery", "voter"])
     parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)

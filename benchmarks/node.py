@@ -1,8 +1,8 @@
-"""One endpoint in a process of its own, told what to do by JSON lines on stdin; each is answered by one on stdout.
+"""One endpoint in its own process. Commands are JSON lines on stdin; each answer is a JSON line on stdout.
 
-A command is an object whose key `do` names a method of `Node` and whose other keys are its arguments. Payloads
-begin with a number and the time at which they were sent, so that the receiving end can check that all arrive in
-order and how long they took. Clocks are those of one machine. Memory and traffic are read from /proc (Linux).
+A command is an object: `do` names a method of `Node`, and the other keys are its arguments. A payload begins with a
+number and its time of sending, so that the receiver checks completeness and order, and measures latency. All processes
+share one machine's clock. Memory and traffic are read from /proc (Linux).
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from typing import Any
 
 BEGAN = time.monotonic()
 
-import glue  # noqa: E402  # how long this takes is one of the figures
+import glue  # noqa: E402 # the import is measured
 from glue.endpoint.options import Priority  # noqa: E402
 
 IMPORTED = time.monotonic()
-HEAD = struct.Struct("<qq")  # number, monotonic nanoseconds; the smallest payload has 16 bytes
-BEGIN, END = -1, -2  # numbers of the messages around a stream
-POOL = 4 << 20  # bytes of ready-made payloads that a stream goes through again and again
-FLUSH = 30.0  # seconds for the last acknowledgements of a stream
+HEAD = struct.Struct("<qq")  # number, monotonic nanoseconds; this is the smallest payload, 16 bytes
+BEGIN, END = -1, -2  # numbers of the messages before and after a stream
+POOL = 4 << 20  # bytes of prepared payloads that a stream repeats
+FLUSH = 30.0  # seconds to wait for the last acknowledgements of a stream
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 Answer = dict[str, Any]
 
 
 def pool_size(size: int) -> int:
-    """How many ready-made payloads of `size` bytes a stream has."""
+    """Return the number of prepared payloads of `size` bytes in a stream."""
     return max(4, min(4096, POOL // size))
 
 
 def payload(number: int, size: int) -> bytes:
-    """A payload of `size` bytes that is sent now."""
+    """Return a payload of `size` bytes with the present time."""
     return HEAD.pack(number, time.monotonic_ns()) + bytes(size - HEAD.size)
 
 
 def percentiles(values: list[float]) -> Answer:
-    """The percentiles of the field's reports; empty without values."""
+    """Return the percentiles of these values; empty without values."""
     ordered = sorted(values)
     last = len(ordered) - 1
     return {name: ordered[min(last, int(share * len(ordered)))] for name, share in PERCENTILES.items() if ordered}
 
 
 class Sink:
-    """Receives streams on one topic, one after the other: counts, and checks that nothing is missing or doubled."""
+    """Receives consecutive streams on one topic, counts messages, and notes missing and repeated ones."""
 
     def __init__(self, size: int) -> None:
         self.gaps = 0
@@ -59,11 +59,11 @@ class Sink:
         self.first_heard = 0.0
         self.finished = threading.Event()
         self.latencies: list[float] = []
-        self._before = 0  # messages before the present lap through the pool
+        self._before = 0  # messages before the present pass through the pool
         self._pool = pool_size(size)
 
     def counting(self) -> Callable[[glue.Message], None]:
-        """The handler for streams at full speed, where the numbers start again with each lap."""
+        """Return a handler for streams at full speed, whose numbers restart with each pass through the pool."""
         unpack, expected = HEAD.unpack_from, 0
 
         def on_message(message: glue.Message) -> None:
@@ -88,7 +88,7 @@ class Sink:
         return number
 
     def stamped(self, message: glue.Message) -> None:
-        """The handler that notes how long each message took."""
+        """Handle a message and note its latency."""
         now = time.monotonic_ns()
         self.first_heard = self.first_heard or now / 1e9
         number, sent = HEAD.unpack_from(message.payload)
@@ -110,7 +110,7 @@ class Sink:
         self.finished.set()
 
     def result(self) -> Answer:
-        """What came of the latest stream: times in seconds of the machine's monotonic clock."""
+        """Return the result of the latest stream. Times are seconds of the machine's monotonic clock."""
         return {
             "count": self._before,
             "gaps": self.gaps,
@@ -123,7 +123,7 @@ class Sink:
 
 
 class Node:
-    """The commands."""
+    """The commands. Each returns its answer."""
 
     def __init__(self) -> None:
         self._endpoint: glue.Endpoint
@@ -133,7 +133,7 @@ class Node:
         self._beside_result: Answer = {}
 
     def open(self, name: str, interface: str, **settings: Any) -> Answer:
-        """Start the endpoint; how long importing and starting took."""
+        """Start the endpoint. The answer has the seconds for import and start."""
         began = time.monotonic()
         self._interface = interface
         self._endpoint = glue.Endpoint(name, interface=interface, **settings).start()
@@ -146,11 +146,11 @@ class Node:
         return {}
 
     def ready(self, topic: str, count: int) -> Answer:
-        """Wait until so many subscribe to the topic."""
+        """Wait up to 20 s for `count` subscribers to the topic."""
         return {"ready": self._endpoint.wait_for_subscribers(topic, count, timeout=20)}
 
     def finished(self, topic: str, timeout: float) -> Answer:
-        """Wait for the end of the stream on the topic; what came of it."""
+        """Wait up to `timeout` seconds for the end of the stream, and answer with its result."""
         sink = self._sinks[topic]
         sink.finished.wait(timeout)
         result = sink.result()
@@ -158,9 +158,12 @@ class Node:
         return result
 
     def usage(self) -> Answer:
-        """CPU seconds so far; resident bytes now and at most since the last call; what the interface has sent."""
+        """Answer with CPU seconds, memory, and the interface's traffic.
+
+        "resident" is the present memory in bytes, and "peak" the highest since the last call.
+        """
         status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        Path("/proc/self/clear_refs").write_text("5")  # start anew with the peak
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         counters = dict(line.split(":", 1) for line in Path("/proc/self/net/dev").read_text().splitlines()[2:])
         sent = {name.strip(): fields.split()[8:10] for name, fields in counters.items()}[self._interface]
         return {
@@ -175,7 +178,7 @@ class Node:
     def stream(
         self, topic: str, size: int, seconds: float, count: int = sys.maxsize, priority: Priority = "normal"
     ) -> Answer:
-        """Publish as fast as it goes for `seconds`, or about `count` messages, and have all acknowledged."""
+        """Publish at full speed for `seconds`, or about `count` messages, and wait for all acknowledgements."""
         pool = [payload(number, size) for number in range(pool_size(size))]
         step = max(1, min(64, len(pool), (1 << 20) // size))
         sent = 0
@@ -195,7 +198,7 @@ class Node:
         return {"count": sent, "flushed": self._endpoint.flush(FLUSH)}
 
     def stream_beside(self, **arguments: Any) -> Answer:
-        """The same in a thread, while other commands are obeyed."""
+        """Run `stream` in a thread, and accept other commands meanwhile."""
 
         def run() -> None:
             self._beside_result = self.stream(**arguments)
@@ -205,13 +208,13 @@ class Node:
         return {}
 
     def join(self) -> Answer:
-        """Wait for `stream_beside` to end; its answer."""
+        """Wait for the end of `stream_beside` and answer with its result."""
         assert self._beside is not None
         self._beside.join()
         return self._beside_result
 
     def pace(self, topic: str, size: int, rate: float, count: int, priority: Priority = "normal") -> Answer:
-        """Publish `count` messages at `rate` a second."""
+        """Publish `count` messages at `rate` per second."""
         self._endpoint.publish(topic, payload(BEGIN, size), priority=priority)
         began = time.monotonic()
         for number in range(count):
@@ -221,21 +224,21 @@ class Node:
         return {"count": count, "flushed": self._endpoint.flush(FLUSH)}
 
     def greet(self, topic: str, size: int) -> Answer:
-        """Publish one message once there is a subscriber."""
+        """Publish one message as soon as there is a subscriber."""
         self._endpoint.wait_for_subscribers(topic, 1, timeout=20)
         self._endpoint.publish(topic, payload(0, size))
         return {}
 
     def echo(self, topic: str, reply: str) -> Answer:
-        """From now on answer each message on `topic` with the same on `reply`."""
+        """Answer each later message on `topic` with a copy on `reply`."""
         publish = self._endpoint.publish
         self._endpoint.subscribe(topic, lambda message: publish(reply, message.payload))
         return {}
 
     def ping(self, topic: str, reply: str, size: int, count: int, ignored: int) -> Answer:
-        """So many round trips, each begun by the handler of the one before; seconds each, the first `ignored` not.
+        """Make `count` round trips, where each reply's handler starts the next. The first `ignored` do not count.
 
-        The answer has percentiles of the round trips.
+        The answer has percentiles of the round trips in seconds.
         """
         publish, clock, done = self._endpoint.publish, time.perf_counter, threading.Event()
         body, began, trips = payload(0, size), 0.0, list[float]()
@@ -263,15 +266,15 @@ class Node:
 
 
 def main() -> None:
-    """Obey until stdin ends."""
+    """Run commands until stdin ends."""
     node = Node()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # nothing else may stand between the answers
+    os.dup2(2, 1)  # keeps other output out of the answers
     for line in sys.stdin:
         request = json.loads(line)
         try:
             answer = getattr(node, request.pop("do"))(**request)
-        except Exception as error:  # told to whoever asked
+        except Exception as error:  # reported to the caller
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers)
 

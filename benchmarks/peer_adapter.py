@@ -1,7 +1,7 @@
-"""Lets a benchmark of publish/subscribe systems run glue beside its neighbours.
+"""Adapter with which a benchmark of publish/subscribe systems runs glue.
 
-The harness puts its own `adapters` module on the path; what it calls is described there. All settings are the
-library's defaults but for the interface and, for retained topics, `retain`.
+The harness provides the module `adapters`, which describes the methods. All settings are glue's defaults, except the
+interface, and `retain` for retained topics.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ class Glue(Adapter):  # type: ignore[misc]
     history = frozenset({"last"})
 
     def open(self, role: str, host_ip: str, peers: Sequence[str], broker_ip: str, profile: str, depth: int) -> None:
-        """Join the network on eth0; peers find each other."""
+        """Start an endpoint on eth0. glue finds peers without addresses, so most arguments are ignored."""
         self._endpoint = glue.Endpoint(f"{role}-{host_ip}", interface="eth0").start()
         self._retain = profile == "retained"
 
     def subscribe(self, topic: str, callback: Callback) -> None:
-        """Call back with the payload of each message."""
+        """Call `callback` with the payload of each message."""
         self._endpoint.subscribe(topic, callback, payload_only=True)
 
     def subscribe_all(self, topics: Sequence[str], callback: Callback) -> None:
-        """One wildcard covers "prefix/..."."""
+        """Subscribe to all topics with one wildcard. The topics have the form "prefix/..."."""
         self.subscribe(topics[0].partition("/")[0] + "/#", callback)
 
     def publish(self, topic: str, payload: bytes) -> None:
-        """Reliable; blocks while the queue is full."""
+        """Publish reliably. The call waits while the queue is full."""
         self._endpoint.publish(topic, payload, retain=self._retain)
 
     def publish_many(self, topic: str, payloads: Iterable[bytes]) -> None:
-        """A stream on one topic."""
+        """Publish many messages on one topic."""
         self._endpoint.publish_many(topic, payloads)
 
     def flush(self) -> None:
-        """Whatever is published leaves at once; nothing is held back."""
+        """Do nothing, because glue holds no message back."""
 
     def close(self) -> None:
         """Leave the network."""

@@ -1,7 +1,7 @@
-"""Where the endpoints of a benchmark run, each in a process of its own: on loopback, or each on a host of its own.
+"""Places where a benchmark's endpoints run, each in its own process: on loopback, or each on its own host.
 
-Hosts are network namespaces on one bridge, or two of them joined by a cable that loses frames. Whatever a place
-has made is gone when its `with` block ends, also after a failure.
+Hosts are network namespaces on one bridge, or two namespaces joined by a cable that loses frames. A place removes
+everything it has made when its `with` block ends, also after a failure.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Answer = dict[str, Any]
 
 
 class NodeError(RuntimeError):
-    """An endpoint's process failed, fell silent or died; the message says which."""
+    """The process of an endpoint failed, did not answer, or died. The message says which."""
 
 
 class Node:
-    """The handle of an endpoint's process, see `benchmarks.node`."""
+    """Handle of an endpoint's process; see `benchmarks.node`."""
 
     def __init__(self, name: str, interface: str, process: subprocess.Popen[bytes]) -> None:
         self.name = name
@@ -47,12 +47,12 @@ class Node:
         return self.call("open", name=self.name, interface=self._interface, **settings)
 
     def call(self, do: str, **arguments: Any) -> Answer:
-        """Ask and wait for the answer. Raises NodeError."""
+        """Send a command and return its answer. Raises NodeError."""
         self.send(do, **arguments)
         return self.receive()
 
     def send(self, do: str, **arguments: Any) -> None:
-        """Ask, and leave the answer to a later `receive`. Raises NodeError."""
+        """Send a command. A later `receive` returns its answer. Raises NodeError."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
@@ -61,7 +61,7 @@ class Node:
             raise NodeError(f"{self.name} died: {error}") from error
 
     def receive(self) -> Answer:
-        """The next answer. Raises NodeError."""
+        """Return the next answer. Raises NodeError."""
         assert self._process.stdout is not None
         until = time.monotonic() + PATIENCE
         while b"\n" not in self._received:
@@ -77,15 +77,15 @@ class Node:
         return answer
 
     def stop(self) -> None:
-        """Stop the process (SIGSTOP), until `go_on`."""
+        """Stop the process (SIGSTOP) until `go_on`."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let the process go on (SIGCONT)."""
+        """Continue the process (SIGCONT)."""
         self._process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """Let the process end, by force if need be."""
+        """End the process, by SIGKILL after 3 s."""
         with contextlib.suppress(NodeError):
             self.send("close")
         assert self._process.stdin is not None
@@ -101,23 +101,23 @@ class Node:
 
 
 class Place:
-    """Room for endpoints: `spawn` starts the process of the next one."""
+    """Environment of endpoints. `spawn` starts the process of the next endpoint."""
 
     def __init__(self, interface: str, start: Callable[[int, Sequence[str]], subprocess.Popen[bytes]]) -> None:
-        """`start` runs a command on the host of that index, from 0."""
+        """`start` runs a command on the host with this index, from 0."""
         self.interface = interface
         self._start = start
         self._nodes: list[Node] = []
 
     def spawn(self) -> Node:
-        """Start a process for an endpoint, on the next host; the endpoint itself is to be opened."""
+        """Start a process on the next host. Its endpoint is still to be opened."""
         index = len(self._nodes)
         node = Node(f"node-{index + 1}", self.interface, self._start(index, COMMAND))
         self._nodes.append(node)
         return node
 
     def open(self, count: int, **settings: Any) -> list[Node]:
-        """So many endpoints, started with these settings."""
+        """Start `count` processes and open their endpoints with these settings."""
         nodes = [self.spawn() for _ in range(count)]
         for node in nodes:
             node.open(**settings)
@@ -134,7 +134,7 @@ PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "c
 
 @contextlib.contextmanager
 def loopback(hosts: int) -> Iterator[Place]:
-    """All on loopback, on a port and a network id of their own; `hosts` does not matter."""
+    """Run all endpoints on loopback, on a free port and network id. `hosts` is ignored."""
     environment = loopback_environment()
     place = Place(
         environment["GLUE_INTERFACE"],
@@ -148,7 +148,7 @@ def loopback(hosts: int) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def namespaces(hosts: int) -> Iterator[Place]:
-    """Each on a host of its own, on one bridge. RuntimeError without the rights to make namespaces."""
+    """Run each endpoint on its own host, on one bridge. Raises RuntimeError without the right to make namespaces."""
     with segment(hosts) as made:
         place = Place("eth0", lambda index, command: made[index].popen(command, **PIPES))
         try:
@@ -159,9 +159,10 @@ def namespaces(hosts: int) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def lossy_cable(loss: float, delay: float, **faults: Any) -> Iterator[Place]:
-    """Two hosts, joined by a cable that loses this share of the frames, each way, and delays the others (seconds).
+    """Join two hosts by a cable with loss and delay.
 
-    Other `faults` are those of `glue.simulation.Conditions`.
+    `loss` is the share of lost frames in each direction, and `delay` is in seconds. Other `faults` are fields of
+    `glue.simulation.Conditions`.
     """
     device = "cable0"
     faults = {"loss": loss, "delay": delay, **faults}

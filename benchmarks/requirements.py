@@ -1,7 +1,7 @@
-"""What glue has to reach beside its neighbours, and how far it has come, from the rows of the referee.
+"""Requirements on glue relative to other systems, and how well the referee's rows meet them.
 
-A requirement is judged run by run: of one run the peers took turns on the same machine within minutes, so the
-ratio of two figures of the same run is worth more than either. What counts is the median over the runs.
+A requirement is judged run by run. In one run the peers take turns on the same machine within minutes, so the ratio of
+two figures of a run is more reliable than each figure. The median over the runs counts.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 from benchmarks.results import Row, bytes_of, grouped, markdown, show, spread, values_of
 
 GLUE = "glue"
-RECEIVERS = 4  # of the referee's fan-out
+RECEIVERS = 4  # receivers in the referee's fan-out
 
-THROUGHPUT = {  # payload: must and goal, 1 → 1; must and goal, 1 → 4; as multiples of the best peer
+THROUGHPUT = {  # payload: must and goal for 1 → 1, must and goal for 1 → 4, as multiples of the best peer
     16: (2.5, 4.0, 2.0, 4.0),
     256: (1.8, 3.0, 2.0, 4.0),
     1024: (1.4, 2.0, 1.8, 3.0),
@@ -25,16 +25,17 @@ THROUGHPUT = {  # payload: must and goal, 1 → 1; must and goal, 1 → 4; as mu
     1 << 20: (0.7, 1.0, 1.0, 1.5),
 }
 LATENCY_SIZES = (64, 1024)
-LATENCY_RATIO = 1.0  # p50 beside the fastest peer, at most
-TAIL = 3.0  # p99 beside the own p50, at most
-CPU_SIZE, CPU_LIMIT = 256, 0.8  # µs a message on either side, at most
-IDLE_CPU, IDLE_MEMORY = 0.3, 30.0  # % of a core and MB of an idle endpoint, at most
+LATENCY_RATIO = 1.0  # highest p50 as a multiple of the fastest peer's
+TAIL = 3.0  # highest p99 as a multiple of glue's own p50
+CPU_SIZE, CPU_LIMIT = 256, 0.8  # highest µs per message, at the publisher and at the subscriber
+IDLE_CPU, IDLE_MEMORY = 0.3, 30.0  # highest % of a core and MB of an idle endpoint
 
 
 class Verdict(NamedTuple):
-    """One line of the table: a figure of glue, what it is compared with, and whether that is enough.
+    """One line of the table: a figure of glue, the figure to compare with, and the judgement.
 
-    `values` are the ratios, or the figures, of the runs. Enough is at least `must` if `more_is_better`, else at most.
+    `values` has the ratio, or the figure, of each run. With `more_is_better` the median must reach `must`, else it must
+    not exceed it.
     """
 
     what: str
@@ -47,7 +48,7 @@ class Verdict(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """Reached, or not."""
+        """Judgement of the median: "goal", "must" or "**short**"."""
         value = statistics.median(self.values)
         if self.more_is_better:
             return "goal" if value >= self.goal else "must" if value >= self.must else "**short**"
@@ -55,12 +56,12 @@ class Verdict(NamedTuple):
 
 
 def select(rows: Sequence[Row], **wanted: object) -> list[Row]:
-    """The rows with these values."""
+    """Return the rows that have these values."""
     return [row for row in rows if all(row.get(field) == value for field, value in wanted.items())]
 
 
 def verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """What can be judged by these rows."""
+    """Return all verdicts for which rows exist."""
     found: list[Verdict | None] = []
     for size, (must, goal, fan_must, fan_goal) in THROUGHPUT.items():
         found.append(beside_best(rows, "throughput", size, "msgs_s", "1 → 1, messages/s", must, goal))
@@ -88,7 +89,7 @@ def beside_best(
     goal: float,
     best: Callable[[Sequence[float]], float] = max,
 ) -> Verdict | None:
-    """A figure of glue as a multiple of the best peer's in the same run."""
+    """Judge a figure of glue as a multiple of the best peer's figure in the same run. None without rows."""
     ratios: list[float] = []
     winners: Counter[str] = Counter()
     bests: list[float] = []
@@ -108,7 +109,7 @@ def beside_best(
 
 
 def tail(rows: Sequence[Row], size: int) -> Verdict | None:
-    """How far the slow round trips are from the usual ones."""
+    """Judge the ratio of p99 to p50 of the latency. None without rows."""
     mine = [row for row in select(rows, peer=GLUE, metric="latency", size=size) if row.get("p50")]
     if not mine:
         return None
@@ -119,12 +120,12 @@ def tail(rows: Sequence[Row], size: int) -> Verdict | None:
 
 
 def limit(what: str, values: list[float], most: float) -> Verdict | None:
-    """A figure that must not be exceeded."""
+    """Judge a figure by an upper limit. None without values."""
     return Verdict(what, show(statistics.median(values)), "", values, most, most, False) if values else None
 
 
 def table(found: Sequence[Verdict]) -> str:
-    """All verdicts as Markdown."""
+    """Return all verdicts as a Markdown table."""
     titles = ("what", "glue", "beside", "ratio, or figure", "must", "goal", "reached")
     lines = []
     for one in found:

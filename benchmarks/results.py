@@ -1,9 +1,9 @@
-"""What becomes of the figures: medians with their spread, Markdown tables, JSON, and the page that shows them.
+"""Output of benchmarks: medians with their spread, Markdown tables, JSON, and the pages of the documentation.
 
-A *row* is one measurement: a dictionary of what was measured (keys) and what came out (figures). Rows of several
-runs that agree in their keys are one line of a table: the median, and the lowest and highest in brackets. A script
-that is given `--document` writes its tables into `docs/benchmarks.md` or a page of `docs/measurements`, between markers
-that bear their names.
+A *row* is one measurement: a dictionary of keys (what was measured) and figures (the results). Rows with equal keys
+from several runs form one line of a table: the median, with the lowest and highest in brackets. `--document` of a
+script writes its tables into `docs/benchmarks.md` or a page of `docs/measurements`, between markers with the table's
+name.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 MEASUREMENTS = ROOT / "docs" / "measurements"
 IMAGES = ROOT / "docs" / "images"
-IDLE = 85.0  # percent of all cores from which on the machine is taken to be idle
-IDLE_SAMPLE = 0.3  # seconds over which that is looked at
+IDLE = 85.0  # percent of all cores; above this the machine counts as idle
+IDLE_SAMPLE = 0.3  # seconds of one measurement of idleness
 
 Row = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """A column of a table: the field of the rows that it shows, times `scale`."""
+    """A column of a table: it shows `field` of the rows, times `scale`."""
 
     title: str
     field: str
@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 def show(value: float) -> str:
-    """Three digits that matter: 1.23 M, 45.6 k, 1,234, 0.0123."""
+    """Return a number with three significant digits: 1.23 M, 45.6 k, 1,234, 0.0123."""
     size = abs(value)
     if size >= 999_500:
         return f"{value / 1e6:.3g} M"
@@ -49,7 +49,7 @@ def show(value: float) -> str:
 
 
 def bytes_of(size: int) -> str:
-    """A payload's size as people say it: 16 B, 64 kB, 1 MB (powers of two)."""
+    """Return a payload's size with its unit: 16 B, 64 kB, 1 MB (powers of two)."""
     for unit, name in ((1 << 20, "MB"), (1 << 10, "kB")):
         if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
@@ -57,18 +57,18 @@ def bytes_of(size: int) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """The median, and of several values the lowest and the highest."""
+    """Return the median, and for several values also the lowest and the highest."""
     middle = show(statistics.median(values))
     return middle if len(values) == 1 else f"{middle} ({show(min(values))} – {show(max(values))})"
 
 
 def values_of(rows: Iterable[Row], field: str) -> list[float]:
-    """The figures of that name, of the rows that have one."""
+    """Return the figures with this name. Rows without the figure are skipped."""
     return [row[field] for row in rows if row.get(field) is not None]
 
 
 def grouped(rows: Iterable[Row], fields: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows that agree in these fields, in the order in which they first came."""
+    """Group rows that agree in these fields, in the order of their first appearance."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row.get(field) for field in fields), []).append(row)
@@ -76,7 +76,7 @@ def grouped(rows: Iterable[Row], fields: Sequence[str]) -> dict[tuple[Any, ...],
 
 
 def table(rows: Iterable[Row], keys: Sequence[Column], figures: Sequence[Column]) -> str:
-    """One line for each combination of keys, with the spread of each figure; below, what failed (`error` of a row)."""
+    """Return a table with one line for each combination of keys, and failed rows (with `error`) below."""
     rows = list(rows)
     lines = []
     for key, group in grouped((row for row in rows if "error" not in row), [column.field for column in keys]).items():
@@ -99,7 +99,7 @@ def _key(column: Column, value: Any) -> str:
 
 
 def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     rows = [titles, ["---"] * len(titles), *lines]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
@@ -108,7 +108,7 @@ def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def wait_until_idle(timeout: float) -> float:
-    """Wait until the machine is idle, `timeout` seconds at most; how idle it then is, in percent."""
+    """Wait until the machine is idle, at most `timeout` seconds. Return the idle share in percent."""
     until = time.monotonic() + timeout
     while True:
         idle = float(psutil.cpu_times_percent(IDLE_SAMPLE).idle)
@@ -117,20 +117,20 @@ def wait_until_idle(timeout: float) -> float:
 
 
 def machine() -> str:
-    """What the figures hold for."""
+    """Describe this machine: cores, system and Python."""
     system = f"{platform.system()} {platform.release().partition('-')[0]}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{os.cpu_count()} cores ({platform.machine()}), {system}, {python}"
 
 
 def command(module: str, arguments: Sequence[str]) -> str:
-    """The command as it can be repeated elsewhere: paths, which differ from machine to machine, left open."""
+    """Return the command with its paths replaced by PATH, so that it can be repeated on other machines."""
     words = [re.sub(r"^(--[^=]+=)?.*/.*$", r"\1PATH", word) for word in arguments]
     return " ".join(["python", "-m", module, *words])
 
 
 def provenance(module: str, arguments: Sequence[str], rows: Sequence[Row]) -> str:
-    """Where, when and how the rows were measured, for under a table."""
+    """Return the footnote of a table: where, when and how the rows were measured."""
     runs = 1 + max((row.get("run", 0) for row in rows), default=0)
     parts = [f"`{command(module, arguments)}`", f"{machine()}", time.strftime("%Y-%m-%d")]
     if runs > 1:
@@ -150,9 +150,9 @@ def save(path: Path, arguments: Sequence[str], rows: Sequence[Row]) -> None:
 
 
 def refresh(sections: Mapping[str, str], pages: Iterable[Path] | None = None) -> None:
-    """Replace what stands between the markers `<!-- begin NAME -->` and `<!-- end NAME -->` of these pages.
+    """Replace the text between the markers `<!-- begin NAME -->` and `<!-- end NAME -->` on these pages.
 
-    Raises ValueError, and changes nothing, if none of the pages has such markers.
+    Raises ValueError without changing a page if a marker is missing.
     """
     texts = {page: page.read_text() for page in pages or (PAGE, *sorted(MEASUREMENTS.glob("*.md")))}
     changed = set()

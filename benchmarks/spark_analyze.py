@@ -1,9 +1,9 @@
-"""A whole analysis from the shell: `python -m benchmarks.spark_analyze --runs 3`.
+"""Benchmark of a whole analysis from the shell: `python -m benchmarks.spark_analyze --runs 3`.
 
-The captures are those of three hosts of the simulator, each in seven files as a recorder with rotation leaves them:
-some 240,000 datagrams in all, of streams, larger messages and a model, and one host with 3 % loss and 5 ms. Each run is
-`python -m spark.analyze` in a process of its own, so that the start of Java counts. Told are the seconds, the CPU of
-all its processes, and how many jobs, stages and tasks Spark had.
+The simulator makes the captures of three hosts, each in seven files as from a recorder with rotation. They hold about
+240,000 datagrams of streams, larger messages and a model. One host has 3 % loss and 5 ms delay. Each run is one process
+of `python -m spark.analyze`, so the start of Java counts. The output has the seconds, the CPU seconds of all processes,
+and Spark's numbers of jobs, stages and tasks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GOOD, BAD = Conditions(delay=0.0002, jitter=0.0001), Conditions(loss=0.03, delay
 
 
 def make(directory: Path, seconds: float) -> int:
-    """Write the captures of so much virtual time; returns how many datagrams are in them."""
+    """Write captures of `seconds` of virtual time, and return their number of datagrams."""
     world = World(1)
     hosts = {name: world.endpoint(name, parity=0.1) for name in CLOCKS}
     taps = Taps(world, {name: one.host for name, one in hosts.items()}, CLOCKS)
@@ -70,7 +70,7 @@ def make(directory: Path, seconds: float) -> int:
 
 
 def rotated(taps: Taps, directory: Path) -> int:
-    """Write what each point captured as `FILES` files of equal time; returns how many datagrams that are."""
+    """Write each point's capture as `FILES` files of equal duration, and return the number of datagrams."""
     directory.mkdir()
     count = 0
     for point, captured in taps.captured.items():
@@ -88,14 +88,14 @@ def rotated(taps: Taps, directory: Path) -> int:
 
 
 def reap() -> None:
-    """Wait for Java and the workers, which end after the process that began them, so that their CPU is counted."""
+    """Wait for Java and the workers, which end after their parent, so that their CPU time is counted."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
 
 
 def run(captures: Path, scratch: Path) -> dict[str, float]:
-    """Analyse once, by a process of its own."""
+    """Analyse once in a new process, and return the figures."""
     events = scratch / "events"
     events.mkdir(exist_ok=True)
     settings = {

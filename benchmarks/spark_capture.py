@@ -1,7 +1,7 @@
-"""A synthetic capture of any length whose truth is known: streams with loss, resends, duplicates and ACKs.
+"""Synthetic captures of any length with known truth: streams with loss, resends, duplicates and ACKs.
 
-Senders talk to one receiver each; frames are captured at `left`, beside the senders, and at `right`, beside the
-receivers, whose clock is ahead. Headers are those of docs/wire-format.md. The same numbers give the same files.
+Each sender has one receiver. Frames are captured at `left`, next to the senders, and at `right`, next to the receivers.
+The clock of `right` is ahead. Headers follow docs/wire-format.md. The same arguments give the same files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOSS, DUPLICATES = 0.01, 0.001
-"""Shares of the frames that are lost, and that arrive twice, between left and right."""
+"""Shares of frames that are lost, and that arrive twice, between left and right."""
 ACK_EVERY = 8
 DELAY_NS, JITTER_NS = 400_000, 200_000
 OFFSET_NS = 1_234_567
@@ -26,7 +26,7 @@ _HEADERS = struct.Struct(">12sHBBHHHBBHIIHHHH")
 
 @dataclass
 class Truth:
-    """What happened to one stream, from the host that sends it."""
+    """Known facts about one stream. `host` sends it."""
 
     host: str
     messages: int = 0
@@ -36,7 +36,7 @@ class Truth:
 
 
 class Capture:
-    """One file: an Ethernet capture with nanoseconds."""
+    """One capture file: Ethernet frames with timestamps in nanoseconds."""
 
     def __init__(self, path: Path) -> None:
         self.frames = 0
@@ -44,7 +44,7 @@ class Capture:
         self._path = path
 
     def add(self, time_ns: int, frame: bytes) -> None:
-        """A frame at some time, in any order."""
+        """Add a frame. The times may come in any order."""
         self._rows.append((time_ns, frame))
 
     def write(self) -> None:
@@ -59,7 +59,7 @@ class Capture:
 
 
 def framed(source: int, destination: int, datagram: bytes) -> bytes:
-    """A datagram on Ethernet, between 10.0.0.0/8 hosts of these numbers, each on port 40000."""
+    """Return a datagram as an Ethernet frame between hosts of 10.0.0.0/8, both on port 40000."""
     size = len(datagram)
     addresses = (10 << 24 | source, 10 << 24 | destination)
     ip = (0x45, 0, 28 + size, 0, 0, 1, 17, 0, *addresses)
@@ -67,7 +67,7 @@ def framed(source: int, destination: int, datagram: bytes) -> bytes:
 
 
 def make(directory: Path, frames: int, streams: int = 8, seed: int = 1) -> dict[str, Truth]:
-    """Write left.pcap and right.pcap with about so many frames in all; returns the truth by sender's id."""
+    """Write left.pcap and right.pcap with about `frames` frames in all. Return the truth by sender's id."""
     luck = random.Random(seed)
     left, right = Capture(directory / "left.pcap"), Capture(directory / "right.pcap")
     truth = {}

@@ -1,10 +1,11 @@
-"""How the trace pipeline grows: `python -m benchmarks.spark_scale --copies 1,10,100`.
+"""Benchmark of the trace pipeline with growing captures: `python -m benchmarks.spark_scale --copies 1,10,100`.
 
-A synthetic capture is repeated, each time between hosts of its own, so that a capture of n copies has n times the
-streams, and nothing can be kept from one copy to the next. For each size: seconds of the query of `spark_trace` (or of
-the whole analysis) in one session, and the most memory that Java and the Python workers had, in a session whose Java
-may have no more than `--memory`. With `--executors` it is so many processes of that memory and one core each, of a
-standalone cluster on this machine, and memory is told for the largest executor.
+A synthetic capture is repeated with new hosts each time. So n copies have n times the streams, and no state can be
+reused from one copy to the next. For each size the output has the seconds of the query of `spark_trace`, or of the
+whole analysis, in one session. It also has the peak memory of Java and of the Python workers. `--memory` limits Java.
+
+With `--executors` the job runs on a standalone cluster of executors on this machine. Each executor has this memory and
+one core. The memory of the largest executor is printed.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from spark.schema import ddl, frames_columns
 from spark.session import session
 
 SOURCE_AT, DESTINATION_AT, SENDER_AT = RECORD + 27, RECORD + 31, RECORD + 42 + 14
-"""In a record of `spark_capture`: the second byte of both addresses; the sender's id, behind `{"glue":[1,1,"`."""
-MOST_COPIES = 1 << 16  # the second and third byte of an address, four digits of an id
+"""Offsets in a record of `spark_capture`: the second byte of each address, and the sender's id in `{"glue":[1,1,"…`."""
+MOST_COPIES = 1 << 16  # limited by two bytes of an address and four digits of an id
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-SAMPLE = 0.2  # seconds between looks at memory
+SAMPLE = 0.2  # seconds between two samples of memory
 
 
 def repeat(path: Path, to: Path, copies: int) -> None:
-    """Write a capture so many times, one behind the other, with other hosts each time."""
+    """Write a capture `copies` times into one file, with other hosts in each copy."""
     data = np.fromfile(path, np.uint8)
     size = len(data)
     padded = np.concatenate([data, np.zeros(PADDING, np.uint8)])
@@ -57,7 +58,7 @@ def repeat(path: Path, to: Path, copies: int) -> None:
 
 
 def made_trace(directory: Path, frames: int, copies: int) -> Path:
-    """A directory with the capture of so many copies of so many frames, made if it is not there."""
+    """Return the directory with the repeated capture. A missing capture is made."""
     trace = directory / f"{frames}x{copies}"
     if not trace.exists():
         with tempfile.TemporaryDirectory(dir=directory) as made:
@@ -73,9 +74,10 @@ def made_trace(directory: Path, frames: int, copies: int) -> Path:
 
 @contextmanager
 def memory() -> Iterator[dict[str, int]]:
-    """Within, the most that the largest Java that runs tasks, and all of Python's workers together, have had.
+    """Measure peak memory within the `with` block, in bytes.
 
-    Bytes that are resident; of what Python's workers share, each has its part.
+    "java" is the resident memory of the largest executor, or of the driver if there is none. "python" is the memory of
+    all Python workers, where shared pages are divided among them (PSS).
     """
     most = {"java": 0, "python": 0}
     over = threading.Event()
@@ -107,7 +109,7 @@ def memory() -> Iterator[dict[str, int]]:
 
 
 def made_session(memory_limit: str, cores: str, executors: int) -> SparkSession:
-    """A session in one Java, or with executors of their own, which import glue from where this program runs."""
+    """Return a session in one Java process, or with executors that import glue from the working directory."""
     if not executors:
         return session("scale", f"local[{cores}]", progress=False, settings={"spark.driver.memory": memory_limit})
     megabytes = round(float(memory_limit.removesuffix("g")) * 1024)
@@ -116,7 +118,7 @@ def made_session(memory_limit: str, cores: str, executors: int) -> SparkSession:
 
 
 def job_of(name: str, spark: SparkSession) -> Callable[[Path], int]:
-    """What to do with a directory of captures, returning how many streams it found."""
+    """Return a function that processes a directory of captures and returns the number of streams."""
     columns = ddl(frames_columns(NAMES))
 
     def ask(directory: Path) -> int:
@@ -154,7 +156,7 @@ def main() -> None:
             trace = made_trace(arguments.directory or Path(made), int(arguments.frames), copies)
             size = sum(path.stat().st_size for path in trace.iterdir())
             if not number:
-                job(trace)  # warm
+                job(trace)  # warm-up
             times = []
             with memory() as most:
                 for _ in range(arguments.runs):

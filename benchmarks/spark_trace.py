@@ -1,10 +1,10 @@
-"""How fast captures become per-stream loss, resends, duplicates and round-trip percentiles: Spark beside other ways.
+"""Benchmark of trace analysis: Spark compared with DuckDB, scapy and tshark.
 
     python -m benchmarks.spark_trace [--frames 1e6] [--runs 5] [--only spark,duckdb,scapy,tshark] [--directory DIR]
 
-All ways read the same two files (see `benchmarks.spark_capture`) and must find the truth that was put into them. Each
-is run once to warm up where it has anything to warm, then `--runs` times; the median counts. Spark's first run, with
-the start of the session, is told apart as "cold".
+All ways turn the same two files (see `benchmarks.spark_capture`) into loss, resends, duplicates and round-trip
+percentiles per stream. Each way must find the known truth of the files. After a warm-up run, where one helps, each way
+runs `--runs` times, and the median counts. The first run of Spark, with the start of its session, is printed as "cold".
 """
 
 from __future__ import annotations
@@ -54,16 +54,18 @@ SELECT host, stream, count(*) AS messages, sum(sent) - count(*) AS resends,
        {percentiles}
 FROM messages WHERE sent > 0 GROUP BY host, stream
 """
-"""One pass: what an ACK tells is grouped with the frame it answers. Attempts are told apart: one lost and another
-doubled are not nothing. No aggregate is a string, for which Spark would sort. The same in Spark and in DuckDB, but for
-the names of the sketches."""
+"""SQL in one pass, the same for Spark and DuckDB except for the names of the percentile functions.
+
+An ACK is grouped with the frame it acknowledges. Attempts are counted separately: one lost attempt and another
+duplicated attempt must not cancel out. No aggregate is a string, because Spark would sort for it.
+"""
 
 Row = tuple[Any, ...]
 Way = Callable[[], list[Row]]
 
 
 def query(percentile: str) -> str:
-    """The query for an engine whose approximate percentile is called so."""
+    """Return the query for an engine with this name for approximate percentiles."""
     return QUERY.format(
         percentiles=", ".join(
             f"{percentile}(CASE WHEN sent = 1 THEN acked_ns - sent_ns END, {p}) AS rtt_{int(p * 100)}"
@@ -73,7 +75,7 @@ def query(percentile: str) -> str:
 
 
 class SparkWay:
-    """The data source, and SQL."""
+    """Spark's data source and SQL."""
 
     def __init__(self, directory: Path) -> None:
         from spark.session import session
@@ -83,7 +85,7 @@ class SparkWay:
         self._spark.read.format("pcap").schema(schema).load(str(directory)).createOrReplaceTempView("frames")
 
     def __call__(self) -> list[Row]:
-        """One run."""
+        """Run the query once."""
         return [tuple(row)[:6] for row in self._spark.sql(query("percentile_approx")).collect()]
 
     def close(self) -> None:
@@ -92,7 +94,7 @@ class SparkWay:
 
 
 def duckdb_way(directory: Path) -> Way:
-    """One process: the same reader, and DuckDB."""
+    """Return a way with the same reader and DuckDB in one process."""
     import duckdb
 
     columns = frames_columns(NAMES)
@@ -110,7 +112,7 @@ def duckdb_way(directory: Path) -> Way:
 
 
 def summarized(frames: pd.DataFrame) -> list[Row]:
-    """The same with pandas, of the columns FIELDS."""
+    """Return the result computed with pandas from the columns FIELDS."""
     data = frames[frames.kind == "data"]
     left = data[data.point == "left"].groupby(["source", "channel", "sequence"], as_index=False)
     sent = left.agg(sent=("time_ns", "size"), sent_ns=("time_ns", "min"))
@@ -137,7 +139,7 @@ FIELDS = ["point", "time_ns", "source", "destination", "kind", "channel", "seque
 
 
 def row_of(point: str, time_ns: int, source: Any, destination: Any, payload: bytes) -> tuple[Any, ...]:
-    """What pandas is given of a datagram."""
+    """Return a datagram's row for pandas."""
     header = json.loads(payload[: payload.index(b"\n")])
     entry = header["transport"]
     if entry[0] == "data":
@@ -146,7 +148,7 @@ def row_of(point: str, time_ns: int, source: Any, destination: Any, payload: byt
 
 
 def scapy_way(directory: Path) -> Way:
-    """scapy's raw reader, Python's JSON, pandas."""
+    """Return a way with scapy's raw reader, Python's JSON and pandas."""
     from scapy.utils import RawPcapReader
 
     def rows() -> Any:
@@ -159,7 +161,7 @@ def scapy_way(directory: Path) -> Way:
 
 
 def tshark_way(directory: Path) -> Way:
-    """tshark's fields, Python's JSON, pandas."""
+    """Return a way with tshark's fields, Python's JSON and pandas."""
     wanted = ["frame.time_epoch", "ip.src", "ip.dst", "udp.payload"]
 
     def rows() -> Any:
@@ -178,14 +180,14 @@ def tshark_way(directory: Path) -> Way:
 
 
 def check(found: list[Row], truth: dict[str, Truth]) -> None:
-    """All ways must find what was put in."""
+    """Exit with an error if the result differs from the truth."""
     told = {(one.host, 1, one.messages, one.resends, one.lost, one.duplicates) for one in truth.values()}
     if set(found) != told:
         sys.exit(f"wrong: {sorted(found)} instead of {sorted(told)}")
 
 
 def measured(name: str, way: Way, truth: dict[str, Truth], runs: int, warm: bool) -> dict[str, Any]:
-    """The seconds of a way, run after run."""
+    """Measure a way `runs` times and print its median. `warm` adds a warm-up run."""
     times = []
     for _ in range(runs + warm):
         began = time.perf_counter()
@@ -199,7 +201,7 @@ def measured(name: str, way: Way, truth: dict[str, Truth], runs: int, warm: bool
 
 
 def captured(directory: Path, frames: int) -> dict[str, Truth]:
-    """The captures in this directory, made if they are not there; returns what is true of them."""
+    """Return the truth of the captures in this directory. Missing captures are made."""
     note = directory / "truth.json"
     if not note.exists():
         directory.mkdir(exist_ok=True)

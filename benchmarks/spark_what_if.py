@@ -1,8 +1,8 @@
-"""How a what-if scales with cores: `python -m benchmarks.spark_what_if --sets 100 --cores 1,2`.
+"""Benchmark of what-if analyses on several cores: `python -m benchmarks.spark_what_if --sets 100 --cores 1,2`.
 
-A trace is made up: one publisher, two receivers, links that lose and delay. It goes through the layers once for each
-set of settings, on so many cores, each number in a process and a Spark session of its own. Told are the seconds of that
-alone: neither session nor a first, small what-if, with which the workers start, are counted.
+The trace is synthetic: one publisher, two receivers, links with loss and delay. The trace is replayed once for each set
+of settings. Each number of cores runs in a new process and a new Spark session. The printed seconds include neither the
+session nor a small first what-if, which starts the workers.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ SIZE = 400
 
 
 def made_up(messages: int) -> Offered:
-    """The trace; the same number gives the same one."""
+    """Return the trace. The same number of messages gives the same trace."""
     luck = random.Random(1)
     names = ["a", "b", "c"]
     found = Offered(names, interests=[(0.0, name, "+t") for name in names[1:]])
     found.messages = [Offer(1 + n * EVERY, "a", "t", SIZE, True, False, None) for n in range(messages)]
     times = [n * EVERY for n in range(messages + 400)]
     for link in [(one, other) for one in names for other in names if one != other]:
-        fates = [None if luck.random() < LOSS else DELAY + luck.random() * JITTER for _ in times]
-        found.links[link] = times, fates
+        outcomes = [None if luck.random() < LOSS else DELAY + luck.random() * JITTER for _ in times]
+        found.links[link] = times, outcomes
     return found
 
 
 def measure(sets: int, messages: int, cores: int) -> str:
-    """What one number of cores comes to."""
+    """Measure with this number of cores and return the line to print."""
     spark = session("what if", f"local[{cores}]", progress=False)
     try:
         settings = [{"round_trip.MAX_PROBE": f"{0.05 + n * 0.005:.3f}"} for n in range(sets)]

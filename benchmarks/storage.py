@@ -1,10 +1,10 @@
-"""What it costs to make a replica's writes durable: files of our own, SQLite, and LMDB, side by side.
+"""Benchmark of durable writes of a replica: glue's files, SQLite and LMDB.
 
     python -m benchmarks.storage --document
 
-Each storage is given the same writes: batches of entries, as a leader makes them when so many clients write at a
-time, each batch synced before the next. Then it is opened again with 100 MB in it. The raw cost of the disk is that
-of appending the same bytes to a file and `fdatasync`. LMDB needs `pip install lmdb`.
+Each storage gets the same writes: batches of entries, as a leader writes them with that many clients. Each batch is
+synced before the next. Then the storage is opened again with 100 MB in it. The raw cost of the disk is measured by
+appending the same bytes to a file with `fdatasync`. LMDB needs `pip install lmdb`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from benchmarks.results import PAGE, Column, Row, provenance, refresh, save, table, wait_until_idle
 from glue.drivers.directory import FileDirectory
-from glue.model.consensus import Entry, Kind, Write
+from glue.model.consensus import Kind, LogEntry, Write
 from glue.model.storage import FileStorage
 
 SIZE = 256
@@ -38,17 +38,17 @@ IDLE_WAIT = 2.0
 
 
 class Bench(Protocol):
-    """A storage under measurement."""
+    """A storage to measure."""
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[LogEntry]) -> None:
         """Make entries durable."""
 
     def recover(self) -> int:
-        """Open it anew and read all; how many entries there are."""
+        """Open the storage again, read all entries, and return their number."""
 
 
 class Own:
-    """glue's files."""
+    """glue's own storage."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,14 +60,14 @@ class Own:
         self._storage = FileStorage(self._directory, Random(1))
         return len(self._storage.load().entries)
 
-    def append(self, entries: list[Entry]) -> None:
-        """One record, one sync."""
+    def append(self, entries: list[LogEntry]) -> None:
+        """Write one record and sync once."""
         self._number += 1
         self._storage.write(Write(self._number, None, entries))
         self._storage.sync()
 
     def recover(self) -> int:
-        """Read the log, with all checksums."""
+        """Open and read the log with all its checksums."""
         self._storage.close()
         return self._open()
 
@@ -87,17 +87,17 @@ class Sqlite:
         self._base.execute("PRAGMA journal_mode = WAL")
         self._base.execute("PRAGMA synchronous = FULL")
 
-    def append(self, entries: list[Entry]) -> None:
-        """One transaction."""
+    def append(self, entries: list[LogEntry]) -> None:
+        """Write one transaction."""
         rows = [(entry.index, entry.term, entry.kind, entry.data) for entry in entries]
         self._base.executemany("INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?)", rows)
         self._base.commit()
 
     def recover(self) -> int:
-        """Read the table."""
+        """Open and read the table."""
         self._base.close()
         self._open()
-        return len([Entry(*row) for row in self._base.execute("SELECT * FROM log ORDER BY entry")])
+        return len([LogEntry(*row) for row in self._base.execute("SELECT * FROM log ORDER BY entry")])
 
 
 class Lmdb:
@@ -112,38 +112,38 @@ class Lmdb:
 
         self._environment: Any = lmdb.open(str(self._path), map_size=4 << 30)
 
-    def append(self, entries: list[Entry]) -> None:
-        """One transaction."""
+    def append(self, entries: list[LogEntry]) -> None:
+        """Write one transaction."""
         with self._environment.begin(write=True) as transaction:
             for entry in entries:
                 transaction.put(entry.index.to_bytes(8, "big"), entry.term.to_bytes(8, "big") + entry.data, append=True)
 
     def recover(self) -> int:
-        """Read all keys."""
+        """Open and read all keys."""
         self._environment.close()
         self._open()
         with self._environment.begin() as transaction:
             return len(
                 [
-                    Entry(int.from_bytes(key, "big"), int.from_bytes(value[:8], "big"), Kind.COMMAND, value[8:])
+                    LogEntry(int.from_bytes(key, "big"), int.from_bytes(value[:8], "big"), Kind.COMMAND, value[8:])
                     for key, value in transaction.cursor()
                 ]
             )
 
 
 class Raw:
-    """The disk alone."""
+    """A plain file, for the cost of the disk alone."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[LogEntry]) -> None:
         """Append and sync."""
         os.write(self._file, b"".join([entry.data for entry in entries]))
         os.fdatasync(self._file)
 
     def recover(self) -> int:
-        """There is nothing to find."""
+        """Return 0: nothing can be recovered."""
         return 0
 
 
@@ -152,13 +152,13 @@ STORAGES: dict[str, Callable[[Path], Bench]] = {
 }  # fmt: skip
 
 
-def batch(first: int, count: int, data: bytes) -> list[Entry]:
-    """Consecutive entries."""
-    return [Entry(index, 7, Kind.COMMAND, data) for index in range(first, first + count)]
+def batch(first: int, count: int, data: bytes) -> list[LogEntry]:
+    """Return `count` consecutive entries from index `first` on."""
+    return [LogEntry(index, 7, Kind.COMMAND, data) for index in range(first, first + count)]
 
 
 def measure(name: str, folder: Path, seconds: float, recovered: int) -> list[Row]:
-    """Appends of each size of batch for so long, then the opening of a full log."""
+    """Append batches of each size for `seconds`, then open a log of `recovered` bytes. Return the rows."""
     rows: list[Row] = []
     bench, written, data = STORAGES[name](folder / name), 0, os.urandom(SIZE)
     for count in BATCHES:

@@ -1,7 +1,7 @@
-"""How the calls of a layer are timed: given a number of calls, a *timer* makes them and returns the seconds they took.
+"""Timers for the calls of a layer. A *timer* makes a given number of calls and returns their duration in seconds.
 
-Where a call uses up its input, or moves the layer on, inputs are made and acknowledgements returned between the
-measured stretches, which are short enough for the windows of transport and long enough for the clock.
+Some calls consume their input or change the state of the layer. Inputs and acknowledgements for these calls are made
+between the measured batches. A batch fits into transport's windows and is long enough for the clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TypeVar
 
-BATCH = 16  # calls in a measured stretch: 1 MB of trains, 700 frames, less than a window
+BATCH = 16  # calls in a batch: 1 MB of trains, 700 frames, less than a window
 
 Timer = Callable[[int], float]
 Input = TypeVar("Input")
@@ -18,7 +18,7 @@ Outcome = TypeVar("Outcome")
 
 
 def repeated(call: Callable[[], object]) -> Timer:
-    """The same call again and again."""
+    """Return a timer that repeats one call."""
 
     def timer(calls: int) -> float:
         turns = range(calls)
@@ -36,7 +36,10 @@ def batches(
     settle: Callable[[list[Outcome]], object] = id,
     batch: int = BATCH,
 ) -> Timer:
-    """Calls with inputs that `prepare` makes, so many at a time; `settle` is given what a batch of calls returned."""
+    """Return a timer that calls `call` with inputs from `prepare`, in batches.
+
+    `settle` receives the results of each batch. Neither `prepare` nor `settle` is measured.
+    """
 
     def timer(calls: int) -> float:
         seconds = 0.0

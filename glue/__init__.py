@@ -6,7 +6,7 @@ with glue.Endpoint("thermometer") as endpoint:
 
 from typing import TYPE_CHECKING
 
-from glue._lazy import later
+from glue._lazy import lazy_imports
 from glue.endpoint.message import Gap, Message, Peer
 from glue.endpoint.request import Request
 from glue.errors import (
@@ -96,8 +96,8 @@ __all__ = [
     "WouldBlockError",
 ]
 
-if not TYPE_CHECKING:  # else every name would be taken to be there
-    __getattr__, __dir__ = later(
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
+    __getattr__, __dir__ = lazy_imports(
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),

@@ -8,8 +8,10 @@ from importlib import import_module
 from typing import Any
 
 
-def later(package: str, origins: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a package; `origins` are the names that it takes later, by their modules."""
+def lazy_imports(
+    package: str, origins: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a package; `origins` are the names that it imports lazily, by their modules."""
     module_of = {name: module for module, names in origins.items() for name in names}
     contents = vars(sys.modules[package])
 

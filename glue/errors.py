@@ -1,4 +1,4 @@
-"""What a caller's mistake raises. A peer's mistake never raises: it is counted and dropped."""
+"""The errors that a caller's mistake raises. A peer's mistake never raises: it is counted and dropped."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ class GlueError(Exception):
 
 
 class ConfigurationError(GlueError, ValueError):
-    """A setting is wrong; the message names the setting, the value, and what would do."""
+    """A setting is wrong. The message names the setting, the value, and what is expected."""
 
 
 class InterfaceError(ConfigurationError):
-    """No such interface, or it cannot be used; the message names those that exist."""
+    """The interface does not exist or cannot be used. The message names the present ones."""
 
 
 class PortInUseError(GlueError, OSError):
-    """The port asked for is taken by another program."""
+    """Another program uses the requested port."""
 
     def __str__(self) -> str:
         return self.strerror or super().__str__()
 
 
 class TopicError(GlueError, ValueError):
-    """A topic name or a pattern is malformed; the message says where."""
+    """A topic name or a pattern is malformed. The message tells where."""
 
 
 class PayloadError(GlueError, TypeError):
@@ -38,7 +38,7 @@ class MessageTooLargeError(GlueError, ValueError):
 
 
 class WouldBlockError(GlueError, BlockingIOError):
-    """`publish(block=False)` found the queue full: the receivers do not keep up."""
+    """The queue is full, and `publish(block=False)` does not wait: the receivers do not keep up."""
 
 
 class ClosedError(GlueError, RuntimeError):
@@ -46,32 +46,32 @@ class ClosedError(GlueError, RuntimeError):
 
 
 class SlowReaderError(GlueError, RuntimeError):
-    """More waited for a subscription than its limit, and its policy is to be disconnected then."""
+    """More messages waited than a subscription's limit, and its policy is to disconnect then."""
 
 
 class MissingExtraError(GlueError, ImportError):
-    """A feature needs an optional package; the message gives the pip command."""
+    """A feature needs an optional package. The message has the pip command."""
 
     @classmethod
     def of(cls, feature: str, package: str, extra: str) -> MissingExtraError:
-        """The error for a feature that needs a package, which comes with an extra of glue."""
+        """Return the error for a feature that needs a package from an extra of glue."""
         return cls(f"{feature} needs {package}: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 class StorageError(GlueError, OSError):
-    """The disk refused; what it holds now is not known, so the replica stops."""
+    """The disk failed. Its content is unknown now, so the replica stops."""
 
 
 class StorageFullError(StorageError):
-    """There is no room on the disk. Nothing of the write was kept, so the same one can be tried again."""
+    """The disk is full. Nothing of the write was kept, so it can be repeated."""
 
 
 class CorruptStorageError(StorageError):
-    """What was durable once is damaged; the replica must begin anew and fetch it from the others."""
+    """Stored data are damaged. The replica must begin anew and fetch the state from the others."""
 
 
 class ModelError(GlueError, ValueError):
-    """A key, a value or an option of a model is wrong; the message says which and what would do."""
+    """A key, a value or an option of a model is wrong. The message names it and what is expected."""
 
 
 class RefusedError(GlueError, RuntimeError):
@@ -79,11 +79,11 @@ class RefusedError(GlueError, RuntimeError):
 
 
 class MinorityError(RefusedError):
-    """Refused because a majority of the model's voters is out of reach, or not yet found; stale reads still work."""
+    """A majority of the model's voters is out of reach, or not found yet. Stale reads still work."""
 
 
 class UnknownOutcomeError(GlueError, TimeoutError):
-    """It may have happened, or happen yet: no answer came in time. Only a later read can tell."""
+    """No answer came in time: the change may have happened, or may still happen. Only a later read can tell."""
 
 
 class RequestError(GlueError, RuntimeError):

@@ -1,7 +1,7 @@
-"""An endpoint's settings: each by keyword, else by environment variable, else by default.
+"""An endpoint's settings: each from a keyword, else from an environment variable, else its default.
 
-The one place where a setting's name, type, default and meaning stand; the command line, the documentation
-and the printout of the effective configuration are made from it.
+Name, type, default and meaning of a setting are defined only here. The command line, the documentation and the printout
+of the effective configuration use these definitions.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ WRITTEN_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?
 
 
 Discovery = Literal["multicast", "dns-sd"]
-"""How peers are found."""
+"""The ways to find peers."""
 
 
 @dataclass(frozen=True)
 class Converter:
-    """How a setting is read; each function raises ValueError for a value that is not `wanted`."""
+    """How a setting is read. Both functions raise ValueError for a value that is not `wanted`."""
 
     wanted: str
     from_keyword: Callable[[Any], Any]
@@ -35,7 +35,7 @@ class Converter:
 
 
 def _instance(*kinds: type) -> Callable[[Any], Any]:
-    """Return a function that checks a value's type; True and False are of no type but bool."""
+    """Return a function that checks a value's type. True and False pass only as bool."""
 
     def check(value: Any) -> Any:
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
@@ -75,7 +75,7 @@ TEXTS = Converter("a list of text", _texts, _split)
 
 
 def setting(default: Any, converter: Converter, help: str) -> Any:
-    """Make a dataclass field that carries how it is read and what it means."""
+    """Make a dataclass field that has a converter and a meaning."""
     return field(default=default, metadata={"converter": converter, "help": help})
 
 
@@ -83,7 +83,7 @@ def setting(default: Any, converter: Converter, help: str) -> Any:
 class Settings:
     """The effective settings of one endpoint; immutable once made.
 
-    `sources` tells for each setting where its value came from: "keyword", "environment" or "default".
+    `sources` tells where each value came from: "keyword", "environment" or "default".
     """
 
     name: str | None = setting(
@@ -147,7 +147,7 @@ class Settings:
 
     @property
     def contacts(self) -> list[Address]:
-        """The addresses of `peers` as `socket` spells them."""
+        """The addresses of `peers` as `socket` represents them."""
         return [address for peer in self.peers if (address := _address(peer)) is not None]
 
     def _check(self, good: bool, name: str, wanted: str) -> None:
@@ -156,11 +156,11 @@ class Settings:
             raise ConfigurationError(f"{told}={getattr(self, name)!r}: expected {wanted}")
 
     def source(self, name: str) -> str:
-        """Where this setting's value came from."""
+        """Return where this setting's value came from."""
         return self.sources.get(name, "default")
 
     def describe(self) -> str:
-        """One line a setting: its value and where it came from."""
+        """Describe all settings, one a line: value and source."""
         names = [f.name for f in fields(self) if f.name != "sources"]
         width = max(map(len, names))
         return "\n".join(f"{name:{width}}  {getattr(self, name)!s:24}  {self._origin(name)}" for name in names)
@@ -171,7 +171,7 @@ class Settings:
 
 
 def _address(text: str) -> Address | None:
-    """The unicast address that is written so, with the usual port if it names none; None if it is no such address."""
+    """Parse a unicast address, with the usual port if it has none; None if it is malformed."""
     written = WRITTEN_ADDRESS.fullmatch(text)
     bare = text if written is None else written["bracketed"] or written["plain"]
     port = RENDEZVOUS_PORT if written is None or written["port"] is None else int(written["port"])
@@ -185,7 +185,7 @@ def _address(text: str) -> Address | None:
 
 
 class Keywords(TypedDict, total=False):
-    """The keywords of an endpoint beside its name, for editors and type checkers: settings, and layers to replace."""
+    """The keywords of an endpoint besides its name, for editors and type checkers: settings, and layers to replace."""
 
     interface: str | None
     network_id: int | None
@@ -213,7 +213,7 @@ class Keywords(TypedDict, total=False):
 
 
 def _utf8_size(text: str) -> int:
-    """Bytes of UTF-8; 0 for what has none, a lone surrogate."""
+    """Return the size in UTF-8 (bytes); 0 for text with a lone surrogate, which has no UTF-8."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:
@@ -221,14 +221,14 @@ def _utf8_size(text: str) -> int:
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return PREFIX + name.upper()
 
 
 def effective(keywords: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
-    """Settings from keywords, then GLUE_… variables, then defaults; None as a keyword means "not given".
+    """Return settings from keywords, then GLUE_… variables, then defaults; a keyword of None means "not given".
 
-    Raises ConfigurationError for an unknown keyword, a value of the wrong type or one out of range.
+    Raises ConfigurationError for an unknown keyword, and for a value of the wrong type or out of range.
     """
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
@@ -250,7 +250,7 @@ def effective(keywords: Mapping[str, Any], environment: Mapping[str, str] | None
 
 
 def _converted(converter: Converter, convert: Callable[[Any], Any], told: str, value: Any) -> Any:
-    """Convert a value; ConfigurationError, with the name as the caller is told it, for one of the wrong type."""
+    """Convert a value. Raises ConfigurationError for one of the wrong type; `told` is the name in its message."""
     try:
         return convert(value)
     except ValueError:

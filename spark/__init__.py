@@ -1,4 +1,4 @@
-"""Captured traffic of glue on Spark: what was lost, what was late, and why.
+"""Analysis of captured glue traffic on Spark: losses, delays and their causes.
 
-This package is an application beside glue: `import glue` never imports it, and it is the only code that needs a JVM.
+This package is a separate application. `import glue` never imports it, and no other code needs a JVM.
 """

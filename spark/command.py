@@ -1,8 +1,8 @@
-"""What the commands of this package share: a session for their work, mistakes in one line, and an end by Ctrl-C.
+"""Common parts of this package's commands: a session, errors in one line, and an end by Ctrl-C.
 
-The work is done in a thread of its own, so that Ctrl-C finds nothing but a main thread that waits. Raised in the midst
-of a call to Java, as Spark does it, KeyboardInterrupt breaks that connection, and each further Ctrl-C breaks what was
-cleaning up. Here Java is told to end, which it does tidily at any time, and what the work makes of that nobody hears.
+The work runs in a separate thread, so that Ctrl-C interrupts only a waiting main thread. Spark's own handling would
+raise KeyboardInterrupt within a call to Java. That breaks the connection to Java, and each further Ctrl-C breaks the
+cleanup. Here Java is told to end, which it does cleanly at any time, and later errors of the work are not shown.
 """
 
 from __future__ import annotations
@@ -29,33 +29,36 @@ from spark.java import NoJavaError
 from spark.session import session
 
 MISTAKE, FAILURE = 2, 1
-"""Exit codes: what was given is wrong; something went wrong on the way. By a signal: 128 and its number."""
+"""Exit codes: wrong input, and a failure on the way. After a signal the code is 128 plus its number."""
 
-START_PATIENCE = 60.0  # seconds for a Java that is starting: it cannot be told anything before
-END_PATIENCE = 10.0  # seconds for Java to end its workers and remove its files before it is killed
+START_PATIENCE = 60.0  # seconds for a starting Java, which accepts no commands before
+END_PATIENCE = 10.0  # seconds for Java to end its workers and remove its files before SIGKILL
 
 
 class Connect(Protocol):
-    """What makes the session of a command."""
+    """Maker of a command's session."""
 
     def __call__(self, size: int | None = None) -> SparkSession:
-        """The session; `size` as for `spark.session.session`."""
+        """Return the session; `size` as for `spark.session.session`."""
 
     def renew(self) -> bool:
-        """Let the next call make another session if Java has ended; returns whether it has."""
+        """If Java has ended, let the next call make another session. Return whether Java has ended."""
 
 
 Work = Callable[[Connect], Sequence[str]]
-"""Gets what makes the session, for when it needs one, and returns lines for the terminal."""
+"""Work of a command. It gets the maker of the session, and returns lines for the terminal."""
 
 
 def say(name: str, text: str) -> None:
-    """Tell on stderr what the command `name` does now, or what happened to it."""
+    """Print a line on stderr: what the command `name` does, or an event."""
     print(f"spark.{name}: {text}", file=sys.stderr, flush=True)
 
 
 def progress(name: str) -> Callable[[str], object]:
-    """What tells on stderr how far the command `name` is, with the seconds so far; on a terminal Spark's bar does."""
+    """Return a function that reports the progress of the command `name` on stderr, with the seconds so far.
+
+    On a terminal it prints nothing, because Spark shows a bar.
+    """
     began = time.monotonic()
 
     def said(text: str) -> None:
@@ -67,7 +70,7 @@ def progress(name: str) -> Callable[[str], object]:
 
 
 def seconds(text: str) -> float:
-    """A length of time of an option: 0 is none. For argparse."""
+    """Parse an option's duration in seconds, 0 or more, for argparse."""
     try:
         value = float(text)
     except ValueError:
@@ -78,14 +81,14 @@ def seconds(text: str) -> float:
 
 
 def period(text: str) -> float:
-    """The same above 0."""
+    """Parse an option's duration in seconds, more than 0, for argparse."""
     if not (value := seconds(text)):
         raise argparse.ArgumentTypeError("has to be more than 0 seconds")
     return value
 
 
 class Connection:
-    """The session of a command, made at most once, and never after it was ended."""
+    """Session of a command. It is made when needed, and never after `abort`."""
 
     def __init__(self, name: str, master: str | None) -> None:
         self._name, self._master = name, master
@@ -94,7 +97,7 @@ class Connection:
         self._ended = False
 
     def __call__(self, size: int | None = None) -> SparkSession:
-        """The session; `size` as for `spark.session.session`."""
+        """Return the session; `size` as for `spark.session.session`. Raises SystemExit after `abort`."""
         with self._making:
             if self._ended:
                 raise SystemExit
@@ -103,11 +106,11 @@ class Connection:
             return self._session
 
     def renew(self) -> bool:
-        """Let the next call make another session if Java has ended; returns whether it has."""
+        """If Java has ended, let the next call make another session. Return whether Java has ended."""
         java: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
         if self._session is None or java is None or java.poll() is None:
             return False
-        with self._making, contextlib.suppress(Exception):  # each of its calls to Java fails
+        with self._making, contextlib.suppress(Exception):  # each call to the ended Java fails
             self._session.stop()
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None
@@ -115,12 +118,12 @@ class Connection:
         return True
 
     def stop(self) -> None:
-        """End it after its work."""
+        """End the session after its work."""
         if self._session is not None:
             self._session.stop()
 
     def abort(self) -> None:
-        """End it in the midst of its work."""
+        """End the session during its work."""
         self._ended = True
         if not self._making.acquire(timeout=START_PATIENCE):
             return
@@ -128,11 +131,11 @@ class Connection:
         java: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
         if self._session is None:
             return
-        if java is None:  # it is spark-submit that started Java
+        if java is None:  # spark-submit has started Java
             self._session.stop()
             return
-        with contextlib.suppress(Py4JError, OSError):  # it may have ended
-            self._session.sparkContext.setLogLevel("OFF")  # of tasks that now fail
+        with contextlib.suppress(Py4JError, OSError):  # Java may have ended
+            self._session.sparkContext.setLogLevel("OFF")  # hides the errors of tasks that fail now
         java.terminate()
         try:
             java.wait(END_PATIENCE)
@@ -141,12 +144,13 @@ class Connection:
 
 
 def run(name: str, master: str | None, work: Work, spoiled: str) -> int:
-    """Do the work of the command `name`, tell what it found, and return the exit code.
+    """Do the work of the command `name`, print its outcome, and return the exit code.
 
-    `spoiled` says what becomes of its output when Ctrl-C or SIGTERM ends it. To be called by the main thread.
+    `spoiled` tells the state of the output after Ctrl-C or SIGTERM. Only the main thread may call this function.
     """
     connection = Connection(name, master)
-    told: SimpleQueue[Sequence[str] | BaseException | signal.Signals] = SimpleQueue()  # handlers may put, too
+    # signal handlers put outcomes, too
+    told: SimpleQueue[Sequence[str] | BaseException | signal.Signals] = SimpleQueue()
 
     def labour() -> None:
         try:
@@ -162,7 +166,7 @@ def run(name: str, master: str | None, work: Work, spoiled: str) -> int:
         threading.Thread(target=labour, name=f"spark.{name}", daemon=True).start()
         outcome = told.get()
         if isinstance(outcome, signal.Signals):
-            stderr, sys.stderr = sys.stderr, io.StringIO()  # for what fails now, until the very end
+            stderr, sys.stderr = sys.stderr, io.StringIO()  # hides errors from now until the end
             connection.abort()
             print(f"spark.{name}: interrupted; {spoiled}", file=stderr)
             return 128 + outcome

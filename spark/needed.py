@@ -1,6 +1,7 @@
-"""What a command of this package needs beside glue. Imported first, it ends the program with what to install.
+"""Check of the libraries that the commands of this package need beside glue.
 
-`pip install glue-lan` brings none of it; the extra `spark` does.
+Commands import this module first. If a library is missing, the import ends the program and tells what to install. `pip
+install glue-lan` installs none of these libraries, and the extra `spark` installs all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def is_there(library: str) -> bool:
-    """Whether a library can be imported."""
+    """Return whether a library can be imported."""
     try:
         return find_spec(library) is not None
     except (ImportError, ValueError):
@@ -25,22 +26,22 @@ def is_there(library: str) -> bool:
 
 
 def missing(present: Callable[[str], bool] = is_there) -> list[str]:
-    """The libraries that are not there."""
+    """Return the missing libraries."""
     return [library for library in LIBRARIES if not present(library)]
 
 
 def requirement(distributions: Sequence[str] = ()) -> str:
-    """What pip is to be asked for: the installed distribution with its extra, else the sources that this runs from."""
+    """Return the argument for pip: the installed distribution with its extra, else this source tree with its extra."""
     return f"{distributions[0]}[{EXTRA}]" if distributions else f"{ROOT}[{EXTRA}]"
 
 
 def advice(libraries: Sequence[str], distributions: Sequence[str]) -> str:
-    """What to do about missing libraries, in one line."""
+    """Return one line that tells how to install the missing libraries."""
     return f"needs {', '.join(libraries)}, which are not installed: pip install '{requirement(distributions)}'"
 
 
 def _command() -> str:
-    """The module that is being run, as it was called."""
+    """Return the name of the running module, as the user called it."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return (spec.name if spec else "spark").removesuffix(".__main__")
 

@@ -1,8 +1,8 @@
-"""The tables that a capture becomes, column by column, with units: the one place where they are defined.
+"""Schemas of the tables that a capture becomes, with units. This is the only place that defines them.
 
-A column is declared once, by its Spark type. The schema that Spark is told, the one of the Arrow batches that readers
-yield, and the tables of docs/traces.md all follow from it. Integers are signed: Spark knows no others, and what the
-wire carries stays below 2^53. Times are nanoseconds since 1970 as `long`, not timestamps: those end at microseconds.
+A column is declared once, by its Spark type. Spark's schema, the schema of the readers' Arrow batches and the tables of
+docs/traces.md follow from the declaration. Integers are signed, because Spark has no unsigned ones, and integers on the
+wire are below 2^53. Times are nanoseconds since 1970 as `long`, because timestamps only have microseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, its Spark type as SQL spells it, and what it means, units included."""
+    """A column: its name, its Spark type in SQL, and its meaning with units."""
 
     name: str
     type: str
@@ -33,7 +33,7 @@ CONSENSUS = (
 )
 
 FRAMES = (
-    # Where and when it was captured. (file, offset, part) names a row for good, and sorts as the file does.
+    # Place and time of the capture. (file, offset, part) identifies a row and sorts as the file does.
     Column("capture_point", "string", "where it was captured: the name given to the recorder, else the file's name"),
     Column("file", "string", "the file, as it was given or found"),
     Column("offset", "bigint", "bytes before the captured frame's record in the file (uncompressed)"),
@@ -102,7 +102,8 @@ FRAMES = (
     Column("interest_epoch", "bigint", "epoch of the sender's interests (announce, answer, probe, operations)"),
     Column("interest_version", "bigint", "version of the sender's interests (announce, answer, probe)"),
     Column("operations", "array<string>", "operations on interests: +pattern, -pattern"),
-    # The bundle's index, where it is whole: in the frame of a message, in most first fragments, else in a later one.
+    # The index of a bundle, in the frame where it is complete: a message in one frame, the first fragment, or a later
+    # one.
     Column(
         "topics",
         f"array<{TOPIC_GROUP}>",
@@ -116,7 +117,7 @@ FRAMES = (
         "about (vote?); previous_index, entries, commit_index of an append; null without any",
     ),
 )
-"""`frames`: one row for each of glue's datagrams at each capture point."""
+"""`frames`: one row for each glue datagram at each capture point."""
 
 DATAGRAM = Column("datagram", "binary", "the datagram itself, as far as captured; only read when asked for by name")
 
@@ -135,10 +136,10 @@ FILES = (
     Column("first_ns", "bigint", "time of the earliest frame, nanoseconds since 1970"),
     Column("last_ns", "bigint", "time of the latest frame"),
 )
-"""`files`: what was read and what was not, one row for each partition of a file."""
+"""`files`: what was read and the faults, one row for each partition of a file."""
 
 DATA_KINDS = ("data", "group")
-"""Kinds that are acknowledged and sent again."""
+"""Kinds that are acknowledged and resent."""
 
 _ARROW = {
     "string": pa.string(),
@@ -154,12 +155,12 @@ _ARROW = {
 
 
 def ddl(columns: Iterable[Column]) -> str:
-    """The columns as Spark's SQL declares them."""
+    """Return the columns as a schema in Spark's SQL."""
     return ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
 def arrow_type(type: str) -> pa.DataType:
-    """The Arrow type that Spark reads as this SQL type."""
+    """Return the Arrow type that Spark reads as this SQL type."""
     if type.startswith("array<struct<"):
         fields = (field.split(":") for field in type.removeprefix("array<struct<").removesuffix(">>").split(","))
         return pa.list_(pa.struct([pa.field(name, _ARROW[inner]) for name, inner in fields]))
@@ -167,12 +168,12 @@ def arrow_type(type: str) -> pa.DataType:
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """The columns as Arrow declares them, all nullable."""
+    """Return the columns as an Arrow schema, all nullable."""
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
 
 
 def frames_columns(names: Sequence[str] | None = None) -> tuple[Column, ...]:
-    """The columns of `frames` of these names, in their order; None for all but the datagram itself.
+    """Return the columns of `frames` with these names, in their order. None means all except the datagram itself.
 
     Raises ValueError for a name that is not in `frames`.
     """

@@ -1,8 +1,9 @@
-"""Spark sessions as glue's programs want them: quiet, in UTC, with the data source `pcap`, on one machine or many.
+"""Spark sessions for glue's programs: quiet, in UTC, with the data source `pcap`, on one machine or a cluster.
 
-Alone, a program gets all cores of its machine, bound to loopback, with a Java from wherever there is one. Who knows how
-much is to be read says so (`session`, `suit`): what pays for gigabytes costs more than the work for some megabytes.
-Under `spark-submit`, or with a master given, where and how much is the cluster's affair and only the rest is set.
+A program without a cluster gets all cores of its machine, a session bound to loopback, and a Java from `spark.java`. A
+caller that knows the size of its input passes it (`session`, `suit`), because settings for gigabytes are slow for
+megabytes. With `spark-submit` or a given master, the cluster determines place and resources, and this module sets only
+the rest.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from spark.java import ensure_java
 from spark.source import PcapSource
 
 LOCAL = "local[*,4]"
-"""All cores; a task that fails is tried three times more, as a cluster would. On a busy machine a worker may fail."""
+"""All cores. A failed task is tried three more times, as on a cluster, because a worker may fail on a busy machine."""
 
 PATIENCE = "600s"
-"""For what is only slow on a machine that others keep busy, or that was asleep: Spark's own patience is 15 to 120 s."""
+"""Timeout for machines that are busy or were asleep. Spark's own timeouts are 15 to 120 s."""
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -35,8 +36,11 @@ SETTINGS = {
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.python.authenticate.socketTimeout": PATIENCE,
 }
-"""Wherever it runs. Spark remembers the last 100 pieces of code it made, and an analysis needs more: so each was
-compiled again, and made fast by Java again, in the next one."""
+"""Settings for every session.
+
+Spark caches only the last 100 pieces of generated code by default. An analysis needs more, so every later analysis
+would compile all of them again.
+"""
 
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -46,7 +50,7 @@ LOCAL_SETTINGS = {
     "spark.network.timeout": PATIENCE,
     "spark.executor.heartbeatInterval": "60s",
 }
-"""On one machine, in addition."""
+"""Additional settings for one machine."""
 
 JAVA_OPTIONS = (
     "-XX:+UseParallelGC",
@@ -55,18 +59,21 @@ JAVA_OPTIONS = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""Of the driver's Java. An analysis is dozens of short stages, each with code of its own: half of the CPU went into
-compiling that to the utmost, beside which a collector for short pauses took its share. With ten times HotSpot's usual
-thresholds only what runs for long is compiled so (an analysis of 400,000 frames: 22 s of CPU instead of 30)."""
+"""Options of the driver's Java.
+
+An analysis consists of dozens of short stages, each with its own code. By default half of the CPU time went into
+optimizing compilation and into a collector for short pauses. With ten times HotSpot's usual thresholds, only
+long-running code is optimized. An analysis of 400,000 frames takes 22 s of CPU instead of 30.
+"""
 
 BRIEF_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Of a driver that is known to end soon: code is compiled quickly and never better, which needs no profile of it."""
+"""Options of a short-lived driver's Java: quick compilation without profiling."""
 
 SMALL_BYTES = 256 << 20
-"""Captures of up to so much are small: what a core gets of them fits into its memory."""
+"""Largest size of small captures in bytes. A core's share of them fits into its memory."""
 
 SHUFFLE_BYTES = 64 << 20
-"""Of the captures, for each partition of a shuffle. Rows without payloads are a fraction of this."""
+"""Bytes of captures for each partition of a shuffle. Rows without payloads are a fraction of this."""
 
 PARTITIONS, ADAPTIVE = "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled"
 
@@ -78,11 +85,11 @@ def session(
     settings: Mapping[str, str] | None = None,
     size: int | None = None,
 ) -> SparkSession:
-    """The session of this process, made if there is none.
+    """Return the session of this process, and make it if there is none.
 
-    `master` None: that of `spark-submit`, else this machine. `progress` shows a bar for long work on stderr (None: if
-    that is a terminal). `settings` are further ones of Spark's, and win. `size` is the bytes of the captures that the
-    session is for, None if it is for any. Ctrl-C meanwhile raises KeyboardInterrupt once the session is there. Raises
+    `master=None` means the master of `spark-submit`, else this machine. `progress` shows a bar on stderr; None shows it
+    on a terminal only. `settings` are further Spark settings and override the others. `size` is the size of the
+    captures in bytes, None if unknown. Ctrl-C raises KeyboardInterrupt when the session is complete. Raises
     spark.java.NoJavaError.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -106,10 +113,10 @@ def session(
 
 
 def suit(spark: SparkSession, size: int) -> None:
-    """Have what follows planned for captures of `size` bytes; what the user set is left as it is.
+    """Plan later queries for captures of `size` bytes. Settings made by the user stay.
 
-    Spark's adaptive execution runs each stage as a job of its own, and plans the rest anew after it: that is for large
-    data, of which it learns how much there is. Small captures need neither, nor more partitions than there are cores.
+    Spark's adaptive execution runs each stage as a separate job and then plans the rest again. Large data needs this,
+    because Spark learns sizes from it. Small captures need neither adaptive execution nor more partitions than cores.
     """
     small = size <= SMALL_BYTES
     if _is_free(spark, ADAPTIVE):
@@ -121,20 +128,20 @@ def suit(spark: SparkSession, size: int) -> None:
 
 
 def _usual_partitions(spark: SparkSession) -> int:
-    """Of a shuffle, where nothing is known of the size: Spark's 200 are for a cluster."""
+    """Return the partitions of a shuffle for unknown sizes. Spark's default of 200 suits a cluster."""
     context = spark.sparkContext
     return 2 * context.defaultParallelism if (context.master or "").startswith("local") else 200
 
 
 def _is_free(spark: SparkSession, name: str) -> bool:
-    """Whether nobody has set this for the whole session."""
+    """Return whether the session's configuration leaves this setting open."""
     return not spark.sparkContext.getConf().contains(name)
 
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Keep Ctrl-C until the end: a Java that Python leaves before it was reached never ends."""
-    if threading.current_thread() is not threading.main_thread():  # only that one is interrupted
+    """Delay Ctrl-C until the block ends. A Java process that Python abandons during its start never ends."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
     kept: list[int] = []
@@ -146,14 +153,15 @@ def _interrupts_wait() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is keep:  # else Spark has installed its own, which ends its jobs first
+        # Spark's own handler ends its jobs first, so it stays.
+        if signal.getsignal(signal.SIGINT) is keep:
             signal.signal(signal.SIGINT, before)
     if kept:
         raise KeyboardInterrupt
 
 
 def _alone(master: str, brief: bool) -> dict[str, str]:
-    """What a driver needs that this process starts itself."""
+    """Return settings for a driver that this process starts."""
     log = _resources.enter_context(as_file(files("spark") / "log4j2.properties"))
     options = [f"-Dlog4j2.configurationFile={log.as_uri()}", *(BRIEF_JAVA_OPTIONS if brief else JAVA_OPTIONS)]
     made = {"spark.driver.extraJavaOptions": " ".join(options)}
@@ -164,8 +172,8 @@ def _alone(master: str, brief: bool) -> dict[str, str]:
 
 
 def _submitted() -> dict[str, str]:
-    """What `spark-submit` forgets: `--py-files` reach the executors, but not the path of Python data sources there."""
-    SparkContext._ensure_initialized()  # connects to the JVM that spark-submit has started, and makes nothing else
+    """Return a setting that `spark-submit` omits: Python data sources on executors do not see `--py-files`."""
+    SparkContext._ensure_initialized()  # only connects to the JVM that spark-submit has started
     files = SparkConf().get("spark.submit.pyFiles", "") or ""
     names = [os.path.basename(path) for path in files.split(",") if path]
     return {"spark.executorEnv.PYTHONPATH": os.pathsep.join(names)} if names else {}

@@ -1,12 +1,12 @@
 """`spark.read.format("pcap")`: captures as a data source of PySpark, through Arrow batches.
 
     session.read.format("pcap").load("captures/")                              the table frames
-    session.read.format("pcap").schema("time_ns bigint, kind string").load(…)  only these columns of it: less work
-    session.read.format("pcap").option("table", "files").load(…)               what was read and what was not
+    session.read.format("pcap").schema("time_ns bigint, kind string").load(…)  only these columns: less work
+    session.read.format("pcap").option("table", "files").load(…)               what was read, and faults
 
-Options: `table` (frames or files), `partitionBytes` (about so many bytes of a file in each partition; 0: whole files),
-`capturePoint` (the name where files give none; default: the file's name). The driver finds the files and cuts them;
-executors need no more than this package, NumPy and pyarrow.
+Options: `table` is frames or files. `partitionBytes` is the approximate bytes of a file in each partition; 0 means
+whole files. `capturePoint` names the capture point of files that name none, by default the file's name. The driver
+finds and cuts the files. Executors need only this package, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TABLES = {"frames": FRAMES, "files": FILES}
 
 
 class PcapSource(DataSource):
-    """The data source; registered by `spark.session`."""
+    """Data source `pcap`, registered by `spark.session`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Raises CaptureError for options that cannot be."""
+        """Raises CaptureError for an unknown table."""
         super().__init__(options)
         self._table = options.get("table", "frames")
         if self._table not in TABLES:
@@ -40,15 +40,15 @@ class PcapSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
+        """Return the name for `format`."""
         return "pcap"
 
     def schema(self) -> str:
-        """All columns but the datagram itself."""
+        """Return all columns except the datagram itself."""
         return ddl(TABLES[self._table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns that are asked for. Raises CaptureError for others than there are."""
+        """Return a reader of the requested columns. Raises CaptureError for an unknown column or a wrong type."""
         known = {column.name: column for column in (*TABLES[self._table], DATAGRAM)}
         columns = []
         for field in schema.fields:
@@ -61,14 +61,14 @@ class PcapSource(DataSource):
 
 
 TASK_BYTES = 16 << 20
-"""Small files are read together up to so many bytes, in a few tenths of a second: a task of its own costs as much."""
+"""Bytes of small files that one task reads, in a few tenths of a second. A task for each file would double the cost."""
 
 PACKED = 8
-"""Bytes that a byte of a compressed file counts for."""
+"""Assumed ratio of decompressed to compressed size."""
 
 
 class Part(InputPartition):
-    """What one task reads: partitions of captures, mostly one."""
+    """Input of one task: one or more partitions of captures."""
 
     def __init__(self, parts: Sequence[Partition]) -> None:
         super().__init__(None)
@@ -76,7 +76,7 @@ class Part(InputPartition):
 
 
 def packed(parts: Iterable[Partition], most: int = TASK_BYTES) -> list[Part]:
-    """The partitions in their order, small ones together up to `most` bytes."""
+    """Pack partitions into parts of up to `most` bytes, in order."""
     found: list[list[Partition]] = []
     room = 0
     for part in parts:
@@ -90,24 +90,24 @@ def packed(parts: Iterable[Partition], most: int = TASK_BYTES) -> list[Part]:
 
 
 def _size(part: Partition) -> int:
-    """About how many bytes a partition has; a file that is no longer there has none."""
+    """Estimate the bytes of a partition. A deleted file has none."""
     return (size_of(part.path) if part.stop is None else part.stop) - part.start
 
 
 def total_size(paths: Iterable[str]) -> int:
-    """The bytes of all captures that the paths name, as if none were compressed. Raises CaptureError."""
+    """Estimate the decompressed bytes of all captures that the paths name. Raises CaptureError."""
     return sum(map(size_of, captures(map(local, paths))))
 
 
 def size_of(path: str) -> int:
-    """The bytes of a file, as if it were not compressed."""
+    """Estimate the decompressed bytes of a file."""
     filesystem, place = filesystem_of(path)
     size: int = filesystem.get_file_info(place).size or 0
     return size * PACKED if place.endswith(PACKED_ENDINGS[1:]) else size
 
 
 class PcapReader(DataSourceReader):
-    """Plans on the driver, reads on the executors."""
+    """Plans on the driver and reads on the executors."""
 
     def __init__(self, table: str, columns: tuple[Column, ...], options: dict[str, str]) -> None:
         self._table = table
@@ -115,7 +115,7 @@ class PcapReader(DataSourceReader):
         self._options = {name.lower(): value for name, value in options.items()}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Those of all files. Raises CaptureError where there is none."""
+        """Return the partitions of all files. Raises CaptureError if there is no capture."""
         paths = json.loads(self._options.get("paths", "[]"))
         paths += [path for path in [self._options.get("path")] if path is not None]
         if not paths:
@@ -125,7 +125,7 @@ class PcapReader(DataSourceReader):
         return [*packed(parts, min(size or TASK_BYTES, TASK_BYTES))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one partition, as Arrow batches."""
+        """Yield the rows of one partition as Arrow batches."""
         assert isinstance(partition, Part)
         for part in partition.parts:
             if self._table == "frames":
@@ -135,7 +135,7 @@ class PcapReader(DataSourceReader):
 
 
 def files_row(part: Partition, columns: Sequence[Column] = FILES) -> pa.RecordBatch:
-    """Read a partition for its row in the table `files`."""
+    """Read a partition and return its row of the table `files`."""
     tally = Tally()
     for _ in part.batches((), tally):
         pass
@@ -143,7 +143,7 @@ def files_row(part: Partition, columns: Sequence[Column] = FILES) -> pa.RecordBa
 
 
 def local(path: str) -> str:
-    """A path without the `file:` that Spark likes to put before it."""
+    """Remove the prefix `file:` that Spark adds to paths."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     return path

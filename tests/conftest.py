@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.lan import Lan, glue_threads, open_sockets
 
@@ -29,15 +31,29 @@ def heed_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests of one file run in one process, and those that share a Java in one; the longest begin first.
+LONGEST = ("tests/spark/", "tests/model/test_swarm.py", "tests/promises/", "tests/model/")
+"""Tests that take minutes together; they begin first, so that no process is left with one of them at the end."""
 
-    For `pytest -n 2 --dist loadgroup`.
-    """
-    for item in items:
-        is_java = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("java" if is_java else str(item.path)))
-    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        return next((place for place, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST))
+
+    items.sort(key=rank)
+
+
+class Rooms(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Tests of one file run in one process, and so do all tests of `tests/spark`, which share a Java."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "tests/spark" if file.startswith("tests/spark/") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
+    """For `pytest --numprocesses 2`: see `Rooms`."""
+    config.option.loadscopereorder = False
+    return Rooms(config, log)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from glue._lazy import later
+from glue._lazy import lazy_imports
 from glue.aio.endpoint import Endpoint
 from glue.aio.requests import Responder
 from glue.aio.subscription import Subscription
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["Endpoint", "Lock", "Model", "Responder", "Subscription", "Watch"]
 
 if not TYPE_CHECKING:  # else every name would be taken to be there
-    __getattr__, __dir__ = later(__name__, {"glue.aio.model": ("Lock", "Model", "Watch")})
+    __getattr__, __dir__ = lazy_imports(__name__, {"glue.aio.model": ("Lock", "Model", "Watch")})

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from glue.aio.subscription import Subscription
 from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Train
-from glue.drivers.lifetime import Life
+from glue.drivers.lifetime import Lifetime
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
-from glue.endpoint.core import EARLY, STREAM_SHARE, Core
+from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
 from glue.errors import ClosedError
 from glue.model import Wish
 
@@ -26,11 +26,11 @@ PATIENCE = 0.02  # seconds until the next turn after one that failed
 logger = logging.getLogger("glue")
 
 
-class LoopDriver(Life):
+class LoopDriver(Lifetime):
     """Turns for one core over one network, in the callbacks of the event loop that runs when it is made."""
 
     def __init__(
-        self, core: Core, network: Network, announce: Callable[[Event], None], subscriptions: set[Subscription]
+        self, core: EndpointCore, network: Network, announce: Callable[[Event], None], subscriptions: set[Subscription]
     ) -> None:
         """`announce` is given every event that is for no subscription; `subscriptions` are those of the endpoint."""
         super().__init__()
@@ -101,6 +101,7 @@ class LoopDriver(Life):
                     cast(Subscription, token).deliver(event)
             else:
                 self._announce(event)
+        self._core.stack.commit()
         self._admission.update(self._core.backlog)
         return bool(out) and out[-1].address is None
 

@@ -282,7 +282,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,
             mergeable=mergeable,
-            directory=open_directory(data_dir), election_timeout=election_timeout,
+            open_directory=lambda: open_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         driver.order(OpenModel(name, options, time.time()), wait=True)
         parts = EndpointParts(self, self._core, self._owner, self._subscriptions, self._models)

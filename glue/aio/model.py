@@ -11,7 +11,7 @@ from glue.aio.subscription import Subscription
 from glue.endpoint import model_calls as calls
 from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
 from glue.endpoint.model import Driver as OrderingDriver
-from glue.endpoint.model_calls import GRACE, TIMEOUT, Call, Entry
+from glue.endpoint.model_calls import GRACE, TIMEOUT, Entry, ModelCall
 from glue.errors import RefusedError
 from glue.model import Ask
 from glue.model.mergeable import Prefixes
@@ -142,7 +142,7 @@ class Model(BaseModel):
         """Take an endpoint out of the voters for good, by name. Only at the leader. Raises RefusedError."""
         await self._ask(calls.remove(name), timeout)
 
-    async def _ask(self, call: Call[Result], timeout: float) -> Result:
+    async def _ask(self, call: ModelCall[Result], timeout: float) -> Result:
         """Ask a call's question and return its result."""
         pending = _Pending()
         self._driver.order(Ask(self.name, pending, call.question, timeout, time.time()), wait=False)
@@ -196,7 +196,7 @@ class Lock(BaseLock):
 
     def __init__(
         self,
-        ask: Callable[[Call[int], float], Awaitable[int]],
+        ask: Callable[[ModelCall[int], float], Awaitable[int]],
         name: str,
         owner: str,
         lease: float,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from glue.aio.driver import LoopDriver
 from glue.contract import Delivery, Event, Publication
-from glue.endpoint.owner import Owner
+from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
 from glue.endpoint.request_methods import AnyHandler, RequestMethods, check_outstanding
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
@@ -61,7 +61,7 @@ class Responder(BaseResponder):
         pattern: str,
         handler: RequestHandler,
         requests: Requests,
-        owner: Owner,
+        owner: SubscriptionOwner,
         limit: int,
         driver: LoopDriver,
         close: Callable[[BaseResponder], None],

@@ -12,8 +12,8 @@ from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler, is_awaited
 from glue.endpoint.message import Gap, Message, messages, rest
-from glue.endpoint.owner import Owner
-from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.queues import Kept, MessageBuffer
 from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
@@ -31,8 +31,8 @@ class Subscription:
         self,
         pattern: str,
         handler: Handler | None,
-        owner: Owner,
-        waiting: Kept | Buffer,
+        owner: SubscriptionOwner,
+        waiting: Kept | MessageBuffer,
         payload_only: bool = False,
     ) -> None:
         self.pattern = pattern
@@ -92,7 +92,7 @@ class Subscription:
             self._owner.settled("unread", len(delivery.payloads))
             self._owner.handled(delivery)
             return
-        if isinstance(self._waiting, Buffer):
+        if isinstance(self._waiting, MessageBuffer):
             self._owner.handled(delivery)
         dropped = self._waiting.put(delivery)
         self._arrived.set()

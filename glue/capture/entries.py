@@ -1,10 +1,10 @@
-"""The header entries of all layers in one place, and as tables for readers in other languages.
+"""Header entries of all layers in one list, and tables of them for readers in other languages.
 
     python -m glue.capture.entries [FOLDER]
 
-writes the tables anew in a clone of the repository: `docs/entries.json`, the block between the markers in
-`extras/glue.lua`, and `spark/read/entries.py`. It is run after a layer has changed its declaration; a test tells when
-that was forgotten.
+This command writes the tables into a clone of the repository: `docs/entries.json`, the block between the markers in
+`extras/glue.lua`, and `spark/read/entries.py`. Run it after a layer has changed its declaration. A test fails until the
+tables are current.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any
 
 import orjson
 
-from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, Entry, Field, largest_header
+from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, Field, HeaderEntry, largest_header
 from glue.discovery import wire as discovery
 from glue.fragmentation.wire import FRAGMENT
 from glue.serialization.wire import GLUE, VERSION
 from glue.transport import wire as transport
 
-FLOORS: tuple[tuple[Entry, ...], ...] = (
+FLOORS: tuple[tuple[HeaderEntry, ...], ...] = (
     (GLUE,),
     (*discovery.ENTRIES.values(), *transport.ENTRIES.values()),
     (FRAGMENT,),
 )
-"""Entries bottom up; a header has at most one of each floor."""
+"""Entries of the layers, bottom up. A header has at most one entry of each group."""
 ENTRIES = [entry for floor in FLOORS for entry in floor]
 LARGEST = largest_header(*FLOORS)
-"""Bytes of the largest header that the layers write; no more than MAX_HEADER."""
+"""Bytes of the largest header that the layers write, at most MAX_HEADER."""
 
 BEGIN, END = "-- begin of entries, written by python -m glue.capture.entries\n", "-- end of entries\n"
 _BY_KEY = {(entry.layer, entry.kind): entry for entry in ENTRIES}
 
 
-def entry_of(layer: str, values: list[Any]) -> Entry | None:
-    """The declaration of a layer's list in a header; None if there is none."""
+def entry_of(layer: str, values: list[Any]) -> HeaderEntry | None:
+    """Return the declaration of a layer's list in a header, or None for an unknown layer or kind."""
     for kind in (None, *values[:1], *values[-1:]):
         if kind is None or isinstance(kind, str):
             found = _BY_KEY.get((layer, kind))
@@ -47,7 +47,7 @@ def entry_of(layer: str, values: list[Any]) -> Entry | None:
 
 
 def named(header: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The fields of a header's entries by layer and name, as far as they are declared."""
+    """Return the fields of a header by layer and name. Entries without a declaration are left out."""
     found = {}
     for layer, values in header.items():
         entry = entry_of(layer, values) if isinstance(values, list) else None
@@ -60,7 +60,7 @@ def named(header: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def as_json() -> bytes:
-    """All entries as one JSON document."""
+    """Return all entries as one JSON document."""
     entries = [
         {
             "layer": entry.layer,
@@ -88,15 +88,15 @@ def _told(field: Field) -> dict[str, Any]:
     return told
 
 
-def _by_layer() -> dict[str, list[Entry]]:
-    layers: dict[str, list[Entry]] = {}
+def _by_layer() -> dict[str, list[HeaderEntry]]:
+    layers: dict[str, list[HeaderEntry]] = {}
     for entry in ENTRIES:
         layers.setdefault(entry.layer, []).append(entry)
     return layers
 
 
 def as_lua() -> str:
-    """The names of all fields as a table in Lua: by layer, and by kind, which is "" where there is none."""
+    """Return the names of all fields as a table in Lua, by layer and kind. An entry without a kind has the kind ""."""
     lines = ["local ENTRIES = {"]
     for layer, entries in _by_layer().items():
         lines.append(f"    {layer} = {{")
@@ -108,7 +108,7 @@ def as_lua() -> str:
 
 
 def as_python() -> str:
-    """A module with the same table in Python, for a reader that cannot import glue."""
+    """Return a Python module with the names of all fields, for readers that do not import glue."""
     lines = [
         '"""The names of all fields of header entries: by layer, and by kind, which is "" where there is none.',
         "",
@@ -134,7 +134,7 @@ def as_python() -> str:
 
 
 def tables(folder: Path) -> dict[Path, str]:
-    """The text of each file that holds a table, as it should be."""
+    """Return the current text of each file that holds a table."""
     lua = folder / "extras" / "glue.lua"
     text = lua.read_text()
     before, behind = text.partition(BEGIN)[0], text.partition(END)[2]
@@ -146,7 +146,7 @@ def tables(folder: Path) -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write all tables below the folder that is named, or below this clone."""
+    """Write all tables below the folder given as the argument, or below this clone."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
     for path, text in tables(folder).items():
         path.write_text(text)

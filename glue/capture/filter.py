@@ -1,7 +1,7 @@
-"""Which frames are glue's: those to the group's port, and those whose payload starts as glue's datagrams do.
+"""Filter that selects glue's frames: UDP to the group's port, or a payload that begins like glue's datagrams.
 
-Unicast goes to any free port, so that ports alone do not tell. The filter exists twice: as a program for the kernel
-(classic BPF, socket-filter(7)), which costs next to nothing, and in plain Python for systems without.
+Unicast goes to any free port, so the port alone does not suffice. The filter exists twice. One is a program for the
+kernel (classic BPF, socket-filter(7)) and costs next to nothing. The other is plain Python, for systems without BPF.
 """
 
 from __future__ import annotations
@@ -9,25 +9,26 @@ from __future__ import annotations
 from glue.capture.packets import udp_at
 
 START = b'{"gl'
-"""What every datagram starts with, as long as a comparison in BPF reaches."""
+"""The first four bytes of every datagram. BPF compares at most four bytes at once."""
 
 ETHERNET_HEADER = 14
 IPV4, IPV6, UDP = 0x0800, 0x86DD, 17
-SNAPSHOT = 0xFFFF  # bytes that are captured: all of them, also of a train
+SNAPSHOT = 0xFFFF  # bytes to keep of a frame: more than any frame or train has
 
-# Operations: load a byte, a half word or a word, at a place or behind x; x from IPv4's header length; jumps; return.
+# BPF operations: load a byte, a half word or a word at a fixed place; load a half word or a word at x plus an offset;
+# set x to the length of the IPv4 header; compare, test bits, return.
 _BYTE, _HALF, _WORD, _HALF_X, _WORD_X, _HEADER = 0x30, 0x28, 0x20, 0x48, 0x40, 0xB1
 _EQUAL, _ANY_BIT, _RETURN = 0x15, 0x45, 0x06
 
 Line = tuple[int, int, int, int]
-"""An instruction: operation, lines to jump over if true and if false, operand."""
+"""A BPF instruction: the operation, the lines to skip if true and if false, and the operand."""
 
 
 def assemble(port: int) -> list[Line]:
-    """The program for Ethernet frames: how much of a frame to keep, 0 for none."""
+    """Return the BPF program for Ethernet frames. The program returns the bytes to keep of a frame, 0 for none."""
     ip = ETHERNET_HEADER
     start = int.from_bytes(START, "big")
-    take, drop = 18, 19  # lines
+    take, drop = 18, 19  # numbers of the last two lines
 
     def when(line: int, operation: int, operand: int, true: int, false: int) -> Line:
         return operation, true - line - 1, false - line - 1, operand
@@ -45,7 +46,7 @@ def assemble(port: int) -> list[Line]:
         (_BYTE, 0, 0, ip + 9),
         when(10, _EQUAL, UDP, 11, drop),
         (_HALF, 0, 0, ip + 6),
-        when(12, _ANY_BIT, 0x1FFF, drop, 13),  # a later fragment has no ports
+        when(12, _ANY_BIT, 0x1FFF, drop, 13),  # only the first IP fragment has ports
         (_HEADER, 0, 0, ip),
         (_HALF_X, 0, 0, ip + 2),
         when(15, _EQUAL, port, take, 16),
@@ -57,7 +58,7 @@ def assemble(port: int) -> list[Line]:
 
 
 def passes(frame: bytes, link: int, port: int) -> bool:
-    """The same in Python, for any link that `packets` knows."""
+    """Tell whether a frame is glue's, on any link type that `packets` knows. The Python twin of `assemble`."""
     udp = udp_at(frame, link)
     if udp is None:
         return False

@@ -1,8 +1,9 @@
-"""The messages that were published, from captured datagrams: whoever they were for, each once.
+"""Published messages from captured datagrams, each message once.
 
-The layers' own code reads them: serialization, fragmentation, and the bundles of topics. Transport is left out, as it
-hands up only what is for one receiver and from its beginning; a message has a name that tells copies apart (sender,
-incarnation, topic, sequence), whether they are resends, go to several receivers, or were captured at several points.
+The layers' own code reads the datagrams: serialization, fragmentation, and the bundles of topics. Transport is left out
+because it delivers only to one receiver, and only from the start of a channel. A message is identified by sender,
+incarnation, topic and sequence number. Therefore copies are recognized: resends, copies for several receivers, and
+captures at several points.
 """
 
 from __future__ import annotations
@@ -18,23 +19,25 @@ from glue.contract import Inbound, Train, Upward
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.stack import bundle_limit
-from glue.topics.bundle import KEPT, Group, MalformedBundleError, decode
-from glue.topics.recent import Recent
+from glue.topics.bundle import KEPT, MalformedBundleError, MessageGroup, decode
+from glue.topics.recent import GenerationalCache
 from glue.transport.ranges import RangeSet
 
 DATA = ("data", "group")
 BEST_EFFORT = "best"
 STREAMS = 65_536
-"""Streams (sender, incarnation, topic) whose numbers are remembered at least: some 200 bytes each, 26 MB at most."""
+"""Streams (sender, incarnation, topic) whose numbers are kept at least. Twice as many, the limit, take 26 MB."""
 HOLES = 1024
-"""Holes remembered in a stream's numbers, some 16 kB; beyond, what is missing at the beginning is given up."""
+"""Most holes kept in the numbers of a stream, about 16 kB. Beyond this limit the oldest hole counts as seen."""
 
 
 class Published(NamedTuple):
-    """A message as it was published; `time_ns` is when it was whole at the capture point, nanoseconds since 1970.
+    """A published message.
 
-    `json`: `payload` is an encoded JSON document. `lifespan` in seconds, None for ever. `published_at_us` is the
-    publisher's clock when the first of its group was published, microseconds since 1970.
+    - `time_ns`: when the capture point had the whole message, nanoseconds since 1970.
+    - `json`: whether `payload` is an encoded JSON document.
+    - `lifespan`: seconds, None for unlimited.
+    - `published_at_us`: the publisher's clock at the first message of the group, microseconds since 1970.
     """
 
     time_ns: int
@@ -52,19 +55,19 @@ class Published(NamedTuple):
 
 
 class Messages:
-    """Puts the messages of one network together, datagram by datagram in the order of time."""
+    """Reassembles the messages of one network from datagrams in the order of time."""
 
     def __init__(self, network_id: int, message_limit: int) -> None:
-        """`message_limit`: bytes of the largest message; larger ones are dropped and counted."""
+        """`message_limit`: bytes of the largest message. Larger messages are dropped and counted."""
         self.statistics: Counter[str] = Counter()
         self.names: dict[str, str] = {}
-        """Names of endpoints by id, as far as they announced themselves."""
+        """Names of endpoints by id, from their announcements."""
         self._serialization = Serialization(endpoint_id="", incarnation=0, network_id=network_id)
         self._fragmentation = Fragmentation(message_limit=bundle_limit(message_limit))
-        self._seen: Recent[tuple[str, int, str], RangeSet] = Recent(STREAMS)
+        self._seen: GenerationalCache[tuple[str, int, str], RangeSet] = GenerationalCache(STREAMS)
 
     def read(self, time_ns: int, data: bytes) -> Iterator[Published]:
-        """The messages that are whole with this datagram, or train of datagrams."""
+        """Yield the messages that this datagram, or train of datagrams, completes."""
         now = time_ns / 1e9
         runs, _ = self._serialization.receive(now, [Train(None, data, segment_of(data))])
         carrying: list[Upward] = [run for run in runs if self._carries_data(run)]
@@ -74,8 +77,8 @@ class Messages:
                 for body in run.bodies:
                     yield from self._bundle(time_ns, run, body)
 
-    def counts(self) -> Counter[str]:
-        """What was dropped, by its cause, the layers' counts included."""
+    def counters(self) -> Counter[str]:
+        """Return the counts of dropped input by cause, including the layers' counts."""
         return self.statistics + self._serialization.statistics + self._fragmentation.statistics
 
     def _carries_data(self, run: Inbound) -> bool:
@@ -110,8 +113,8 @@ class Messages:
                     None if group.lifespan_ms is None else group.lifespan_ms / 1000, run.reliable, group.at,
                 )  # fmt: skip
 
-    def _new(self, run: Inbound, group: Group) -> list[int]:
-        """Which sequence numbers of a group were not seen before."""
+    def _new(self, run: Inbound, group: MessageGroup) -> list[int]:
+        """Return the sequence numbers of a group that have not been seen before, and note them."""
         stream = run.peer, run.incarnation, group.topic
         seen = self._seen.get(stream)
         if seen is None:

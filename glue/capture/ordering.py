@@ -1,8 +1,9 @@
-"""Messages in the order in which they are to be played: that of the capture, but each stream in its own.
+"""Messages in the order for replay: the order of the capture, but each stream in the order of its sequence numbers.
 
-A message of which the first copy was lost before the capture point is seen late, as a resend, and belongs before those
-that were published after it. So all messages wait for a second of the capture's time. Each one that was captured gives
-its stream (publisher, life, topic) a turn at that time; at a turn, the stream's earliest message that waits is played.
+The first copy of a message may be lost before the capture point. Its resend is captured late, after messages with
+higher sequence numbers. Therefore every message waits for one second of the capture's time. Each captured message gives
+its stream (publisher, incarnation, topic) a turn at the time of the capture. At a turn, the waiting message with the
+lowest sequence number of the stream is replayed.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from collections.abc import Iterable, Iterator
 from glue.capture.messages import Published
 
 WINDOW_NS = 10**9
-"""How long messages wait: several of the longest resend intervals of a peer that answers (0.25 s)."""
+"""How long messages wait: several times the longest resend interval of a responsive peer (0.25 s)."""
 HELD_BYTES = 64 << 20
-"""Bytes of payload that wait at most; beyond, turns come early."""
+"""Most bytes of payload that wait. Beyond this limit turns come early."""
 
 Stream = tuple[str, int, str]
 
 
 def ordered(messages: Iterable[Published]) -> Iterator[Published]:
-    """The messages with the times at which they are to be played."""
+    """Yield the messages in the order of replay. `time_ns` becomes the time of replay."""
     waiting: dict[Stream, list[tuple[int, Published]]] = {}
     turns: list[tuple[int, Stream]] = []
     held = 0
@@ -39,7 +40,7 @@ def ordered(messages: Iterable[Published]) -> Iterator[Published]:
 
 
 def _take(turns: list[tuple[int, Stream]], waiting: dict[Stream, list[tuple[int, Published]]]) -> Published:
-    """The message of the next turn."""
+    """Remove and return the message of the next turn."""
     time_ns, stream = heapq.heappop(turns)
     _, message = heapq.heappop(waiting[stream])
     if not waiting[stream]:

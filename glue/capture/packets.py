@@ -1,19 +1,20 @@
-"""What stands before a datagram in a captured frame, and where trains of datagrams are to be cut."""
+"""Parsing of captured frames: the start of the UDP header, its payload, and the segment size of trains."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 LINKS = {1: (14, 12), 113: (16, 14), 276: (20, 0)}
-"""Link types with an Ethernet type (Ethernet; Linux "any"): bytes of their header, and where the type stands."""
+"""Link types that have an EtherType (Ethernet; Linux "any"): bytes of the link header, and the offset of the EtherType.
+"""
 FAMILIES = (0, 108)
-"""Link types of loopback, with 4 bytes of address family; all others are taken for bare IP."""
+"""Loopback link types, with 4 bytes of address family. All unlisted link types are read as bare IP."""
 VLAN = (0x8100, 0x88A8, 0x9100)
 UDP = 17
 
 
 def udp_at(frame: bytes, link: int) -> int | None:
-    """Where the UDP header starts; None if there is none (other protocols, later IP fragments, frames cut short)."""
+    """Return the offset of the UDP header, or None: for other protocols, later IP fragments and truncated frames."""
     ip, type_at = LINKS.get(link, (4 if link in FAMILIES else 0, 0))
     if link in LINKS:
         while int.from_bytes(frame[type_at : type_at + 2], "big") in VLAN:
@@ -29,19 +30,19 @@ def udp_at(frame: bytes, link: int) -> int | None:
 
 
 def payload_of(frame: bytes, link: int) -> bytes | None:
-    """What a UDP datagram carries, as far as it was captured; None if the frame is no UDP."""
+    """Return the captured part of a UDP payload, or None if the frame is not UDP."""
     at = udp_at(frame, link)
     if at is None:
         return None
-    length = int.from_bytes(frame[at + 4 : at + 6], "big")  # 0 where the hardware was to fill it in
+    length = int.from_bytes(frame[at + 4 : at + 6], "big")  # 0 where the hardware fills in the length
     return frame[at + 8 : at + length if length >= 8 else len(frame)]
 
 
 def segment_of(train: bytes) -> int:
-    """The size of the datagrams of a train: where the beginning of the first, up to the counter, comes back regularly.
+    """Return the size of the datagrams in a train, or the whole length for a single datagram.
 
-    The whole length for a single datagram. Counters go up within a train, which tells it from a datagram whose payload
-    holds another one, sent before.
+    Each datagram repeats the beginning of the first header, up to the counter, at a regular distance. The counters of a
+    train rise. A payload that quotes an earlier datagram has a lower counter, and is not taken for a second datagram.
     """
     beginning = b",".join(train[:96].split(b",", 4)[:4])
     segment = train.find(beginning, len(beginning)) if beginning.startswith(b'{"glue":') else -1
@@ -56,5 +57,5 @@ def segment_of(train: bytes) -> int:
 
 
 def _integer(text: bytes) -> int:
-    """A number padded with spaces; -1 if it is none."""
+    """Parse a number that is padded with spaces; return -1 for any other text."""
     return int(text) if text.strip().isdigit() else -1

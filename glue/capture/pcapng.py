@@ -1,7 +1,8 @@
-"""Writing pcapng (draft-ietf-opsawg-pcapng): one section and interface a file, nanoseconds, rotation by size and time.
+"""Writer of pcapng (draft-ietf-opsawg-pcapng) with rotation by size and time.
 
-The name of the capture point stands in the interface's description, where the analysis looks for it and mergecap
-keeps it. Frames go through Python's write buffer: memory is bounded, and what was written before a crash is readable.
+Each file has one section and one interface, with timestamps in nanoseconds. The interface's description holds the name
+of the capture point: the analysis reads it there, and mergecap keeps it. Frames pass through a write buffer of 1 MB, so
+memory is bounded. A crash loses only the content of the buffer.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from glue.endpoint.fork import heirs
 from glue.errors import ConfigurationError
 
 ETHERNET, RAW_IP = 1, 101
-"""Link types."""
+"""Link types of pcapng."""
 UNKNOWN, INWARD, OUTWARD = 0, 1, 2
-"""Directions."""
+"""Directions of a frame in pcapng."""
 
 POINT = "glue capture point: "
-"""What the description of the interface starts with; the name of the capture point follows."""
-POINT_LIMIT = 255  # bytes of its name
-BUFFER = 1 << 20  # bytes written at once: some thousand frames
+"""Prefix of the interface's description. The name of the capture point follows."""
+POINT_LIMIT = 255  # bytes of a capture point's name
+BUFFER = 1 << 20  # bytes written at once, some thousand frames
 LARGEST_FRAME = 65_535 + 64  # bytes: a train of 64 KiB with its headers
 
 _SECTION = Struct("<IIIHHq")
@@ -47,7 +48,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 class Recording:
-    """Frames on their way into one file, or one after the other."""
+    """An open capture file, or a series of files with rotation."""
 
     def __init__(
         self,
@@ -59,15 +60,21 @@ class Recording:
         rotate_seconds: float = float("inf"),
         keep: int | None = None,
     ) -> None:
-        """`point` names the capture point. With rotation, files are called NAME-00001.pcapng and so on, and only the
-        last `keep` are kept. An existing file is written over. Raises ConfigurationError and OSError.
+        """Open the first file. An existing file is overwritten.
+
+        - `point`: name of the capture point, 1 to 255 bytes of UTF-8.
+        - `rotate_bytes`, `rotate_seconds`: limits of each file. With rotation, files are named NAME-00001.pcapng and so
+          on.
+        - `keep`: number of files to keep with rotation, by default all.
+
+        Raises ConfigurationError for a wrong name and OSError if the file cannot be written.
         """
         if not 0 < len(point.encode()) <= POINT_LIMIT:
             raise ConfigurationError(f"capture point {point!r}: expected 1 to {POINT_LIMIT} bytes of UTF-8")
         self.point = point
         self.frames = 0
         self.bytes = 0
-        """Written so far, in all files."""
+        """Bytes written so far, in all files."""
         self._path = Path(path)
         self._rotate_bytes, self._rotate_seconds = rotate_bytes, rotate_seconds
         self._rotating = rotate_bytes < float("inf") or rotate_seconds < float("inf")
@@ -83,11 +90,15 @@ class Recording:
 
     @property
     def paths(self) -> list[Path]:
-        """The files that are there."""
+        """The files that this recording has written and not deleted."""
         return list(self._written)
 
     def write(self, time_ns: int, frame: bytes | memoryview, size: int, direction: int = UNKNOWN) -> None:
-        """Add a frame: when it passed (nanoseconds since 1970), what was captured of its `size` bytes, and whither."""
+        """Append a frame.
+
+        `time_ns` is nanoseconds since 1970. `frame` is the captured part of `size` bytes on the wire. `direction` is
+        UNKNOWN, INWARD or OUTWARD. Raises OSError.
+        """
         if self._rotating and (self._size >= self._rotate_bytes or time.monotonic() >= self._rotate_at):
             self.rotate()
         captured = len(frame)
@@ -104,16 +115,16 @@ class Recording:
         self.frames += 1
 
     def flush(self) -> None:
-        """Let others read what was written so far."""
+        """Write the buffer to the file, so that other programs can read all frames so far."""
         self._file.flush()
 
     def rotate(self) -> None:
-        """Go on in the next file."""
+        """Close the current file and open the next one."""
         self._file.close()
         self._open()
 
     def close(self, dropped: int | None = None) -> None:
-        """End the file; `dropped` is how many frames the system says it did not hand over."""
+        """Close the file. `dropped` is the number of frames that the system reports as lost, None if unknown."""
         if self._file.closed:
             return
         if dropped is not None:
@@ -126,7 +137,7 @@ class Recording:
         self._file.close()
 
     def orphan(self) -> None:
-        """This is a forked child: what it has of the buffer is written by its parent."""
+        """Discard the buffer in a forked child, because the parent process writes it."""
         if not self._file.closed:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._file.fileno())

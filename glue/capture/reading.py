@@ -1,7 +1,7 @@
-"""Captures read back, frame by frame, with the standard library alone: pcap and pcapng, plain or gzip.
+"""Reader of captures with the standard library alone: pcap and pcapng, plain or gzip.
 
-For programs that take one trace in the order of its time, such as `glue play`. What analyses gigabytes is in `spark/`.
-A file is read up to its end or its first fault; the fault is kept, for whoever read the frames to tell.
+This module suits programs that read one trace in the order of time, such as `glue play`. The analysis of gigabytes is
+in `spark/`. A file is read up to its end or its first fault. `Capture.fault` keeps the fault for the caller.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from glue.capture.pcapng import POINT
 from glue.errors import ConfigurationError
 
 LARGEST_BLOCK = 1 << 20
-"""Bytes of a record or block beyond which it is taken for corrupt: four times the largest snapshot of libpcap."""
+"""Largest accepted record or block in bytes, four times libpcap's largest snapshot. A larger size means a damaged file.
+"""
 
 PCAP = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
     b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1),
 }  # fmt: skip
-"""The first four bytes: byte order, and nanoseconds in a unit of the records' fractions."""
+"""File formats by their first four bytes: the byte order, and nanoseconds per unit of a record's fraction of a second.
+"""
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
@@ -32,7 +34,7 @@ GZIP = b"\x1f\x8b"
 
 
 class Frame(NamedTuple):
-    """A captured frame: nanoseconds since 1970 by the clock of the capture point, link type, bytes, and the point."""
+    """A captured frame: nanoseconds since 1970 by the capture point's clock, link type, bytes, and capture point."""
 
     time_ns: int
     link: int
@@ -44,22 +46,27 @@ class _Interface(NamedTuple):
     link: int
     point: str
     unit: tuple[int, int]
-    """A tick of its clock in nanoseconds, as a fraction."""
+    """Nanoseconds per tick of the interface's clock, as numerator and denominator."""
 
 
 class DamagedError(ValueError):
-    """The file cannot be read on; the message says why. Never leaves this module."""
+    """Damage in a capture file. The text tells why reading stops. `Capture` stores the text and does not raise this
+    error.
+    """
 
 
 class Capture:
-    """One file; iterating gives its frames, once. `point` is that of a file that names none."""
+    """One capture file. It can be iterated once and yields frames.
+
+    `point` is the capture point of files that name none: the file's name up to the first dot.
+    """
 
     def __init__(self, path: Path | str) -> None:
-        """Raises ConfigurationError for what is no capture, OSError for what cannot be read."""
+        """Open a file. Raises ConfigurationError if the file is no capture, and OSError if it cannot be opened."""
         self.path = Path(path)
         self.point = self.path.name.partition(".")[0]
         self.fault: str | None = None
-        """Why reading ended before the end."""
+        """Why reading stopped before the end of the file; None if it did not."""
         self._raw = self.path.open("rb")
         try:
             self.size = os.fstat(self._raw.fileno()).st_size
@@ -74,7 +81,7 @@ class Capture:
 
     @property
     def position(self) -> int:
-        """Bytes of the file that were taken so far, of `size`."""
+        """Bytes of the file read so far; the total is `size`."""
         return self.size if self._raw.closed else self._raw.tell()
 
     def close(self) -> None:
@@ -90,7 +97,7 @@ class Capture:
             self.close()
 
     def _take(self, size: int, may_end: bool = False) -> bytes:
-        """The next bytes; none at the end of the file, where it `may_end`."""
+        """Read exactly `size` bytes. At the end of the file return b"" if `may_end`, else raise DamagedError."""
         if size > LARGEST_BLOCK:
             raise DamagedError(f"a record of {size:,} bytes")
         data = self._file.read(size)

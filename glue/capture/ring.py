@@ -1,8 +1,8 @@
-"""Frames from an interface through a ring that the kernel shares with this process: Linux, TPACKET_V3 (packet(7),
-Documentation/networking/packet_mmap.rst).
+"""Frames from an interface through a ring buffer that the kernel shares with this process.
 
-The kernel fills blocks of frames that pass a filter and hands over whole blocks, so that plain Python keeps up with a
-busy segment: one wake-up and no copy a block. What finds the ring full is dropped by the kernel, and counted.
+Linux only: TPACKET_V3 (packet(7), Documentation/networking/packet_mmap.rst). The kernel filters frames, fills blocks
+with them and hands over whole blocks. Each block costs one wake-up and no copy, so plain Python keeps up with a busy
+segment. When the ring is full the kernel drops frames and counts them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glue.errors import InterfaceError
 BLOCK = 1 << 20  # bytes; several of the largest frames (64 KiB)
 BLOCKS = 64  # 64 MiB in all: half a second of the fastest endpoints seen, 20 s of a 25 Mbit/s stream
 RETIRE_MS = 50  # a block that is not full is handed over after this many milliseconds
-FRAME = 2048  # bytes; a frame that the kernel's checks want to see fit a block evenly, without a meaning in version 3
+FRAME = 2048  # bytes; the kernel requires a frame size that divides a block, and version 3 does not use it
 
 SOL_PACKET = 263
 PACKET_ADD_MEMBERSHIP, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, PACKET_IGNORE_OUTGOING = 1, 5, 6, 10, 23
@@ -30,22 +30,23 @@ PACKET_MR_PROMISC = 1
 SO_ATTACH_FILTER = 26
 TPACKET_V3 = 2
 ALL_PROTOCOLS = 0x0003
-TAKEN, OURS = 0, 1  # status of a block: the kernel's, ours
+TAKEN, OURS = 0, 1  # status of a block: the kernel's, this process's
 OUTGOING = 4
-ETHERNETS = (1, 772)  # link types as in sys/class/net/*/type: Ethernet, and loopback, which looks like it
+ETHERNETS = (1, 772)  # link types in /sys/class/net/*/type: Ethernet, and loopback, which has Ethernet headers
 TYPES = Path("/sys/class/net")
 
 _BLOCK_HEADER = struct.Struct("=IIIII")  # version, private, status, frames, first
 _STATUS = struct.Struct("=I")
-_FRAME_HEADER = struct.Struct("=IIIIIIHH20xHHiHB")  # … and the link-layer address behind: its last is the packet type
+# The last fields are the beginning of the link-layer address, up to the packet type.
+_FRAME_HEADER = struct.Struct("=IIIIIIHH20xHHiHB")
 _STATISTICS = struct.Struct("=III")
 
 Write = Callable[[int, memoryview, int, int], None]
-"""As `Recording.write`."""
+"""Callback with the parameters of `Recording.write`."""
 
 
 def is_available(interface: str) -> bool:
-    """Whether this system has such a ring for this interface; it may still not be allowed to be used."""
+    """Tell whether this system offers such a ring for the interface. Opening it may still need more rights."""
     return sys.platform == "linux" and _type_of(interface) in ETHERNETS
 
 
@@ -57,7 +58,7 @@ def _type_of(interface: str) -> int | None:
 
 
 def refusal(interface: str, error: Exception) -> str:
-    """Why a capture is impossible, and what to do, for people."""
+    """Return a text for users: why the capture fails, and what to do."""
     trouble = f"cannot capture on {interface}: "
     if not isinstance(error, PermissionError):
         return trouble + (getattr(error, "strerror", None) or str(error))
@@ -69,12 +70,12 @@ class Ring:
     """An open ring on one interface."""
 
     def __init__(self, interface: str, port: int, *, promiscuous: bool = False) -> None:
-        """Capture what goes to `port`, and whatever else looks like glue's datagrams.
+        """Capture frames to `port`, and other frames that look like glue's datagrams.
 
-        Raises InterfaceError without the right to capture, and for an interface that is gone.
+        Raises InterfaceError if the process lacks the right to capture, or the interface does not exist.
         """
         self.dropped = 0
-        """Frames that found the ring full."""
+        """Frames that the kernel dropped because the ring was full."""
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         except OSError as error:
@@ -94,13 +95,14 @@ class Ring:
         opened = self._socket
         program = assemble(port)
         lines = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in program))
-        filter_ = struct.pack("@HP", len(program), ctypes.addressof(lines))  # the kernel copies what that points to
+        # the kernel copies the program during setsockopt
+        filter_ = struct.pack("@HP", len(program), ctypes.addressof(lines))
         opened.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filter_)
         opened.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
         request = (BLOCK, BLOCKS, FRAME, BLOCK * BLOCKS // FRAME, RETIRE_MS, 0, 0)
         opened.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("=7I", *request))
         if _type_of(interface) == ETHERNETS[1]:
-            opened.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)  # loopback shows every frame twice
+            opened.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)  # loopback would deliver every frame twice
         index = socket.if_nametoindex(interface)
         if promiscuous:
             membership = struct.pack("=iHH8s", index, PACKET_MR_PROMISC, 0, b"")
@@ -108,13 +110,13 @@ class Ring:
         opened.bind((interface, ALL_PROTOCOLS))
 
     def fileno(self) -> int:
-        """Readable when a block is full or its time is up."""
+        """Return the file descriptor. It is readable when a block is full or 50 ms old."""
         return self._socket.fileno()
 
     def read(self, timeout: float, write: Write) -> int:
-        """Hand all frames that are there to `write`, after waiting up to `timeout` seconds; returns how many.
+        """Wait up to `timeout` seconds, pass all available frames to `write`, and return how many.
 
-        `write` is called as `Recording.write`; its frame is valid until it returns.
+        `write` has the parameters of `Recording.write`. The frame is valid until `write` returns.
         """
         frames = 0
         if not self._ready():
@@ -144,13 +146,13 @@ class Ring:
         return int(count)
 
     def count_drops(self) -> int:
-        """Ask the kernel; returns all drops so far."""
-        told = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, _STATISTICS.size)  # it counts anew after each
+        """Read the kernel's counter and return all drops so far."""
+        told = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, _STATISTICS.size)  # reading resets the counter
         self.dropped += _STATISTICS.unpack(told)[1]
         return self.dropped
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release the ring and close the socket."""
         self._view.release()
         self._memory.close()
         self._socket.close()

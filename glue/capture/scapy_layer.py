@@ -1,10 +1,10 @@
-"""glue's datagrams in scapy: import this module, and `sniff(...)[0].show()` decodes them.
+"""glue's datagrams as a scapy layer. Import this module, and `sniff(...)[0].show()` decodes them.
 
     from scapy.all import sniff
     import glue.capture.scapy_layer
 
-The header's entries become fields by the names that the layers declare (see `glue.capture.entries`). A datagram that
-was changed is built anew from `header` and `body`.
+Header entries appear under the names that the layers declare (see `glue.capture.entries`). scapy rebuilds a changed
+datagram from `header` and `body`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from glue.capture.entries import named
 from glue.contract.header import MAX_HEADER
 
 PORT = 37320
-"""The port of the default group; unicast is told by how it starts."""
+"""UDP port of the default group. Unicast is recognized by its first bytes."""
 START = b'{"glue":'
 
 
 class GluePacket(Packet):
-    """One datagram: the header, the newline that ends it, and the body as its payload."""
+    """One datagram: the header, the newline that ends the header, and the body as payload."""
 
     name = "glue"
     fields_desc = [StrField("header", b"{}")]  # noqa: RUF012 (scapy's way to declare fields)
 
     def do_dissect(self, s: bytes) -> bytes:
-        """Take the header; the rest is the body."""
+        """Store the header and return the body."""
         head, newline, body = s.partition(b"\n")
         if not newline or len(head) >= MAX_HEADER:
             head, body = s, b""
@@ -41,13 +41,13 @@ class GluePacket(Packet):
         return body
 
     def self_build(self) -> bytes:
-        """The header and its newline."""
+        """Return the header and its newline."""
         header: bytes = self.getfieldval("header")
         return header + b"\n"
 
     @property
     def entries(self) -> dict[str, dict[str, Any]]:
-        """What the header says, by layer and by name."""
+        """The fields of the header by layer and name; empty if the datagram is not glue's."""
         try:
             header = json.loads(self.getfieldval("header"))
         except ValueError:
@@ -56,7 +56,7 @@ class GluePacket(Packet):
         return found if "glue" in found else {}
 
     def _show_or_dump(self, *arguments: Any, **options: Any) -> str | None:
-        """As any packet, and the entries below its name; alone, it has printed itself by then."""
+        """Show the packet with one line for each field. Returns None if scapy has already printed the packet."""
         shown = super()._show_or_dump(*arguments, **options)
         if shown is None:
             return None
@@ -67,14 +67,14 @@ class GluePacket(Packet):
         return "\n".join([first, *lines]) + newline + rest
 
     def mysummary(self) -> str:
-        """One line: who sends what."""
+        """Return one line with kind, sender and counter."""
         entries = self.entries
         kind = next((entries[key].get("kind") for key in ("transport", "discovery") if key in entries), "frame")
         told = entries.get("glue", {})
         return f"glue {kind} of {told.get('sender')} #{told.get('counter')}"
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """A body is bytes to this layer."""
+        """Return Raw: scapy does not decode the body."""
         return Raw
 
 
@@ -82,7 +82,7 @@ _guess = UDP.guess_payload_class
 
 
 def _guess_payload_class(self: UDP, payload: bytes) -> type[Packet]:
-    """Unicast goes to any port: what starts as glue's datagrams do is one."""
+    """Choose GluePacket for payloads that begin like glue's datagrams, because unicast goes to any port."""
     found: type[Packet] = GluePacket if payload.startswith(START) else _guess(self, payload)
     return found
 

@@ -1,6 +1,6 @@
-"""Frames from an interface through scapy's sockets: wherever scapy runs, which is nearly everywhere.
+"""Frames from an interface through scapy's sockets, on any system where scapy runs.
 
-Frames are taken as bytes, not as scapy's packets: those would cost two hundred microseconds each.
+Frames stay bytes. A scapy packet object would cost 200 µs for each frame.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from glue.capture.pcapng import UNKNOWN
 from glue.capture.ring import PACKET_IGNORE_OUTGOING, PACKET_STATISTICS, SOL_PACKET, refusal
 from glue.errors import InterfaceError, MissingExtraError
 
-TURN = 256  # frames read before somebody may stop it
-LARGEST = 1 << 16  # bytes of a frame
-BUFFER = 32 << 20  # bytes that the kernel may hold: some 500 trains
+TURN = 256  # most frames read in one call, so that the caller can stop
+LARGEST = 1 << 16  # bytes read of a frame
+BUFFER = 32 << 20  # bytes of the kernel's receive buffer, about 500 trains
 SO_RCVBUFFORCE = 33
 
 Write = Callable[[int, bytes, int, int], None]
-"""As `Recording.write`."""
+"""Callback with the parameters of `Recording.write`."""
 
 
 class Sniffer:
     """An open socket of scapy's on one interface."""
 
     def __init__(self, interface: str, port: int, *, promiscuous: bool = False) -> None:
-        """As `glue.capture.ring.Ring`. Raises MissingExtraError without scapy."""
+        """Open the socket with the parameters of `glue.capture.ring.Ring`.
+
+        Raises MissingExtraError without scapy, and InterfaceError if the capture cannot be opened.
+        """
         try:
             scapy = import_module("scapy.all")
         except ImportError as error:
@@ -47,12 +50,12 @@ class Sniffer:
         if sys.platform == "linux":
             self._packet_socket = self._socket.ins
             self._prepare(loopback=interface == scapy.conf.loopback_name)
-            self.count_drops()  # those of the small buffer before are of no recording
+            self.count_drops()  # drops before the buffer was enlarged do not belong to a recording
             self._dropped = 0
         self.link: int = scapy.conf.l2types.layer2num.get(self._socket.LL, 1)
 
     def _prepare(self, loopback: bool) -> None:
-        """What scapy leaves as it is on Linux: its buffer is smaller than a few trains."""
+        """Enlarge the receive buffer on Linux, because scapy's default holds only a few trains."""
         assert self._packet_socket is not None
         with suppress(PermissionError):
             self._packet_socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
@@ -60,7 +63,10 @@ class Sniffer:
             self._packet_socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
 
     def read(self, timeout: float, write: Write) -> int:
-        """Hand the frames that are there to `write`, after waiting up to `timeout` seconds; returns how many."""
+        """Wait up to `timeout` seconds, pass available glue frames to `write`, and return how many.
+
+        One call reads at most 256 frames.
+        """
         frames = 0
         for turn in range(TURN):
             if not select.select([self._socket], [], [], 0 if turn else timeout)[0]:
@@ -73,10 +79,10 @@ class Sniffer:
         return frames
 
     def count_drops(self) -> int | None:
-        """Ask the kernel, where that is Linux; returns all drops so far."""
+        """Read the kernel's counter and return all drops so far; None on systems other than Linux."""
         if self._packet_socket is None:
             return None
-        told = self._packet_socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)  # it counts anew after each
+        told = self._packet_socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)  # reading resets the counter
         self._dropped += int.from_bytes(told[4:8], sys.byteorder)
         return self._dropped
 

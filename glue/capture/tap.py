@@ -1,12 +1,12 @@
-"""A tap: an endpoint records what it sends and receives itself, by its own clock.
+"""Tap: an endpoint records the datagrams that it sends and receives, timestamped by its own clock.
 
-It stands between the endpoint and its network, so endpoints without one pay nothing for it:
+The tap wraps the endpoint's network. Endpoints without a tap pay nothing.
 
     with glue.Endpoint("kitchen", network=glue.capture.tap("kitchen.pcapng")) as endpoint:
         ...
 
-Frames are written as bare IP packets whose headers are made up: sockets do not show them. The destination of what was
-received is not told by sockets either, so that address is all zeros.
+Sockets do not show IP and UDP headers, so the tap writes bare IP packets with synthetic headers. Sockets do not tell
+the destination of a received datagram either, so its IP address is written as all zeros.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IPV4 = Struct("!BBHHHBBH4s4s")
 _IPV6 = Struct("!IHBB16s16s")
 _UDP = Struct("!HHHH")
 PROTOCOL = 17
-HEADERS_KNOWN = 4096  # pairs of addresses whose headers are kept ready: some 200 bytes each, 800 kB
+HEADERS_KNOWN = 4096  # pairs of addresses whose headers are cached: about 200 bytes each, 800 kB
 
 
 def tap(
@@ -39,11 +39,14 @@ def tap(
     network: Callable[[Settings], Network] = multicast_network,
     **rotation: Any,
 ) -> Callable[[Settings], Network]:
-    """What to give an endpoint as `network` so that it records into `path`.
+    """Return a factory for an endpoint's `network` that records into `path`.
 
-    `point` names the capture point; by default it is the endpoint's name, or that of the file if it has none.
-    `network` is what the endpoint would have without the tap. `rotation`: see `Recording`. Raises OSError when the
-    endpoint starts, if the file cannot be written.
+    - `point`: name of the capture point. The default is the endpoint's name, or the file's name for an endpoint without
+      one.
+    - `network`: factory of the network to record.
+    - `rotation`: keywords of `Recording`.
+
+    When the endpoint starts, the factory raises OSError if it cannot write the file.
     """
 
     def factory(settings: Settings) -> Network:
@@ -60,7 +63,7 @@ def tap(
 
 
 class TappedNetwork:
-    """`glue.contract.Network` that records on its way what another one moves."""
+    """Network that records the datagrams of the network it wraps; implements `glue.contract.Network`."""
 
     def __init__(self, network: Network, recording: Recording, group: tuple[str, int]) -> None:
         """`group`: address and port of the multicast group."""
@@ -76,16 +79,16 @@ class TappedNetwork:
 
     @property
     def datagram_size(self) -> int:
-        """That of the network below."""
+        """Largest datagram in bytes, from the wrapped network."""
         return self._network.datagram_size
 
     @property
     def unicast_address(self) -> Address:
-        """That of the network below."""
+        """Address for unicast, from the wrapped network."""
         return self._network.unicast_address
 
     def receive(self) -> Iterator[Train]:
-        """What has arrived; recorded with the time of this call."""
+        """Yield the received trains and record them with the time of this call."""
         now = time.time_ns()
         own = self._network.unicast_address
         here = ("::" if ":" in own[0] else "0.0.0.0", own[1])
@@ -95,7 +98,7 @@ class TappedNetwork:
             yield train
 
     def send(self, trains: Sequence[Train]) -> None:
-        """Record, then send: an answer can never stand in the file before its question."""
+        """Record the trains, then send them. Therefore no answer stands in the file before its request."""
         now = time.time_ns()
         own = self._network.unicast_address
         for train in trains:
@@ -103,13 +106,13 @@ class TappedNetwork:
         self._network.send(trains)
 
     def describe(self) -> dict[str, Any]:
-        """The configuration below, and where the recording goes."""
+        """Return the wrapped network's configuration and the recording's files."""
         recording = self._recording
         files = [] if recording is None else [str(path) for path in recording.paths]
         return {**self._network.describe(), "tap": files}
 
     def close(self) -> None:
-        """Release the sockets and end the file."""
+        """Close the network and the recording."""
         self._network.close()
         if self._recording is not None:
             self._recording.close(0)
@@ -123,9 +126,9 @@ class TappedNetwork:
                 for start in range(0, len(data), train.segment):
                     packet = self._packet(source, destination, data[start : start + train.segment])
                     self._recording.write(now, packet, len(packet), direction)
-        except OSError as error:  # a full disk is no reason to stop talking
+        except OSError as error:  # the endpoint continues when the disk is full
             self.statistics[f"recording ended: {error.strerror}"] += 1
-            with suppress(OSError):  # what is still buffered does not fit either
+            with suppress(OSError):  # the buffered rest does not fit either
                 self._recording.close()
             self._recording = None
 
@@ -145,7 +148,7 @@ class TappedNetwork:
 
 
 def _addresses(source: Address, destination: Address) -> tuple[bytes, bytes]:
-    """Both IP addresses, and both ports, as they stand in headers."""
+    """Return the two packed IP addresses, and the two packed ports, as in packet headers."""
     packed = [ipaddress.ip_address(address[0].partition("%")[0]).packed for address in (source, destination)]
     if len(packed[0]) != len(packed[1]):
         raise ConfigurationError(f"{source[0]} and {destination[0]} are of different address families")

@@ -1,9 +1,9 @@
-"""What the commands share: their options, and how they end.
+"""Shared code of the commands: their common options, and how they end.
 
-Three things end a command, `--duration`, Ctrl-C and SIGTERM, and all three arrive the same way: as a signal that makes
-`Ended` rise in the main thread, but only where that waits or asks (`pause`, `waiting`, `check`), so never in the
-middle of an endpoint's affairs. `until_ended` turns it into the normal way out, and a command is written as if it ran
-for ever. A second Ctrl-C kills at once.
+Three events end a command: `--duration`, Ctrl-C and SIGTERM. All three arrive as a signal, which raises `Ended` in the
+main thread, but only where this thread waits or asks (`pause`, `waiting`, `check`). The code of an endpoint is never
+interrupted. `until_ended` turns `Ended` into a normal exit, so a command is written as if it ran for ever. A second
+Ctrl-C kills at once.
 
 A caller's mistake (an unknown interface, a bad topic) ends the command with one line on stderr.
 """
@@ -43,9 +43,9 @@ OPTIONS = {
 
 SIZE_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 LONGEST = 1e9
-"""Seconds that somebody can ask for: 31 years. Timers have a limit, too."""
+"""The longest time that an option accepts: 31 years. Timers have a limit, too."""
 NAP = 0.2
-"""Seconds after which somebody who waits looks up."""
+"""Seconds between two checks of a waiting command whether it should end."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 Number = TypeVar("Number", int, float)
@@ -53,22 +53,22 @@ Run = Callable[[argparse.Namespace, Output], int]
 
 
 class Ended(BaseException):
-    """The command is to end now: `--duration` has passed, or somebody asked."""
+    """Raised in the main thread when the command should end, by `--duration` or a signal."""
 
 
 # ------------------------------------------------------------------------------------------------- options
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaint is one line."""
+    """An argument parser that reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and end."""
+        """Print the mistake and exit."""
         self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def common_parser(name: str, description: str, epilog: str | None = None) -> Parser:
-    """A parser with the options that all commands have."""
+    """Return a parser with the options that all commands have."""
     parser = Parser(
         prog=f"glue {name}",
         description=description,
@@ -99,28 +99,28 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
 
 
 def settings_from(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given on the command line, as keywords of `glue.Endpoint`."""
+    """Return the settings that were given on the command line, as keywords of `glue.Endpoint`."""
     given = {setting: getattr(arguments, option) for setting, option in OPTIONS.items()}
     return {setting: value for setting, value in given.items() if value is not None}
 
 
 def positive_number(text: str) -> float:
-    """A number above zero, of seconds."""
+    """Parse a number above zero, of seconds."""
     return _checked(text, float(text), lambda number: 0 < number <= LONGEST)
 
 
 def rate(text: str) -> float:
-    """Messages a second; 0 means as fast as possible."""
+    """Parse messages a second; 0 means as fast as possible."""
     return _checked(text, float(text), lambda number: 0 <= number < float("inf"))
 
 
 def count(text: str) -> int:
-    """A whole number, at least one."""
+    """Parse a whole number, at least one."""
     return _checked(text, int(text), lambda number: number >= 1)
 
 
 def size(text: str) -> int:
-    """Bytes, also as 100k, 100kB or 10MB (decimal)."""
+    """Parse bytes, also as 100k, 100kB or 10MB (decimal)."""
     number = text.removesuffix("B")
     unit = number[-1:] if number[-1:] in SIZE_UNITS else ""
     return _checked(text, int(number.removesuffix(unit)) * SIZE_UNITS[unit], lambda bytes_: bytes_ >= 0)
@@ -132,7 +132,7 @@ def _checked(text: str, number: Number, good: Callable[[Number], bool]) -> Numbe
     return number
 
 
-# ------------------------------------------------------------------------------------- starting and ending
+# ------------------------------------------------------------------------------------------- start and end
 
 
 def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
@@ -153,10 +153,10 @@ def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
 
 
 def prepare_streams() -> None:
-    """Make the standard streams fit for a command.
+    """Prepare the standard streams for a command.
 
-    A stream that the caller has closed (`<&-`, `>&-`) leads nowhere, rather than to our first socket. A character
-    that the locale cannot show is escaped.
+    A stream that the caller has closed (`<&-`, `>&-`) is opened on the null device; otherwise a socket would get its
+    number. Characters that the locale cannot show are escaped.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
@@ -172,7 +172,7 @@ def _complain(parser: Parser, arguments: argparse.Namespace, error: Exception, c
 
 
 def explained(error: Exception, arguments: argparse.Namespace) -> str:
-    """An error in one line for people: options instead of settings, and no error numbers."""
+    """Describe an error in one line for people: options instead of settings, and no error numbers."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror and not isinstance(error, GlueError):
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -184,7 +184,7 @@ def explained(error: Exception, arguments: argparse.Namespace) -> str:
 
 
 class _Ending:
-    """Whether this process is to end; the signal handlers set it. There is one, as a process has one set of them."""
+    """Whether this process should end; the signal handlers set it. A process has one instance."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -204,7 +204,7 @@ _ending = _Ending()
 
 @contextmanager
 def signals_handled() -> Iterator[None]:
-    """Within, signals make `Ended` rise."""
+    """Handle the ending signals inside the block: they raise `Ended`."""
     _ending.asked = False
     before = {number: signal.signal(number, _ending.ask) for number in ENDING_SIGNALS}
     try:
@@ -216,7 +216,7 @@ def signals_handled() -> Iterator[None]:
 
 @contextmanager
 def until_ended(duration: float | None) -> Iterator[None]:
-    """The body runs until it is done, `duration` (seconds) has passed, or a signal ends it."""
+    """Run the block until it is done, `duration` (seconds) has passed, or a signal ends it."""
     try:
         signal.setitimer(signal.ITIMER_REAL, duration or 0)
         yield
@@ -235,7 +235,7 @@ def request_end() -> None:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """The body only waits, so `Ended` may rise anywhere in it."""
+    """Let `Ended` rise anywhere in the block, which must only wait."""
     _ending.waiting = True
     try:
         check()
@@ -245,13 +245,13 @@ def waiting() -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise `Ended` if the command is to end."""
+    """Raise `Ended` if the command should end."""
     if _ending.asked:
         raise Ended
 
 
 def pause(seconds: float) -> None:
-    """Sleep; in naps, because a signal that comes just before the system call does not interrupt it."""
+    """Sleep in short naps, because a signal just before the system call does not interrupt it."""
     end = time.monotonic() + seconds
     with waiting():
         while (left := end - time.monotonic()) > 0:
@@ -259,7 +259,10 @@ def pause(seconds: float) -> None:
 
 
 def wait_for(condition: Callable[[float], bool], timeout: float = float("inf")) -> bool:
-    """Wait for a condition that itself waits for so many seconds as it is given; whether it came true in time."""
+    """Wait for a condition; returns whether it came true within `timeout` seconds.
+
+    The condition is called with the seconds for which it may wait itself.
+    """
     end = time.monotonic() + timeout
     while not condition(max(0.0, min(end - time.monotonic(), NAP))):
         check()
@@ -274,7 +277,7 @@ def wait_for_end() -> None:
 
 
 def paced(rate: float, count: int | None) -> Iterator[int]:
-    """Count from 1, to `count` if there is one, at `rate` per second; 0 means as fast as possible."""
+    """Count from 1 at `rate` per second (0: as fast as possible), up to `count` if it is given."""
     start = time.monotonic()
     number = 0
     while count is None or number < count:

@@ -1,8 +1,8 @@
-"""`glue demo`: four endpoints in four processes share a topic, and one terminal shows live what each of them hears.
+"""`glue demo`: four endpoints in four processes share a topic, and one terminal shows live what each receives.
 
-Each process is a `glue topics --send-messages --json`; the demo reads what they say. They keep to the loopback
-interface, with a port and a network id of their own, so nobody else is disturbed. The demo succeeds only if each
-endpoint heard every message of every endpoint, its own included, once and in order.
+Each process is a `glue topics --send-messages --json`, and the demo reads its output. The processes use the loopback
+interface, with a port and a network id of their own, so they disturb no other program. The demo succeeds only if each
+endpoint received every message of every endpoint, including its own, once and in order.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ TOPIC = "home/demo"
 COUNT, RATE = 25, 5.0
 """Messages of each endpoint, and how many a second: five seconds in all."""
 TIME_LIMIT = 20.0
-"""Seconds after which it is given up; a process outlives that only by `GRACE`, whatever becomes of the demo."""
+"""Seconds after which the demo gives up. Its processes end `GRACE` later, even if the demo was killed."""
 GRACE = 3.0
 REDRAW_INTERVAL = 0.1
 PORTS = range(20_000, 32_000)
-"""Below the ports that Linux and macOS give out by themselves."""
+"""Ports below those that Linux and macOS give out by themselves."""
 
 Said = dict[str, Any]
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = common.Parser(
         prog="glue demo", description="Four endpoints in four processes share a topic, shown live.", allow_abbrev=False
     )
@@ -52,9 +52,9 @@ def parser() -> common.Parser:
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
-    """Start the processes and show what they say until all is heard."""
+    """Start the processes and show their messages until all have arrived."""
     interface = usable(arguments.interface or loopback())
-    heard = Heard()
+    heard = Reception()
     screen = Screen(output)
     said: queue.SimpleQueue[tuple[str, Said]] = queue.SimpleQueue()
     with common.until_ended(TIME_LIMIT), processes(interface, said):
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def usable(name: str) -> str:
-    """The name of an interface that can be used now; InterfaceError for any other."""
+    """Return the name of the interface if it can be used now. Raises InterfaceError otherwise."""
     interface = choose_interface(name, socket.AF_INET).interface
     if trouble := obstacle(interface, socket.AF_INET):
         cure = f"switch it on (ip link set {name} up), or" if not interface.up else "switch it on, or"
@@ -78,13 +78,13 @@ def usable(name: str) -> str:
 
 
 def loopback() -> str:
-    """The name of the loopback interface: lo, or lo0 on macOS."""
+    """Return the name of the loopback interface: lo, or lo0 on macOS."""
     return next(name for _, name in socket.if_nameindex() if name in ("lo", "lo0"))
 
 
 @contextmanager
 def processes(interface: str, said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[None]:
-    """Four processes that put what they say into `said`; ended on the way out, whatever happens."""
+    """Run four processes with their output going to `said`. They end with the block, also after a failure."""
     command = [sys.executable, "-m", "glue.cmd.topics", "--json", "--send-messages"]
     command += ["--interface", interface, "--multicast-address", f"239.192.137.1:{random.choice(PORTS)}"]
     command += ["--network-id", str(random.randrange(1, 65_536)), "--topic", TOPIC]
@@ -110,7 +110,7 @@ def processes(interface: str, said: queue.SimpleQueue[tuple[str, Said]]) -> Iter
 
 
 def read(name: str, process: subprocess.Popen[str], said: queue.SimpleQueue[tuple[str, Said]]) -> None:
-    """Put every line that a process says into `said`; one that is not JSON is a complaint."""
+    """Put each line of a process into `said`. A line that is not JSON becomes a complaint."""
     assert process.stdout is not None
     for line in process.stdout:
         try:
@@ -134,7 +134,7 @@ def end(running: list[subprocess.Popen[str]]) -> None:
 
 
 def news(said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[tuple[str, Said]]:
-    """What has been said and not looked at yet; waits a moment for it."""
+    """Yield the output that was not read yet; waits `REDRAW_INTERVAL` for it."""
     try:
         yield said.get(timeout=REDRAW_INTERVAL)
         while True:
@@ -143,8 +143,8 @@ def news(said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[tuple[str, Said]
         return
 
 
-def report(heard: Heard, output: Output) -> int:
-    """Say how it ended."""
+def report(heard: Reception, output: Output) -> int:
+    """Report the result; returns the exit code."""
     total = len(NAMES) ** 2 * COUNT
     if heard.complete:
         text = f"each of {len(NAMES)} endpoints heard all {len(NAMES) * COUNT} messages once, in order, without gaps"
@@ -155,18 +155,18 @@ def report(heard: Heard, output: Output) -> int:
     return common.SUCCESS if heard.complete else common.FAILURE
 
 
-class Heard:
-    """What each endpoint heard of each, as far as it came in order."""
+class Reception:
+    """The messages that each endpoint received from each, and whether they came in order."""
 
     def __init__(self) -> None:
         self._counts = {(listener, publisher): 0 for listener in NAMES for publisher in NAMES}
         self._last = dict.fromkeys(NAMES, "")
         self._flawed: set[tuple[str, str]] = set()
         self.over = False
-        """Whether a process has ended, so that no more than this will be heard."""
+        """Whether a process has ended, so that no more messages will come."""
 
     def add(self, listener: str, event: Said) -> None:
-        """A process said something."""
+        """Take one line of a process."""
         if event.get("event") == "message" and (listener, event["publisher"]) in self._counts:
             pair = listener, event["publisher"]
             self._counts[pair] += 1
@@ -180,16 +180,16 @@ class Heard:
 
     @property
     def good(self) -> int:
-        """Messages heard where none is missing, repeated or out of order."""
+        """Count the messages of pairs without a missing, repeated or misplaced message."""
         return sum(count for pair, count in self._counts.items() if pair not in self._flawed)
 
     @property
     def complete(self) -> bool:
-        """Whether each endpoint heard all messages of all, once and in order."""
+        """Whether each endpoint received all messages of all, once and in order."""
         return not self._flawed and all(count == COUNT for count in self._counts.values())
 
     def rows(self) -> list[list[str]]:
-        """A row for each listener: how many messages of each publisher it heard, "!" where the order is broken."""
+        """Return a row for each listener: messages of each publisher, with "!" where the order is broken."""
         head = ["heard by", *(f"from {name}" for name in NAMES), "last heard"]
         return [head, *([name, *(self._cell(name, other) for other in NAMES), self._last[name]] for name in NAMES)]
 
@@ -198,12 +198,12 @@ class Heard:
         return f"{count} !" if (listener, publisher) in self._flawed else str(count)
 
     def total(self, listener: str) -> int:
-        """Messages that a listener heard."""
+        """Return the number of messages that a listener received."""
         return sum(count for (who, _), count in self._counts.items() if who == listener)
 
 
 class Screen:
-    """Shows what is heard: on a terminal a table redrawn in place, elsewhere a line a second and a table at the end."""
+    """Shows the counts: on a terminal a table redrawn in place, elsewhere a line a second and a table at the end."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -211,8 +211,8 @@ class Screen:
         self._next = 0.0
         self._drawn = 0
 
-    def draw(self, heard: Heard) -> None:
-        """Show the present state, if it is time to."""
+    def draw(self, heard: Reception) -> None:
+        """Show the present counts, if it is time to."""
         elapsed = time.monotonic() - self._start
         if self._output.json or elapsed < self._next:
             return
@@ -224,12 +224,12 @@ class Screen:
             totals = "  ".join(f"{name} {heard.total(name)}" for name in NAMES)
             self._output.write(f"{elapsed:3.0f} s  messages heard by  {totals}\n")
 
-    def finish(self, heard: Heard) -> None:
-        """Show the last state."""
+    def finish(self, heard: Reception) -> None:
+        """Show the last counts."""
         if not self._output.json:
             self._redraw(heard)
 
-    def _redraw(self, heard: Heard) -> None:
+    def _redraw(self, heard: Reception) -> None:
         if not self._output.interactive:
             self._output.write("\n".join(["", *table(heard.rows()), "", ""]))
             return

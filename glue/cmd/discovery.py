@@ -1,4 +1,4 @@
-"""`glue discovery`: who is on the network: peers coming and going, and why they went."""
+"""`glue discovery`: shows the endpoints on the network as they come and go, and why they went."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from glue.cmd.session import address_text, open_endpoint, peer_fields
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     return common.common_parser("discovery", "Show the endpoints on the network as they come and go.")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
-    """Report peers until the command ends, then list those that are there."""
+    """Report peers until the command ends, then list the present ones."""
     with open_endpoint(arguments, output) as endpoint:
         with common.until_ended(arguments.duration):
             common.wait_for_end()

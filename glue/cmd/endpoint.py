@@ -1,11 +1,11 @@
 """`glue endpoint`: subscribe and publish from a shell.
 
-    glue endpoint --subscribe 'home/#'                               show what is said
-    glue endpoint --publish home/kitchen/temperature 21.5            say it, and end once it is acknowledged
+    glue endpoint --subscribe 'home/#'                               show messages
+    glue endpoint --publish home/kitchen/temperature 21.5            publish, and end once it is acknowledged
     sensor | glue endpoint --lines                                   each line: a topic, a space, a payload
 
-A payload that is JSON is published as JSON, any other as a string; with `--bytes` all are published as bytes. What is
-shown has the form that `--lines` reads.
+A payload that is JSON is published as JSON, any other as a string; with `--bytes` all are published as bytes. Messages
+are shown in the form that `--lines` reads.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from glue.errors import ConfigurationError
 from glue.topics import check_topic
 
 SHOWN_LENGTH = 1 << 30
-"""Characters of a payload that are shown: all of them, since another program may read them."""
+"""Characters of a payload that are shown: all, because another program may read the output."""
 FLUSH_TIMEOUT = 10.0
 NEWS_TIMEOUT = 1.0
 NOBODY = "nobody subscribes to"
-LEFT = "peer removed"  # after it had it, most likely: as a command that ends with the last message it shows
+LEFT = "peer removed"  # most likely after the message came: some commands end with the last one shown
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = common.common_parser("endpoint", "Subscribe and publish from a shell.", epilog=__doc__.split("\n", 2)[2])
     group = made.add_argument_group("subscribing")
     group.add_argument("--subscribe", action="append", default=[], metavar="PATTERN", help="may be given repeatedly")
@@ -64,7 +64,7 @@ def parser() -> common.Parser:
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
-    """Publish what is to be published, and show what is heard until the command ends."""
+    """Publish the given payloads, and show messages until the command ends."""
     publishes = bool(arguments.publish or arguments.lines)
     if not (arguments.subscribe or publishes):
         raise ConfigurationError("nothing to do: give --subscribe, --publish or --lines")
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 class Shown:
-    """Shows messages, and ends the command after the last of `count`."""
+    """Shows messages, and ends the command after `count` of them."""
 
     def __init__(self, output: Output, count: int | None) -> None:
         self._output = output
@@ -90,7 +90,7 @@ class Shown:
         self._count = count
 
     def add(self, message: glue.Message) -> None:
-        """A message was heard."""
+        """Show a message."""
         number = next(self._numbers)
         if self._count is None or number <= self._count:
             report_message(self._output, message, f"{printable(message.topic, SHOWN_LENGTH)} {shown(message.payload)}")
@@ -99,11 +99,14 @@ class Shown:
 
 
 def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
-    """Publish everything; fails, saying so, unless all of it was acknowledged by somebody or is retained."""
+    """Publish everything; returns an exit code.
+
+    The code is FAILURE, with a reason on stderr, unless each message was acknowledged by a peer or is retained.
+    """
     wait_until = time.monotonic() + arguments.wait
     is_reliable = arguments.reliability == "reliable"
-    unheard: dict[str, str] = {}  # topics, with what became of what was published there
-    receipts: deque[tuple[str, WaitingReceipt]] = deque()  # as many as queue_limit lets be on their way
+    unheard: dict[str, str] = {}  # topics without a receiver, and what happened there
+    receipts: deque[tuple[str, WaitingReceipt]] = deque()  # under way; queue_limit bounds their number
     for topic, text in publications(arguments):
         check_topic(topic)
         left = max(0.0, wait_until - time.monotonic())
@@ -125,12 +128,12 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
             unheard |= unreceived(receipts)
     is_acknowledged = common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
     for _, receipt in receipts if is_acknowledged else ():
-        receipt.wait(NEWS_TIMEOUT)  # what is acknowledged is told in the turn after that
+        receipt.wait(NEWS_TIMEOUT)  # the outcome is known one turn after the acknowledgement
     unheard |= unreceived(receipts)
     stays = arguments.subscribe or arguments.duration
     if unheard and not (arguments.retain and stays):
         hint = "; a retained value lasts as long as its endpoint: add --duration" if arguments.retain else ""
-        told = ", ".join(f"{fate} {printable(topic)}" for topic, fate in sorted(unheard.items()))
+        told = ", ".join(f"{outcome} {printable(topic)}" for topic, outcome in sorted(unheard.items()))
         print(f"glue endpoint: {told}{hint}", file=sys.stderr)
         return common.FAILURE
     if not is_acknowledged:
@@ -140,7 +143,7 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
 
 
 def unreceived(receipts: deque[tuple[str, WaitingReceipt]]) -> dict[str, str]:
-    """Take the receipts that are complete, from the oldest on; returns the topics of those that nobody is on."""
+    """Remove the complete receipts, from the oldest on; returns the topics without a receiver, and why."""
     topics = {}
     while receipts and receipts[0][1].complete:
         topic, receipt = receipts.popleft()
@@ -151,7 +154,7 @@ def unreceived(receipts: deque[tuple[str, WaitingReceipt]]) -> dict[str, str]:
 
 
 def publications(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Topics and payloads, from the command line and then from the standard input."""
+    """Yield topics and payloads, from the command line and then from the standard input."""
     yield from arguments.publish
     if arguments.lines:
         if isinstance(sys.stdin, io.TextIOWrapper):
@@ -163,13 +166,13 @@ def publications(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def next_line() -> str:
-    """A line of the standard input, "" at its end."""
+    """Return a line of the standard input, "" at its end."""
     with common.waiting():
         return sys.stdin.readline()
 
 
 def parsed(text: str) -> Any:
-    """The JSON value that a text is, else the text."""
+    """Return the JSON value of a text, or the text itself if it is not JSON."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -181,7 +184,7 @@ def _refuse(constant: str) -> None:
 
 
 def shown(payload: Any) -> str:
-    """A payload as `parsed` would read it again: a string that looks like JSON is quoted."""
+    """Return a payload as text that `parsed` reads back: a string that looks like JSON is quoted."""
     if isinstance(payload, str) and parsed(payload) != payload:
         return json.dumps(payload)
     return payload_text(payload, SHOWN_LENGTH)

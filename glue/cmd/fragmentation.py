@@ -1,6 +1,6 @@
-"""`glue fragmentation`: messages larger than a datagram, and whether they arrive whole.
+"""`glue fragmentation`: delivers messages larger than a datagram, and checks that they arrive whole.
 
-Start one to listen and one with `--send-messages`, in any `--size` up to the limit of a message.
+Start it once to listen, and once with `--send-messages`, in any `--size` up to the limit of a message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LAYER = "fragmentation"
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     description = "Deliver messages larger than a datagram, and check that they are whole."
     return traffic.traffic_parser(LAYER, description, "glue/fragmentation", rate=1.0, size=100_000)
 

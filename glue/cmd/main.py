@@ -1,4 +1,4 @@
-"""`glue`: all commands under one name, as `glue topics ...`; each is imported only when it is run."""
+"""`glue`: all commands under one name, such as `glue topics`. Only the module of the command that runs is imported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HELP = "\n".join(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that is named first; returns its exit code."""
+    """Run the command that the first argument names; returns its exit code."""
     prepare_streams()
     name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in COMMANDS:

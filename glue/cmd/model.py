@@ -4,7 +4,7 @@
     glue model set valve/1 '{"open":true}'             do one thing and end, without a vote
     glue model watch 'valve/#' --json                  follow the changes
 
-What is typed, or given on the command line, is one of
+A typed line, or the rest of the command line, is one of
 
     get KEY                 items [PATTERN]            watch PATTERN
     set KEY VALUE           update KEY DELTA           delete KEY
@@ -13,10 +13,10 @@ What is typed, or given on the command line, is one of
     add KEY WHAT            discard KEY ELEMENT        of mergeable counters and sets (--mergeable)
     conflicts [PATTERN]                                mergeable keys that were written at the same time
     transfer ENDPOINT       remove ENDPOINT            typed at the leader: hand over; take a voter out for good
-    help [COMMAND]          quit                       typed: what there is; end
+    help [COMMAND]          quit                       typed: list the commands; end
 
-A value that is JSON is taken as JSON, any other as a string; what begins with {, [ or " must be JSON. A delta is a JSON
-Merge Patch (RFC 7396). What is typed needs no quotes around JSON: set valve/1 {"open": true}
+A value that is JSON is taken as JSON, any other as a string. A value that begins with {, [ or " must be JSON. A delta
+is a JSON Merge Patch (RFC 7396). A typed line needs no quotes around JSON: set valve/1 {"open": true}
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ LOOK_INTERVAL = 0.1
 """Seconds between looks at the status: an election takes ten of them."""
 
 COMMIT_INTERVAL = 1.0
-"""Seconds between two lines that tell of nothing but a higher commit index."""
+"""Seconds between two status lines with only a higher commit index."""
 
 LEASE = 10.0
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = common.common_parser("model", "State that terminals share.", epilog=(__doc__ or "").split("\n", 2)[2])
     made.add_argument("command", nargs="*", help="do this and end; without, take part until Ctrl-C")
     group = made.add_argument_group("model")
@@ -77,7 +77,7 @@ def parser() -> common.Parser:
 
 
 def prefixes(text: str) -> dict[str, str]:
-    """The value of --mergeable."""
+    """Parse the value of --mergeable."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(prefix and kind for prefix, _, kind in pairs):
         raise argparse.ArgumentTypeError(f"{text!r}: expected PREFIX=KIND,..., such as stats/=counter")
@@ -85,7 +85,7 @@ def prefixes(text: str) -> dict[str, str]:
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
-    """Do what the command line says, or take part until the command ends."""
+    """Run the command of the command line, or take part until the command ends."""
     one_shot = bool(arguments.command)
     if one_shot:
         check_words(arguments.command, USAGES)
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 class Terminal:
-    """A model with somebody who types."""
+    """A model in a terminal: carries out commands, and shows changes."""
 
     def __init__(self, model: glue.Model, output: Output, timeout: float) -> None:
         self._model = model
@@ -126,10 +126,10 @@ class Terminal:
         self._timeout = timeout
         self._locks: dict[str, glue.Lock] = {}
 
-    # ------------------------------------------------------------------------------------------- watching
+    # -------------------------------------------------------------------------------------------- display
 
     def live(self) -> None:
-        """Show the status and every change, and do what is typed, until the command ends."""
+        """Show the status and every change, and carry out typed commands, until the command ends."""
         threading.Thread(target=self._look, name="status", daemon=True).start()
         with common.waiting():
             self._model.watch("#", self._show_change)
@@ -144,14 +144,14 @@ class Terminal:
         common.wait_for_end()
 
     def tell_if_alone(self) -> None:
-        """Say so if there is nothing to be seen for want of others; then wait on, for they may come."""
+        """Report if no leader is in reach; the command then waits for one."""
         with common.waiting():
             is_ready = self._model.wait_until_ready(self._timeout)
         if not is_ready:
             self._output.complaint("waiting", "no leader in reach; waiting for one")
 
     def _look(self) -> None:
-        """Say when the status has changed; runs in a thread that ends with the process."""
+        """Report changes of the status; runs in a thread that ends with the process."""
         told: Any = None
         told_at = 0.0
         while True:
@@ -167,7 +167,7 @@ class Terminal:
             time.sleep(LOOK_INTERVAL)
 
     def show_status(self, status: glue.ModelStatus) -> None:
-        """The status, and who takes part."""
+        """Print a status."""
         voters = ", ".join(map(printable, status.voters)) or "not yet known"
         leader = printable(status.leader) if status.leader else "none"
         text = (
@@ -189,10 +189,10 @@ class Terminal:
             index=change.index, live=change.live, conflict=change.is_conflict,
         )  # fmt: skip
 
-    # --------------------------------------------------------------------------------------------- doing
+    # ------------------------------------------------------------------------------------------ commands
 
     def do(self, words: Sequence[str]) -> bool:
-        """Do what these words say, and tell what came of it; whether it went well. The command can end meanwhile."""
+        """Carry out a command and report its outcome; returns whether it succeeded. `Ended` may rise meanwhile."""
         output = self._output
         try:
             with common.waiting():
@@ -206,7 +206,10 @@ class Terminal:
         return False
 
     def do_once(self, words: Sequence[str], is_merging: bool) -> bool:
-        """As `do`, for a command that comes and goes: it learns the mergeable keys first, and leaves its own behind."""
+        """Carry out a command for an endpoint with a short life; returns whether it succeeded.
+
+        With mergeable keys, it synchronizes with another replica before and after.
+        """
         if not is_merging:
             return self.do(words)
         return self._met() and self.do(words) and self._met()
@@ -254,11 +257,11 @@ class Terminal:
         self._committed(self._model.add(key, value if isinstance(value, int) else what, timeout=self._timeout))
 
     def discard(self, key: str, element: str) -> None:
-        """Take out of a set."""
+        """Remove from a set."""
         self._committed(self._model.discard(key, element, timeout=self._timeout))
 
     def conflicts(self, pattern: str = "#") -> None:
-        """Show what was written at the same time."""
+        """Show values that were written at the same time."""
         for key, values in self._model.conflicts(pattern).items():
             text = f"{printable(key)} = {' or '.join(map(shown, values))}"
             self._output.event("conflict", text, key=key, values=list(values))
@@ -279,14 +282,14 @@ class Terminal:
         self._output.event("locked", text, name=name, token=held.token, remaining=round(held.remaining, 3))
 
     def unlock(self, name: str) -> None:
-        """Give it back."""
+        """Give a lock back."""
         if name not in self._locks:
             raise ConfigurationError(f"lock {name!r} was not taken in this terminal, which alone can give it back")
         self._locks.pop(name).release()
         self._output.event("unlocked", "unlocked", name=name)
 
     def status(self) -> None:
-        """Show the status, once this endpoint has what was committed; as it is, where it hears of no majority."""
+        """Show the status, up to date if a majority is in reach."""
         if self._model.wait_until_ready(self._timeout):
             with suppress(glue.GlueError):
                 self._model.entry("status", timeout=self._timeout)  # any read waits for the log
@@ -298,12 +301,12 @@ class Terminal:
         self._output.event("transferred", f"{printable(name)} leads", name=name)
 
     def remove(self, name: str) -> None:
-        """Take a voter out."""
+        """Remove a voter."""
         self._model.remove(name, timeout=self._timeout)
         self._output.event("removed", f"{printable(name)} votes no more", name=name)
 
     def help(self, name: str | None = None) -> None:
-        """Show what can be typed."""
+        """Show the commands."""
         tell_usage(self._output, *([] if name is None else [name]))
 
     def quit(self) -> None:
@@ -312,9 +315,10 @@ class Terminal:
 
 
 def _value(text: str) -> Any:
-    """The JSON value that a text is, else the text; ConfigurationError for what was most likely meant to be JSON.
+    """Return the JSON value of a text, or the text itself.
 
-    A delta that lacks a brace would otherwise be a string, and take the place of all that it was to change a little.
+    Raises ConfigurationError for text that begins like JSON and is not: a delta without its last brace would replace
+    the whole value by a string.
     """
     value = parsed(text)
     if value == text and text[:1] in BEGINNINGS:
@@ -348,16 +352,16 @@ DOING: dict[str, tuple[Callable[..., None], str]] = {
     "help": (Terminal.help, "[COMMAND]"),
     "quit": (Terminal.quit, ""),
 }
-"""What can be typed, with the words behind it; those in brackets may be left out."""
+"""The commands and their arguments; those in brackets may be left out."""
 
 USAGES = {name: usage for name, (_, usage) in DOING.items()}
 
 TYPED = ("unlock", "transfer", "remove", "quit")
-"""What only a terminal that stays can do: it has the lock, or leads."""
+"""Commands of a terminal that stays: it has the lock, or leads."""
 
 
 def tell_usage(output: Output, name: str | None = None) -> None:
-    """Show what can be typed, or what one command does."""
+    """Show all commands, or the use of one."""
     names = [name] if name is not None else list(DOING)
     check_name(names[0], USAGES)
     usages = {one: f"{one} {USAGES[one]}".strip() for one in names}

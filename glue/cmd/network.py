@@ -1,7 +1,7 @@
-"""`glue network`: the interfaces, which one is chosen and why; and bare datagrams to and from the multicast group.
+"""`glue network`: lists the interfaces, tells which is chosen and why, and exchanges bare datagrams with the group.
 
-This is below every other layer: what other programs send to the group is shown as it is. With `--send-messages`
-numbered datagrams go out; those that come in, this program's own included, are shown with their sender.
+The command uses only the lowest layer, so datagrams of all programs are shown as they are. With `--send-messages` it
+sends numbered datagrams. It shows the sender of each received datagram, and also receives its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glue.settings import Settings, effective
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = common.common_parser("network", "List the interfaces and the choice; send and show bare datagrams.")
     group = made.add_argument_group("datagrams")
     group.add_argument("--listen", action="store_true", help="show the datagrams heard (implied by --duration)")
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def report_interfaces(settings: Settings, output: Output) -> None:
-    """Say which interfaces there are, and which one is chosen and why."""
+    """Report the interfaces, and the chosen one with the reason."""
     choice = choose(settings)
     rows = [["interface", "state", "kind", "mtu", "addresses"]]
     for interface in list_interfaces():
@@ -61,7 +61,7 @@ def report_interfaces(settings: Settings, output: Output) -> None:
 
 
 def exchange(arguments: argparse.Namespace, settings: Settings, output: Output) -> None:
-    """Send numbered datagrams if asked to, and show those heard, until the command ends."""
+    """Send numbered datagrams if asked to, and show received ones, until the command ends."""
     network = MulticastNetwork(
         interface=settings.interface,
         multicast_address=settings.multicast_address,
@@ -93,7 +93,7 @@ def send(network: MulticastNetwork, arguments: argparse.Namespace, output: Outpu
 
 
 def listen(network: MulticastNetwork, output: Output, end: float) -> None:
-    """Show what is heard until `end` (monotonic seconds), and at least what has come already."""
+    """Show received datagrams until `end` (monotonic seconds), and at least those that are there already."""
     maintain_at = network.maintain(time.monotonic())
     while True:
         now = time.monotonic()
@@ -111,7 +111,7 @@ def listen(network: MulticastNetwork, output: Output, end: float) -> None:
 
 
 def datagrams(train: Train) -> Iterator[bytes]:
-    """The datagrams of a train one by one."""
+    """Yield the datagrams of a train."""
     for start in range(0, len(train.data), train.segment):
         yield bytes(train.data[start : start + train.segment])
 

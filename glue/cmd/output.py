@@ -1,8 +1,8 @@
-"""What a command says: lines for people, or with `--json` one JSON object a line; each is flushed at once.
+"""The output of a command: lines for people, or with `--json` one JSON object a line, each flushed at once.
 
-A command reports *events*; each has a name and fields, for programs, and a text, for people. What came from the
-network is made printable before a terminal sees it. When whoever reads the output has seen enough (`| head`), the
-command is ended as if by Ctrl-C.
+A command reports *events*. An event has a name and fields for programs, and a text for people. Text from the network is
+made printable before it is written to a terminal. If the reader of the output closes it (`| head`), the command ends as
+after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN_LENGTH = 80
 
 
 class Output:
-    """Writes events to a stream, from any thread; calls `unread` when nobody reads them any more."""
+    """Writes events to a stream, from any thread. Calls `unread` once the reader has closed the stream."""
 
     def __init__(self, stream: TextIO, json: bool, unread: Callable[[], None]) -> None:
         self.json = json
@@ -39,21 +39,21 @@ class Output:
             stream.reconfigure(errors="backslashreplace")
 
     def event(self, event: str, text: str | None = None, /, **fields: Any) -> None:
-        """Say that something happened; without a text only programs are told."""
+        """Report an event. An event without a text is for programs only."""
         if self.json:
             self.write(json.dumps({"event": event, **self.context, **fields}, default=str) + "\n")
         elif text is not None:
             self.write(text + "\n")
 
     def complaint(self, event: str, text: str, /, **fields: Any) -> None:
-        """Say that something is wrong: programs are told like of any event, people on the standard error output."""
+        """Report a problem: as an event for programs, on the standard error output for people."""
         if self.json:
             self.event(event, **fields)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def write(self, text: str) -> None:
-        """Write as it is, and flush."""
+        """Write a text unchanged, and flush."""
         with self._lock:
             if self._broken:
                 return
@@ -65,28 +65,28 @@ class Output:
 
     def _give_up(self) -> None:
         self._broken = True
-        # What is still buffered goes nowhere, or the interpreter would complain when it flushes at its end.
+        # Send buffered output to the null device: else the interpreter's last flush would fail and print an error.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
         self._unread()
 
     def style(self, style: str, text: str) -> str:
-        """The text in a colour or weight, where the reader is a terminal and NO_COLOR is unset."""
+        """Return the text in a colour or weight, if the output is a terminal and NO_COLOR is unset."""
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self._coloured else text
 
 
 def printable(text: str, length: int = SHOWN_LENGTH) -> str:
-    """Text from the network for a terminal: one line, no control characters, shortened."""
+    """Make text from the network safe for a terminal: one line, no control characters, shortened."""
     shortened = text if len(text) <= length else text[: length - 1] + "…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)
 
 
 def payload_text(payload: Any, length: int = SHOWN_LENGTH) -> str:
-    """A payload for people: JSON as JSON, but a string as it is; bytes as text where they are text, else in hex."""
+    """Format a payload for people: JSON values as JSON (strings without quotes), bytes as UTF-8 text or else in hex."""
     if not isinstance(payload, bytes):
         return printable(payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False), length)
-    start = payload[: 4 * length]  # enough for so many characters; the last of them may be cut, which is no error
+    start = payload[: 4 * length]  # enough for the length; a character cut at the end is no error
     try:
         return printable(codecs.getincrementaldecoder("utf-8")().decode(start), length)
     except UnicodeDecodeError:
@@ -94,7 +94,10 @@ def payload_text(payload: Any, length: int = SHOWN_LENGTH) -> str:
 
 
 def payload_fields(payload: Any) -> dict[str, Any]:
-    """A payload for programs: a JSON value as it is; bytes as text if they are UTF-8, else in base64, and so told."""
+    """Return a payload for programs: a JSON value as it is, bytes as UTF-8 text or else in base64.
+
+    For bytes, `payload_encoding` tells which.
+    """
     if not isinstance(payload, bytes):
         return {"payload": payload}
     try:
@@ -104,7 +107,7 @@ def payload_fields(payload: Any) -> dict[str, Any]:
 
 
 def table(rows: list[list[str]]) -> list[str]:
-    """Lines with the columns aligned: the first one to the left, numbers to the right."""
+    """Return lines with aligned columns: numbers to the right, text to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numeric = [all(cell.replace(",", "").isdigit() for cell in column[1:]) for column in zip(*rows, strict=True)]
     return [

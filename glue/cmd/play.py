@@ -1,8 +1,8 @@
-"""`glue play`: the messages of a trace once more on a live network, timed as they were, by an endpoint of its own.
+"""`glue play`: publishes the messages of a trace again on a live network, timed as they were, from a new endpoint.
 
-It needs no Spark: the trace is read with the standard library, and glue's own layers take its datagrams apart. Every
-message is published once, whatever was resent, doubled or captured at several points. Those of shared state
-(`$glue/…`) are left out: that is its members' own affair.
+The command needs no Spark: the standard library reads the trace, and glue's own layers decode its datagrams. Every
+message is published once, even if it was resent, repeated or captured at several points. Messages of shared state
+(`$glue/…`) are left out, because they only make sense to its members.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from glue.topics import check_pattern
 from glue.topics.index import Index
 
 LISTEN_FIRST = 1.0
-"""Seconds to listen before the first message, so that those already there are known: one announcement."""
+"""Seconds to listen before the first message, so that present endpoints are known: one announcement."""
 FLUSH_TIMEOUT = 10.0
 PROGRESS_INTERVAL = 0.5  # seconds
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = common.common_parser("play", "Publish the messages of a trace again, timed as they were captured.")
     made.add_argument("captures", nargs="+", metavar="FILE", help="pcap or pcapng files, also gzip")
     group = made.add_argument_group("playing")
@@ -61,7 +61,7 @@ def parser() -> common.Parser:
 
 
 class Trace:
-    """The messages of some captures, as asked for."""
+    """The messages of some captures that the options select."""
 
     def __init__(
         self, captures: Sequence[Capture], arguments: argparse.Namespace, network_id: int, message_limit: int
@@ -71,7 +71,7 @@ class Trace:
         self.network_id = network_id
         self.messages = Messages(network_id, message_limit)
         self.left_out = 0
-        """Messages that were not asked for."""
+        """Messages that the options left out."""
         self._point = arguments.capture_point
         self._publishers = {identity for name in arguments.publisher or () for identity in (name, id_of(name))}
         self._wanted: Index[str] = Index()
@@ -99,31 +99,31 @@ class Trace:
 
     @property
     def share(self) -> float:
-        """How much of the files was read, 0 to 1."""
+        """The part of the files that was read, 0 to 1."""
         return sum(capture.position for capture in self.captures) / max(1, sum(one.size for one in self.captures))
 
 
 @dataclass
 class Played:
-    """What was done so far."""
+    """The counts and times of what was published so far."""
 
     messages: int = 0
     bytes: int = 0
     first_ns: int = 0
     latest_ns: int = 0
     behind: float = 0.0
-    """The most that a message came later than it should have, seconds."""
+    """The longest delay of a message after its time, in seconds."""
 
 
-class Progress:
-    """A line on a terminal that is written over; for programs an event now and then."""
+class ReplayProgress:
+    """Shows progress: on a terminal a line that is overwritten, else an event now and then."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._next = 0.0
 
     def tell(self, played: Played, share: float) -> None:
-        """Say how far it is, if it is time to."""
+        """Show the progress, if it is time to."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -135,7 +135,7 @@ class Progress:
             self._output.event("progress", share=share, messages=played.messages, bytes=played.bytes)
 
     def end(self) -> None:
-        """Leave the line."""
+        """Clear the line."""
         if self._output.interactive:
             self._output.write("\r\x1b[K")
 
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Play until the trace or the command ends."""
     settings = effective(common.settings_from(arguments))
     network_id = settings.network_id if arguments.trace_network_id is None else arguments.trace_network_id
-    played, progress = Played(), Progress(output)
+    played, progress = Played(), ReplayProgress(output)
     with ExitStack() as stack:
         captures = [stack.enter_context(closing(Capture(path))) for path in arguments.captures]
         trace = Trace(captures, arguments, network_id, settings.message_limit)
@@ -160,7 +160,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def play(
-    endpoint: glue.Endpoint, trace: Trace, arguments: argparse.Namespace, played: Played, progress: Progress
+    endpoint: glue.Endpoint, trace: Trace, arguments: argparse.Namespace, played: Played, progress: ReplayProgress
 ) -> None:
     """Publish every message when its time has come."""
     speed, began = arguments.speed, 0.0
@@ -190,7 +190,7 @@ def play(
 
 
 def wait_for_listeners(endpoint: glue.Endpoint, topic: str, count: int | None) -> None:
-    """Wait until somebody hears what is played."""
+    """Wait for subscribers of the first topic, or for one announcement."""
     if count is None:
         common.pause(LISTEN_FIRST)
     else:
@@ -198,9 +198,9 @@ def wait_for_listeners(endpoint: glue.Endpoint, topic: str, count: int | None) -
 
 
 def report(output: Output, trace: Trace, played: Played) -> int:
-    """Say what was played and what was not; returns the exit code."""
+    """Report what was played and what was not; returns the exit code."""
     seconds = (played.latest_ns - played.first_ns) / 1e9
-    counts = {cause: count for cause, count in sorted(trace.messages.counts().items()) if count}
+    counts = {cause: count for cause, count in sorted(trace.messages.counters().items()) if count}
     text = f"{played.messages:,} messages, {played.bytes:,} bytes, of {seconds:,.1f} s; "
     text += f"at most {played.behind * 1e3:,.0f} ms late"
     output.event(

@@ -1,7 +1,7 @@
-"""`glue record`: glue's datagrams as they pass an interface, into a pcapng file.
+"""`glue record`: writes glue's datagrams on an interface into a pcapng file.
 
-On Linux they come through a ring shared with the kernel, which keeps up with a busy segment; elsewhere through scapy.
-The multicast group is joined meanwhile, or switches would keep its datagrams from this port.
+On Linux a ring buffer shared with the kernel keeps up with a busy segment; other systems use scapy. The command joins
+the multicast group, because switches may otherwise not forward its datagrams to this port.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from glue.errors import InterfaceError
 from glue.network import parse_group, sockets
 from glue.settings import effective
 
-REPORT_INTERVAL = 1.0  # seconds between looks at the clock: so old what others find in the file is at most
+REPORT_INTERVAL = 1.0  # seconds between two flushes, so that readers of the file see it nearly live
 
 
 class Source(Protocol):
-    """Where frames come from."""
+    """A source of frames."""
 
     def read(self, timeout: float, write: Callable[..., None]) -> int:
-        """Hand over the frames that are there, after waiting up to so many seconds; returns how many."""
+        """Wait up to `timeout` seconds for frames, and pass those that are there to `write`; returns how many."""
 
     def count_drops(self) -> int | None:
-        """Frames that were lost because nobody took them in time; None if the system does not say."""
+        """Return the frames that were lost because they were read too late; None if the system does not tell."""
 
     def close(self) -> None:
         """Stop."""
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = common.common_parser("record", "Record glue's datagrams on an interface as pcapng.")
     group = made.add_argument_group("recording")
     group.add_argument("--output", metavar="FILE", required=True, help="where to, such as trace.pcapng")
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def open_source(arguments: argparse.Namespace, interface: str, port: int) -> tuple[Source, str]:
-    """The fastest source that there is, or the one asked for; and its name."""
+    """Open the fastest source, or the requested one; returns the source and its name."""
     if arguments.engine == "ring" and not ring.is_available(interface):
         raise InterfaceError(f"there is no ring for {interface}: that takes Linux and an Ethernet; use --engine scapy")
     if arguments.engine == "ring" or (arguments.engine == "auto" and ring.is_available(interface)):
@@ -110,7 +110,7 @@ def record(source: Source, recording: Recording) -> None:
 
 
 def report(output: Output, recording: Recording, dropped: int | None) -> None:
-    """Say what was recorded, and what was not."""
+    """Report what was recorded, and what was not."""
     files = [str(path) for path in recording.paths]
     lost = "drops unknown" if dropped is None else f"{dropped:,} dropped"
     text = f"{recording.frames:,} frames, {recording.bytes:,} bytes, {lost}: {' '.join(files)}"

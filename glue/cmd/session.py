@@ -1,4 +1,4 @@
-"""An endpoint for a command: made from its options, it reports its own start and the coming and going of peers."""
+"""The endpoint of a command: made from the command's options, reports its start and the peers that come and go."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from glue.settings import Settings
 
 NAME_WIDTH = 24
 RETRY_INTERVAL = 0.001
-"""Seconds after which a publisher looks again whether there is room."""
+"""Seconds until a publisher tries again after the queue was full."""
 
 Report = Callable[[Output, glue.Peer], None]
 
 
 @contextmanager
 def open_endpoint(arguments: argparse.Namespace, output: Output, quiet: bool = False) -> Iterator[glue.Endpoint]:
-    """A started endpoint that reports itself and its peers, if `quiet` to programs only; closed at the end."""
+    """Start an endpoint, and close it at the end of the block. It reports its start, and peers that come and go.
+
+    With `quiet` only programs get these reports.
+    """
     endpoint = glue.Endpoint(**common.settings_from(arguments))
     output.context["endpoint"] = endpoint.name
     telling = output.json or not quiet
-    early: list[tuple[Report, glue.Peer]] = []  # known before this endpoint could be introduced itself
+    early: list[tuple[Report, glue.Peer]] = []  # peers before the report of the start
     is_introduced, lock = False, threading.Lock()
 
     def told(report: Report) -> Callable[[glue.Peer], None]:
@@ -53,7 +56,7 @@ def open_endpoint(arguments: argparse.Namespace, output: Output, quiet: bool = F
 
 
 def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -> Any:
-    """Publish, waiting for room as `block=True` would; but while it waits the command can end. Returns the receipt."""
+    """Publish, and wait for room as `block=True` does; returns the receipt. `Ended` may rise while it waits."""
     while True:
         try:
             return endpoint.publish(topic, payload, block=False, **options)
@@ -62,12 +65,12 @@ def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -
 
 
 def choose(settings: Settings) -> Choice:
-    """The interface that an endpoint with these settings uses, and why."""
+    """Return the interface that an endpoint with these settings uses, and why."""
     return choose_interface(settings.interface, parse_group(settings.multicast_address).family)
 
 
 def report_start(output: Output, endpoint: glue.Endpoint) -> None:
-    """Say who this is, and on which network."""
+    """Report this endpoint's name and network."""
     settings = endpoint.settings
     choice = choose(settings)
     text = f"{endpoint.name} on {choice.reason}; Ctrl-C ends"
@@ -84,25 +87,25 @@ def report_start(output: Output, endpoint: glue.Endpoint) -> None:
 
 
 def report_added(output: Output, peer: glue.Peer) -> None:
-    """Say that a peer came."""
+    """Report that a peer came."""
     again = "again, restarted" if peer.restarted else ""
     text = f"+ {printable(peer.name, NAME_WIDTH):{NAME_WIDTH}} {address_text(peer.address)} {again}".rstrip()
     output.event("peer_added", output.style("green", text), **peer_fields(peer), restarted=peer.restarted)
 
 
 def report_removed(output: Output, peer: glue.Peer) -> None:
-    """Say that a peer went, and why."""
+    """Report that a peer left, and why."""
     text = f"- {printable(peer.name, NAME_WIDTH):{NAME_WIDTH}} {peer.reason}"
     output.event("peer_removed", output.style("yellow", text), **peer_fields(peer), reason=peer.reason)
 
 
 def peer_fields(peer: glue.Peer) -> dict[str, Any]:
-    """A peer for programs."""
+    """Return a peer's fields for programs."""
     return {"peer": peer.name, "id": peer.id, "address": address_text(peer.address), "incarnation": peer.incarnation}
 
 
 def address_text(address: tuple[Any, ...] | None) -> str:
-    """A socket address as people write it."""
+    """Format a socket address for people."""
     if not address:
         return ""
     host, port = address[:2]
@@ -110,7 +113,7 @@ def address_text(address: tuple[Any, ...] | None) -> str:
 
 
 def report_message(output: Output, message: glue.Message, text: str | None, **fields: Any) -> None:
-    """Say that a message was heard."""
+    """Report a received message."""
     output.event(
         "message",
         text,
@@ -128,7 +131,7 @@ def report_message(output: Output, message: glue.Message, text: str | None, **fi
 
 
 def report_statistics(output: Output, layer: str, statistics: Mapping[str, Mapping[str, int]]) -> None:
-    """Say what a layer counted."""
+    """Report the counters of a layer."""
     counters = {cause: number for cause, number in statistics[layer].items() if number}
     width = max(map(len, counters), default=0)
     lines = [f"  {cause:{width}}  {number:,}" for cause, number in sorted(counters.items())]

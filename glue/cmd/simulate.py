@@ -1,7 +1,7 @@
-"""`glue simulate`: run a layer in virtual time under faults drawn from seeds, and look for what must never happen.
+"""`glue simulate`: runs a layer in virtual time under random faults, and checks what must never happen.
 
-Each seed is one run: the same one gives the same run, to the last event. A seed that fails is told with the command
-that repeats it, and with one for as few kinds of faults and as short a storm of them as still make it fail.
+Each seed is one run, and repeating a seed repeats its run to the last event. After a failed run the command line for
+its repetition is printed. A second command line has the fewest kinds of faults and the shortest storm that still fail.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from glue.simulation.consensus import FAULTS, STORM, Result, run_seed, shrunk
 
 LAYERS: dict[str, Callable[..., Result]] = {"model": run_seed}
 SHARE = 25
-"""Seeds that a process is given at a time: about a second of work."""
+"""Seeds given to a process at a time: about a second of work."""
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = common.Parser(
         prog="glue simulate",
         description="Run a layer in virtual time under faults drawn from seeds; each seed is one run.",
@@ -52,7 +52,7 @@ def parser() -> common.Parser:
 
 
 def kinds(text: str) -> list[str]:
-    """Kinds of faults, as they are written on a command line."""
+    """Parse kinds of faults, as the command line has them."""
     found = [kind.replace("-", " ") for kind in text.split(",")]
     for kind in found:
         if kind not in FAULTS:
@@ -64,12 +64,13 @@ def kinds(text: str) -> list[str]:
 def results(
     layer: str, seeds: range, jobs: int, without: Collection[str] = (), storm: float = STORM, forged: bool = False
 ) -> Iterator[Result]:
-    """The results of all runs, in order."""
+    """Yield the results of all runs, in order."""
     run_one = partial(LAYERS[layer], without=without, storm=storm, forged=forged)
     if jobs == 1:
         yield from map(run_one, seeds)
         return
-    ignoring = (signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; who gives out the work ends it
+    # Ctrl-C in a terminal reaches all processes; the parent ends the workers.
+    ignoring = (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(jobs, get_context("spawn"), signal.signal, ignoring) as pool:
         yield from pool.map(run_one, seeds, chunksize=SHARE)
 
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         for result in results(arguments.layer, seeds, arguments.jobs, *conditions):
             sums["elections"] += result.elections
             sums["entries committed"] += result.commit_index
-            sums.update({f"{fate.value} outcomes": count for fate, count in result.fates.items()})
+            sums.update({f"{outcome.value} outcomes": count for outcome, count in result.outcomes.items()})
             sums.update({f"faults: {kind}": count for kind, count in result.faults.items()})
             if result.violation:
                 failed += 1
@@ -102,7 +103,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def tell_failure(arguments: argparse.Namespace, result: Result, output: Output) -> None:
-    """What went wrong, and how to see it again."""
+    """Report a failed run, and how to repeat it."""
     output.event("failed", text(result))
     again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
     output.event("again", f"{again}{options(arguments.without, arguments.storm, arguments.forged)} --trace")
@@ -111,13 +112,13 @@ def tell_failure(arguments: argparse.Namespace, result: Result, output: Output) 
 
 
 def options(without: Collection[str], storm: float, forged: bool) -> str:
-    """These conditions on a command line."""
+    """Return these conditions as options of a command line."""
     left_out = f" --without {','.join(without).replace(' ', '-')}" if without else ""
     return left_out + (f" --storm {storm:g}" if storm != STORM else "") + (" --forged" if forged else "")
 
 
 def text(result: Result) -> str:
-    """One run in a line."""
+    """Format a result as one line."""
     return f"seed {result.seed}: {result.violation or 'well'} (trace {result.trace_hash})"
 
 

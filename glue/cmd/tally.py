@@ -1,7 +1,7 @@
-"""Counting what was heard: per publisher and topic how many messages, and which are missing.
+"""Counts of received messages per publisher and topic, with the missing ones.
 
-A publisher numbers the messages of each topic, so a jump in the numbers is a gap and a step back is a message out of
-order or heard twice. Whoever joins late starts at the number heard first; a restarted publisher starts anew.
+A publisher numbers the messages of each topic. A jump in the numbers is a gap, and a step back is a repeated or late
+message. A late joiner starts at the first number that it receives, and a restarted publisher starts again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import glue
 from glue.cmd.output import printable, table
 
 STREAM_LIMIT = 10_000
-"""Streams counted one by one: some 3 MB. Messages of further ones are heard but not counted."""
+"""Streams that are counted: some 3 MB. Messages of further streams are shown, but not counted."""
 
 
-class Stream:
-    """The messages of one life of one publisher on one topic."""
+class StreamTally:
+    """The messages of a publisher on a topic, during one life."""
 
     __slots__ = ("first", "last", "missing", "publisher", "received", "repeated", "retained", "topic")
 
@@ -47,31 +47,31 @@ class Stream:
 
 
 class Tally:
-    """All streams heard so far."""
+    """All streams received so far."""
 
     def __init__(self) -> None:
-        self._streams: dict[tuple[str, int, str], Stream] = {}
+        self._streams: dict[tuple[str, int, str], StreamTally] = {}
 
     def add(self, message: glue.Message) -> str:
         """Count a message; returns what is wrong with its number, "" if nothing."""
         key = (message.publisher_id, message.incarnation, message.topic)
         stream = self._streams.get(key)
         if stream is None:
-            stream = Stream(message.publisher, message.topic)
+            stream = StreamTally(message.publisher, message.topic)
             if len(self._streams) < STREAM_LIMIT:
                 self._streams[key] = stream
         return stream.add(message)
 
     def received_of(self, publisher_id: str) -> int:
-        """Messages heard live of a publisher."""
+        """Return the number of live messages of a publisher."""
         return sum(stream.received for (who, _, _), stream in self._streams.copy().items() if who == publisher_id)
 
     def fields(self) -> list[dict[str, object]]:
-        """The streams for programs."""
-        return [{name: getattr(stream, name) for name in Stream.__slots__} for stream in self._streams.values()]
+        """Return the streams for programs."""
+        return [{name: getattr(stream, name) for name in StreamTally.__slots__} for stream in self._streams.values()]
 
     def lines(self) -> list[str]:
-        """The streams for people, as a table."""
+        """Return the streams as a table for people."""
         if not self._streams:
             return ["nothing heard"]
         rows = [["publisher", "topic", "received", "first", "last", "missing", "repeated", "retained"]]

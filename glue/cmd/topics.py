@@ -1,6 +1,6 @@
-"""`glue topics`: every terminal that runs it shows what any of them publishes, once, in order, with counts and gaps.
+"""`glue topics`: shows the messages of a topic with counts and gaps, and publishes to it.
 
-Run it in four terminals on one segment, with `--send-messages` in some of them.
+Run it in four terminals of one segment, some with `--send-messages`: each shows all messages, once and in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from glue.cmd.session import NAME_WIDTH, report_message
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     made = traffic.traffic_parser("topics", "Show the messages of a topic, and publish to it.", "demo", rate=1.0)
     made.add_argument("--retain", action="store_true", help="late joiners get the last message")
     return made
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def message_line(message: glue.Message) -> str:
-    """A message for people."""
+    """Format a message for people."""
     publisher, topic = printable(message.publisher, NAME_WIDTH), printable(message.topic)
     mark = "  (retained)" if message.retained else ""
     return f"{publisher:{NAME_WIDTH}} {topic} #{message.sequence:<5} {payload_text(message.payload)}{mark}"

@@ -1,8 +1,7 @@
-"""Numbered messages there and back: what `topics`, `transport` and `fragmentation` have in common.
+"""Numbered messages: the common part of the commands `topics`, `transport` and `fragmentation`.
 
-Every one of them subscribes to a topic and, with `--send-messages`, publishes to it too. A message says its number and
-who sent it; one of a given size is filled up and opens with a checksum, so that whoever hears it can tell whether it
-is whole.
+Each of these subscribes to a topic and, with `--send-messages`, publishes to it too. A message holds its number and its
+sender. A message of a given size is padded and begins with a checksum, so a receiver can check that it is whole.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from glue.errors import ConfigurationError
 from glue.topics import check_topic
 
 LISTEN_FIRST = 1.0
-"""Seconds a sender listens before its first message, so that those already there are known: one announcement."""
+"""Seconds to listen before the first message, so that present endpoints are known: one announcement."""
 FLUSH_TIMEOUT = 10.0
 OWN_INTERVAL = 0.01
 CHECKSUM_LENGTH = 8
 
 Show = Callable[[glue.Message], None]
-"""Shows a message heard."""
+"""Shows a received message."""
 
 
 def traffic_parser(name: str, description: str, topic: str, rate: float, size: int | None = None) -> common.Parser:
-    """A parser with the options for sending."""
+    """Return a parser with the options for sending."""
     parser = common.common_parser(name, description)
     group = parser.add_argument_group("messages")
     group.add_argument("--topic", default=topic, help="topic to listen to and to publish to (default: %(default)s)")
@@ -67,7 +66,7 @@ def traffic_parser(name: str, description: str, topic: str, rate: float, size: i
 
 
 def exchange(arguments: argparse.Namespace, output: Output, show: Show, retain: bool = False) -> Mapping[str, Any]:
-    """Listen, and publish if asked to, until the command ends; then say what was heard.
+    """Listen, and publish if asked to, until the command ends; then report the counts.
 
     Returns the endpoint's statistics, by layer.
     """
@@ -115,14 +114,14 @@ def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: Output,
 
 
 def await_own(endpoint: glue.Endpoint, count: int, tally: Tally) -> None:
-    """Wait until this endpoint's own messages, all sent by now, were shown here, too."""
+    """Wait until this endpoint has received its own messages, all of which were sent."""
     give_up_at = time.monotonic() + FLUSH_TIMEOUT
     while tally.received_of(endpoint.id) < count and time.monotonic() < give_up_at:
         common.pause(OWN_INTERVAL)
 
 
 def numbered(name: str, number: int, size: int | None) -> str | bytes:
-    """A message that says its number and its sender; filled up to `size` bytes, behind a checksum, if one is given."""
+    """Return a message with its number and sender. With `size`, it is padded and begins with a checksum."""
     text = f"message {number} from {name}"
     if size is None:
         return text
@@ -131,7 +130,7 @@ def numbered(name: str, number: int, size: int | None) -> str | bytes:
 
 
 def is_intact(payload: object) -> bool:
-    """Whether a payload is a filled-up message, and whole."""
+    """Whether a payload is a padded message, and whole."""
     if not isinstance(payload, bytes):
         return False
     checksum = b"%08x" % zlib.crc32(payload[CHECKSUM_LENGTH:])
@@ -139,13 +138,13 @@ def is_intact(payload: object) -> bool:
 
 
 def size_of(payload: Any) -> int:
-    """Bytes of a payload; of a JSON value, which somebody else published, those of its text."""
+    """Return the bytes of a payload; for a JSON value of another program, those of its text."""
     return len(payload) if isinstance(payload, bytes) else len(json.dumps(payload))
 
 
 @lru_cache(maxsize=1)
 def filling(size: int) -> str:
-    """At least `size` characters that differ from place to place, so that swapped parts would show."""
+    """Return at least `size` characters that differ everywhere, so that swapped parts would be noticed."""
     numbers = count_up(1)
     parts: list[str] = []
     length = 0

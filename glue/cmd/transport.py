@@ -1,7 +1,7 @@
-"""`glue transport`: many small messages, and what transport had to do to deliver them all in order.
+"""`glue transport`: delivers many small messages, and shows what transport did to keep them in order.
 
-Start one to listen and one with `--send-messages`; a line a second tells how the delivery goes, the end what the
-layer counted: acknowledgements, resends, duplicates.
+Start it once to listen, and once with `--send-messages`. A line a second shows the rate. At the end come the counters
+of the layer: acknowledgements, resends, duplicates.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ REPORT_INTERVAL = 1.0
 
 
 def parser() -> common.Parser:
-    """The options of this command."""
+    """Return the parser of this command."""
     description = "Deliver many small messages in order, and show what transport counts."
     return traffic.traffic_parser(LAYER, description, "glue/transport", rate=100.0, size=100)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Listen and publish until the command ends."""
-    progress = Progress(output)
+    progress = MessageProgress(output)
     statistics = traffic.exchange(arguments, output, progress.add)
     report_statistics(output, LAYER, statistics)
     return common.SUCCESS
 
 
-class Progress:
-    """Tells programs of each message, people once a second."""
+class MessageProgress:
+    """Reports each message to programs, and the rate to people once a second."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -44,7 +44,7 @@ class Progress:
         self._bytes = 0
 
     def add(self, message: glue.Message) -> None:
-        """A message was heard."""
+        """Count and report a received message."""
         now = time.monotonic()
         if not self._messages:
             self._since = now

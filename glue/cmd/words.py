@@ -1,7 +1,7 @@
-"""Lines that are typed into a command: taken apart into words, and checked.
+"""Typed lines of a command: split into words and checked.
 
-JSON keeps its quotes and its spaces without quotes around it, unlike in a shell: `set valve/1 {"open": true}` has three
-words. `usages` tells for each command which words follow it, such as "KEY VALUE"; those in brackets may be left out.
+Unlike in a shell, JSON keeps its quotes and spaces: `set valve/1 {"open": true}` has three words. The `usages` give the
+arguments of each command, such as "KEY VALUE". Arguments in brackets may be left out.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from glue.cmd.output import printable
 from glue.errors import ConfigurationError
 
 BEGINNINGS = ("{", "[", '"')
-"""Of JSON values that nothing but JSON begins with, as good as ever."""
+"""Beginnings that a text hardly has unless it is JSON."""
 
 VALUES = ("VALUE", "DELTA", "EXPECTED")
-"""Words that are read as JSON; all others are names, whose quotes are taken off."""
+"""Arguments that are read as JSON. The others are names: their quotes are removed."""
 
 WORD = re.compile(r"'(?P<quoted>[^']*)'(?=\s|$)|(?P<plain>\S+)")
 
 
 def typed_words(line: str, usages: Mapping[str, str]) -> list[str]:
-    """The words of a line; single quotes make one word, as in a shell.
+    """Split a line into words; single quotes make one word, as in a shell.
 
-    Raises ConfigurationError for what begins like JSON and is none.
+    Raises ConfigurationError for a word that begins like JSON and is not.
     """
     words: list[str] = []
     line = line.strip()
@@ -46,7 +46,7 @@ def typed_words(line: str, usages: Mapping[str, str]) -> list[str]:
 
 
 def check_words(words: Sequence[str], usages: Mapping[str, str]) -> None:
-    """Raise ConfigurationError unless these words are a command with as many words behind it as it wants."""
+    """Raise ConfigurationError unless these words are a command with a fitting number of arguments."""
     name, *rest = words
     check_name(name, usages)
     wanted = usages[name].split()
@@ -56,13 +56,13 @@ def check_words(words: Sequence[str], usages: Mapping[str, str]) -> None:
 
 
 def check_name(name: str, usages: Mapping[str, str]) -> None:
-    """Raise ConfigurationError unless there is such a command."""
+    """Raise ConfigurationError unless this is the name of a command."""
     if name not in usages:
         raise ConfigurationError(f"no command {name!r}; there are {', '.join(usages)}")
 
 
 def _json_end(line: str) -> int:
-    """Where the JSON value that a line begins with ends; the next word begins behind a space."""
+    """Return the end of the JSON value at the start of a line. A space or nothing must follow."""
     try:
         end = json.JSONDecoder().raw_decode(line)[1]
     except (ValueError, RecursionError):
@@ -73,6 +73,6 @@ def _json_end(line: str) -> int:
 
 
 def _is_value(before: Sequence[str], usages: Mapping[str, str]) -> bool:
-    """Whether the word behind these is read as JSON."""
+    """Whether the next word after these is read as JSON."""
     wanted = usages.get(before[0], "").split() if before else []
     return 0 < len(before) <= len(wanted) and wanted[len(before) - 1] in VALUES

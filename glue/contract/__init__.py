@@ -1,6 +1,6 @@
-"""What the layers say to each other: all that a layer may import of glue, besides its errors."""
+"""The items and interfaces between layers: all that a layer may import of glue, besides `glue.errors`."""
 
-from glue.contract.express import TAKEN, Express, Partner
+from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, Topics, Upward
 from glue.contract.news import (
@@ -8,7 +8,7 @@ from glue.contract.news import (
     Delivery,
     Event,
     FirstRoundOver,
-    Gap,
+    FrameGap,
     Missed,
     NameClash,
     News,
@@ -38,12 +38,12 @@ from glue.contract.requests import (
 
 __all__ = [
     "BULK",
+    "CONSUMED",
     "HIGH",
     "LARGE",
     "NORMAL",
     "PLAIN",
     "RENDEZVOUS_PORT",
-    "TAKEN",
     "TO_PEERS",
     "URGENT",
     "Accept",
@@ -52,10 +52,10 @@ __all__ = [
     "Delivery",
     "Downward",
     "Event",
-    "Express",
+    "FastPath",
     "FirstRoundOver",
     "Flow",
-    "Gap",
+    "FrameGap",
     "Header",
     "Inbound",
     "Interest",

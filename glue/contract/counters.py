@@ -1,4 +1,4 @@
-"""What happened so far, by cause: the counters behind every layer's `statistics`.
+"""Counters by cause, which every layer offers as `statistics`.
 
 A message is counted a dozen times on its way, so a count must cost little.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 
-class Counts(Counter[str]):
-    """A `collections.Counter` whose items are set as fast as those of a dict: half of the time of a count.
+class Counters(Counter[str]):
+    """A `collections.Counter` that sets items as fast as a dict does, which halves the time of a count.
 
-    Counter defines `__delitem__` in Python, to forgive what is not there, and CPython then sets
-    items by way of Python, too.
+    Counter defines `__delitem__` in Python, which ignores missing items. CPython then also sets items by a Python call.
     """
 
     __delitem__ = dict.__delitem__  # type: ignore[assignment]

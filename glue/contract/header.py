@@ -1,9 +1,9 @@
-"""Header entries, declared once.
+"""Declarations of header entries, from which all code that reads or writes headers is derived.
 
-A frame's header has one key a layer, and under it a list, the *entry* of that layer. Each layer's `wire` module
-declares its entries with `Entry` and `Field`. Whatever depends on the order, the number or the size of fields is
-derived from the declaration: packing, checking, places, the largest header, the texts of the fast path, and the tables
-of other readers (`glue.capture.entries`).
+A frame's header has one key for each layer. The list under the key is the *entry* of that layer. Each layer's `wire`
+module declares its entries with `HeaderEntry` and `Field`. All else follows from the declaration: packing and checking,
+the places of fields, the size of the largest header, the texts of the fast path, and the tables of other readers
+(`glue.capture.entries`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from operator import itemgetter
 from typing import Any, Final
 
 MAX_HEADER: Final = 192
-"""Bytes of a header, newline included. Receivers look no further."""
+"""Bytes of a header, newline included. Receivers read no further."""
 
 INTEGER_LIMIT: Final = 1 << 53
 """Integers in a header are below this, so that every JSON reader keeps them exactly (RFC 8259, section 6)."""
 
 NUMBER: Final = rb"(?:0|[1-9][0-9]{0,14})"
-"""A regular expression of integers with so few digits that they are below INTEGER_LIMIT."""
+"""A regular expression of integers with at most 15 digits, which are below INTEGER_LIMIT."""
 
 _ANY_TEXT = rb'"[^"\\]*"'
 
@@ -28,9 +28,9 @@ _ANY_TEXT = rb'"[^"\\]*"'
 class Field:
     """An integer in an entry.
 
-    `most` is the largest one that glue writes; readers take any below INTEGER_LIMIT. `default` is what stands there if
-    the writer has nothing to say; None is written as null. An `optional` field is left out if it is null and nothing
-    but the kind follows.
+    `most` is the largest value that glue writes; readers take any value below INTEGER_LIMIT. `default` is the value of
+    a writer that sets none; None is written as null. An `optional` field is left out if it is null and only the kind
+    follows.
     """
 
     __slots__ = ("default", "is_optional", "most", "name")
@@ -49,13 +49,13 @@ class Field:
         return max(len(str(self.most)), len(_json(self.default)))
 
     def check(self, value: str) -> str:
-        """The expression that tells whether a reader takes the value of this expression."""
+        """Return the Python expression that checks a value, given as a Python expression."""
         right = f"{value}.__class__ is int and 0 <= {value} < {INTEGER_LIMIT}"
         return f"({value} is None or {right})" if self.default is None else right
 
 
 class Text(Field):
-    """A string in an entry, of `most` characters that need no escape."""
+    """A string in an entry, of at most `most` characters, none of which needs an escape."""
 
     __slots__ = ()
     type = "text"
@@ -70,17 +70,17 @@ class Text(Field):
         return self.most + len('""')
 
     def check(self, value: str) -> str:
-        """The expression that tells whether a reader takes the value of this expression."""
+        """Return the Python expression that checks a value, given as a Python expression."""
         right = f"{value}.__class__ is str"
         return f"({value} is None or {right})" if self.default is None else right
 
 
-class Entry:
-    """One kind of entry: what a layer's list in a header consists of.
+class HeaderEntry:
+    """One kind of entry: the fields of a layer's list in a header.
 
-    An entry with a `kind` names it in its first field, or in the last one if `kind_last`. Within a run the last field
-    counts up if it is an integer (see `glue.contract.Inbound`). `longest` limits the whole list, in bytes, to less
-    than its fields add up to; the writer sees to that. No layer above adds an entry beside one that is `lone`.
+    An entry may have a `kind`, named by its first field, or by its last one with `kind_last`. Within a run the last
+    field counts up if it is an integer (see `glue.contract.Inbound`). The limit `longest` for the bytes of the whole
+    list may be below the sum of its fields; the writer must keep it. No layer above adds an entry beside a `lone` one.
     """
 
     def __init__(
@@ -105,16 +105,16 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """The most bytes that the entry takes in a header, with its key and what separates it from the one before."""
+        """The most bytes of the entry in a header, with its key and the comma before it."""
         return len(f',"{self.layer}":') + self.longest
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all fields, in their order."""
+        """The names of all fields, in order."""
         return tuple(field.name for field in self.fields)
 
     def place(self, name: str) -> int:
-        """Where a field stands in the list."""
+        """Return the index of a field in the list."""
         return self.names.index(name)
 
     def getter(self, *names: str) -> Callable[[Sequence[Any]], Any]:
@@ -123,14 +123,14 @@ class Entry:
 
     @cached_property
     def fits(self) -> Callable[[Any], bool]:
-        """A function that tells whether a value is a list of all of these fields; compiled, see `packer`."""
+        """A function that tells whether a value is a list of all of these fields. It is compiled, like `packer`."""
         checks = [field.check(f"entry[{place}]") for place, field in enumerate(self.fields)]
         is_list = f"entry.__class__ is list and len(entry) == {len(self.fields)}"
         made: Callable[[Any], bool] = eval(f"lambda entry: {' and '.join([is_list, *checks])}")
         return made
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
-        """The values of a list by their names; optional fields may be left out of it."""
+        """Return the values of a list by name. The list may lack optional fields."""
         names = self.names
         if self.kind_last:
             names = (*names[: len(values) - 1], names[-1])
@@ -139,7 +139,7 @@ class Entry:
     # ------------------------------------------------------------------------------------------- writing
 
     def pack(self, **values: Any) -> list[Any]:
-        """Make the list with these values; other fields have their defaults."""
+        """Return the list with these values, and defaults for other fields."""
         assert values.keys() <= {*self.names}
         fields = self.fields[:-1] if self.kind_last else self.fields
         packed = [values.get(field.name, field.default) for field in fields]
@@ -150,20 +150,20 @@ class Entry:
     def packer(self, *names: str) -> Callable[..., list[Any]]:
         """Return a function that makes the list from the values of these fields, in this order.
 
-        A compiled list display costs a fifth of `pack`; `collections.namedtuple` is made likewise.
+        The compiled list display takes a fifth of the time of `pack`; `collections.namedtuple` uses the same method.
         """
         values = [field.name if field.name in names else repr(field.default) for field in self.fields]
         made: Callable[..., list[Any]] = eval(f"lambda {', '.join(names)}: [{', '.join(values)}]")
         return made
 
     def template(self, **formats: bytes) -> bytes:
-        """The entry as text in a header, with these formats in place of fields; others have their defaults."""
+        """Return the entry's text in a header with these formats in place of fields, and defaults for others."""
         values = [formats.pop(field.name, _json(field.default)) for field in self.fields]
         assert not formats
         return b'"%b":[%b]' % (self.layer.encode(), b",".join(values))
 
     def pattern(self, **patterns: bytes) -> bytes:
-        """The regular expression of the entry's text, with these expressions of fields; others may hold anything."""
+        """Return a regular expression of the entry's text. Fields without a pattern here may hold any value."""
         values = [patterns.pop(field.name, field.any) for field in self.fields if field.name != "kind"]
         assert not patterns
         if self.kind is not None:
@@ -171,13 +171,13 @@ class Entry:
         return rb'"%b":\[%b\]' % (self.layer.encode(), b",".join(values))
 
 
-def by_kind(*entries: Entry) -> dict[str, Entry]:
-    """A layer's entries by their kinds."""
+def by_kind(*entries: HeaderEntry) -> dict[str, HeaderEntry]:
+    """Return a layer's entries by kind."""
     return {entry.kind: entry for entry in entries if entry.kind is not None}
 
 
-def largest_header(*layers: Iterable[Entry]) -> int:
-    """The most bytes of a header, newline included, if each of these layers, bottom up, adds one of its entries."""
+def largest_header(*layers: Iterable[HeaderEntry]) -> int:
+    """Return the most bytes of a header, newline included, with one entry of each layer, bottom layer first."""
     most = 0
     for entries in reversed(layers):
         most = max([entry.size + (0 if entry.is_lone else most) for entry in entries])
@@ -185,7 +185,7 @@ def largest_header(*layers: Iterable[Entry]) -> int:
 
 
 def _json(value: Any) -> bytes:
-    """A default as JSON."""
+    """Encode a default as JSON."""
     if value is None:
         return b"null"
     return b'"%b"' % value.encode() if value.__class__ is str else b"%d" % value

@@ -1,33 +1,36 @@
-"""The items that travel between layers: trains of datagrams, runs of frames, messages on their way."""
+"""The items that travel between layers: trains of datagrams, runs of frames, and messages."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from glue.contract.borrowed import Lent
+from glue.contract.borrowed import Borrowed
 from glue.contract.pieces import Pieces, joined
 from glue.contract.requests import NORMAL
 
 Address = tuple[Any, ...]
-"""A unicast address as `socket` spells it; opaque to every layer but network and discovery."""
+"""A unicast address as `socket` represents it. Only network and discovery read its parts."""
 
 RENDEZVOUS_PORT: Final = 37319
-"""The UDP port where an endpoint receives unicast if that port is free and the settings name no other. One endpoint of
-each machine does, so the name of a host alone is enough of an address. It is one below the default group's port."""
+"""The UDP port for unicast, if it is free and the settings name no other.
+
+One endpoint of each machine gets it, so a host name alone is a sufficient address. It is one below the port of the
+default group.
+"""
 
 TO_PEERS: Final[Address] = ()
-"""In place of a destination: the group, for peers that are known. (None is the group, for whoever listens.)"""
+"""The multicast group as a destination, for known peers. (None is the group, for every listener.)"""
 
 Flow = tuple[tuple[str, ...], int]
-"""Peers (endpoint ids, sorted) and a class: what goes to these peers in this class keeps its order."""
+"""Peers (endpoint ids, sorted) and a class of data: data of one flow stay in order."""
 
 Header = dict[str, list[Any]]
-"""A frame's header: one key a layer, each a list. See `Inbound.header` for the rule of runs."""
+"""A frame's header: a list for each layer, by key. See `Inbound` for the rule of runs."""
 
 
 def advanced(header: Header, count: int) -> Header:
-    """The header of the frame `count` frames later in the run that `header` starts (see `Inbound.header`)."""
+    """Return the header of the frame `count` frames later in the run that starts with `header` (see `Inbound`)."""
     return {
         key: [*entry[:-1], entry[-1] + count] if entry and entry[-1].__class__ is int else entry
         for key, entry in header.items()
@@ -35,12 +38,15 @@ def advanced(header: Header, count: int) -> Header:
 
 
 class Train:
-    """Datagrams that travel together: each `segment` bytes long, but the last, which may be shorter.
+    """Datagrams that travel together: each is `segment` bytes long, but the last may be shorter.
 
-    `data` may hold more than one system call takes, or gives. Up: `address` is the source and `data`, and what it is
-    split into, is valid until the next train is asked for. Down: `address` is the destination; None or TO_PEERS is the
-    group. Whoever sends it takes `portions`, and within the call that it is handed over in: they may be made in memory
-    that all trains of an endpoint share. Whoever keeps it asks for `data` there, for which they are joined.
+    `data` may be more than one system call takes or gives.
+
+    * On the way up, `address` is the source. `data`, and the parts split from it, are valid until the next train is
+      read.
+    * On the way down, `address` is the destination; None or TO_PEERS is the group. The network sends the `portions`
+      within the call that passes the train, because all trains of an endpoint may share their memory. A layer that
+      keeps a train reads `data` within that call. This joins the portions.
     """
 
     __slots__ = ("address", "data", "segment")
@@ -51,35 +57,37 @@ class Train:
         self.segment = segment
 
     def split(self, at: int) -> tuple[bytes, Pieces]:
-        """The first `at` bytes of all datagrams, one after the other, and the rest of each; that may be lent."""
+        """Return the first `at` bytes of all datagrams, joined, and the rests as pieces, which may be borrowed."""
         return joined(self.data, self.segment, 0, at), self.rests(at)
 
     def rests(self, at: int) -> Pieces:
-        """All but the first `at` bytes of each datagram; they may be lent."""
+        """Return all but the first `at` bytes of each datagram as pieces, which may be borrowed."""
         rests = joined(self.data, self.segment, at, self.segment)
         return Pieces([rests], self.segment - at, -(-len(self.data) // self.segment))
 
     def columns(self, places: Iterable[int]) -> list[bytes]:
-        """For each of these places, the byte that stands there in all datagrams, which have one."""
+        """Return, for each place, the bytes at this place of all datagrams. Every datagram must have the place."""
         data, segment = self.data, self.segment
         return [bytes(data[place::segment]) for place in places]
 
     def portions(self) -> Iterable[bytes | bytearray | memoryview]:
-        """The data in parts of whole datagrams; each may be made when it is asked for."""
+        """Return the data in parts of whole datagrams. A part may be made only when it is read."""
         return (self.data,)
 
 
 class Inbound:
-    """A run of frames from one peer, upwards; above fragmentation each body is a whole message.
+    """A run of frames from one peer, on the way up. Above fragmentation each body is a whole message.
 
-    `header` is that of the first frame. The rule of runs: in each layer's list, a last element that is an
-    integer counts up by one from frame to frame of the run, and everything else stays the same. All bodies of a
-    run have one length, but the last, which may be shorter. On the express way they may be `Lent`.
-    `age`: how long ago the oldest of them was handed to its sender's transport; who lets them wait adds to it.
-    `reliable`: whether they come in order, and none is missing unless `Gap` says so.
-    `form`: the same object for all headers that differ in digits alone: they have the same keys, lists and strings, as
-    far as these hold no digits, and in the same places integers from 0 to 10**15 - 1 (but in serialization's entry). So
-    an entry found to be well-formed is so in each header of this form. None: nothing is known.
+    `header` is that of the first frame. The rule of runs: the last element of a layer's list counts up by one from
+    frame to frame if it is an integer, and everything else stays the same. All bodies of a run have one length, but the
+    last may be shorter. On the fast path the bodies may be `Borrowed`.
+
+    * `age`: seconds since the oldest frame was given to its sender's transport. Each layer that holds frames adds to
+      it.
+    * `reliable`: frames come in order, and none is missing without a `FrameGap`.
+    * `form`: the same object for all headers that differ only in digits (serialization's entry aside). They have the
+      same keys, lists and strings, and integers from 0 to 10**15 - 1 at the same places. An entry that is well-formed
+      in one header is well-formed in all headers of this form. None means that nothing is known.
     """
 
     __slots__ = ("address", "age", "bodies", "form", "header", "incarnation", "peer", "reliable")
@@ -104,21 +112,27 @@ class Inbound:
         self.age = age
         self.reliable = reliable
 
-    def own(self) -> None:
-        """Let the bodies stay as they are when the next train is read, if they were lent."""
-        if self.bodies.__class__ is Lent:
-            self.bodies = self.bodies.own()
+    def to_owned(self) -> None:
+        """Copy borrowed bodies, so that they stay valid when the next train is read."""
+        if self.bodies.__class__ is Borrowed:
+            self.bodies = self.bodies.to_owned()
 
 
 class Outbound:
-    """Frames, or above fragmentation one whole message, on their way to peers.
+    """Frames for peers, on the way down. Above fragmentation an item holds one whole message.
 
-    Set by topics: `peers` (the destinations, sorted, without this endpoint; never empty there), `bodies` (one
-    body), `reliable`, `expires` (monotonic seconds after which it need not be sent at all, `inf` for never),
-    `priority`, its class, and `after`: flows that its topics went in before; it must not overtake what went in those
-    earlier. `messages` is how many it holds, for the ledger; `receipts` those that are to hear of it (see `Receipted`).
+    Topics sets these fields:
+
+    * `peers`: sorted, without this endpoint, not empty.
+    * `bodies`: one body.
+    * `reliable`, and `priority`, the class of data.
+    * `expires`: monotonic seconds after which the message need not be sent, `inf` for never.
+    * `after`: the flows that earlier messages of its topics used. The message must not overtake these.
+    * `messages`: the number of messages inside, for the counters.
+    * `receipts`: tokens that are told of each acknowledgement (see `Receipted`).
+
     Fragmentation cuts `bodies` into frames and may add to `header` (the rule of runs of `Inbound` holds). Below
-    transport `peers` is one peer, or () for all by multicast; discovery makes that `address` (see `Train`).
+    transport `peers` is one peer, or () for all by multicast. Discovery replaces it by `address` (see `Train`).
     """
 
     __slots__ = (

@@ -1,19 +1,18 @@
-"""What the layers say to each other: the items that travel, and the shape of a layer.
+"""The interface of a layer, and of the network below all layers.
 
-Every layer but network is a pure state machine. It owns no clock, no socket, no thread and no global
-randomness: `now` (monotonic seconds) is an argument, randomness an injected `random.Random`. So the same
-code runs on real sockets, in the simulator's virtual time and in the replay of a capture.
+Every layer but network is a pure state machine. It owns no clock, no socket, no thread and no global randomness: `now`
+(monotonic seconds) is an argument, randomness an injected `random.Random`. Therefore the same code runs on real
+sockets, in the simulator's virtual time and in the replay of a capture.
 
-Items travel in lists, never one by one, and a whole *run* of frames is one item, so that a layer's work is
-per batch rather than per datagram:
+Items travel in lists, and a whole *run* of frames is one item. A layer therefore works per batch, not per datagram:
 
     direction   below serialization   up to fragmentation   topics and above
     up          Train                 Inbound, news         Inbound, news; then Delivery, Missed, news
     down        Train                 Outbound, orders      Publication, Subscribe, ...; then Outbound, orders
 
-*News* (a peer came or went, an interest changed, something was lost) travels up between the data, *orders* (announce
-this interest, stop accepting) travel down between the data. A layer passes on, unchanged and in their place, the news
-and orders that are not its own. Bare numbers are seconds or bytes. Peers are named by endpoint id (16 hex digits).
+*News* (a peer came or left, an interest changed, something was lost) travel up between the data. *Orders* (announce an
+interest, stop accepting) travel down between the data. A layer passes on the news and orders of other layers, unchanged
+and in their place. Bare numbers are seconds or bytes. Peers are named by endpoint id (16 hex digits).
 """
 
 from __future__ import annotations
@@ -36,50 +35,60 @@ BelowDown = TypeVar("BelowDown")
 
 
 class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
-    """One layer of the stack: items in, items out, and when to be called next."""
+    """One layer of the stack: takes and returns items, and tells when it must be called next."""
 
     @property
     def deadline(self) -> float:
-        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed).
-
-        Asked after each turn, at the latest once what came up has been answered. What could wait until then may be done
-        only now, and when `backlog` is asked.
-        """
+        """When `receive` must be called even without items (monotonic seconds, `inf`: no timer is armed)."""
 
     @property
     def backlog(self) -> int:
-        """Bytes of data taken from above that this layer still holds because they are not done with."""
+        """Bytes of the items taken from above that this layer still holds."""
+
+    @property
+    def unfinished(self) -> int:
+        """Reliable messages on their way, counted once for each receiver, also those that count in no `backlog`.
+
+        `Endpoint.flush` waits until `backlog` and `unfinished` of all layers are 0.
+        """
 
     @property
     def statistics(self) -> Counter[str]:
-        """What happened so far, by cause; every refusal and drop is counted here."""
+        """Counters by cause; every refusal and drop is counted here."""
+
+    def commit(self) -> None:
+        """Do the work that `receive` and the fast path deferred, because no message waits for it.
+
+        Called after each turn, at the latest once what came up has been answered, and always before `deadline`,
+        `backlog` and `unfinished` are read: these change nothing.
+        """
 
     def fit(self, size: int) -> int:
-        """Told the largest frame (bytes) the layer below takes, return the largest body this one takes."""
+        """Take the size of the largest frame below (bytes); return that of the largest body for this layer."""
 
     def receive(self, now: float, items: list[BelowUp]) -> tuple[list[AboveUp], list[BelowDown]]:
-        """Take items from below; return what goes up and what goes back down.
+        """Take items from below; return the items for above and those for below.
 
-        Also called with no items once `deadline` has passed. Never raises for what a peer sent.
+        Also called without items once `deadline` has passed. Never raises for what a peer sent.
         """
 
     def send(self, now: float, items: list[AboveDown]) -> list[BelowDown]:
-        """Take items from above; return what goes down now. Deliveries to oneself wait for `receive`."""
+        """Take items from above; return the items for below. Deliveries to this endpoint itself wait for `receive`."""
 
 
 class Topics(Protocol):
-    """What the topics layer offers beside `Layer`, to those who ask about routes."""
+    """The extension of `Layer` by the topics layer: it knows the routes."""
 
     def subscribers(self, topic: str) -> Sequence[str]:
-        """Ids of the peers whose announced interests match `topic`."""
+        """Return the ids of the peers with announced interests that match `topic`."""
 
 
 class Network(Protocol):
-    """The bottom of the stack: datagrams in and out. Not a `Layer`: it is the one that touches the world."""
+    """The bottom of the stack: sends and receives datagrams. Unlike a `Layer` it uses the operating system."""
 
     @property
     def statistics(self) -> Counter[str]:
-        """What happened so far, by cause."""
+        """Counters by cause."""
 
     @property
     def datagram_size(self) -> int:
@@ -87,35 +96,35 @@ class Network(Protocol):
 
     @property
     def unicast_address(self) -> Address:
-        """Where this endpoint is reached, as far as it knows itself."""
+        """The unicast address of this endpoint, as far as it is known here."""
 
     def filenos(self) -> Sequence[int]:
-        """File descriptors that become readable when there is something to receive (for asyncio)."""
+        """Return the file descriptors that become readable when something arrives (for asyncio)."""
 
     def wait(self, timeout: float | None, patient: bool = False) -> None:
-        """Block until something can be received, `wake` was called, or `timeout` seconds passed.
+        """Block until something can be received, `wake` was called, or `timeout` seconds have passed.
 
-        `patient`: no answer is expected at once, so no core is kept busy with looking again and again.
+        With `patient`, no answer is expected at once, so the network does not poll before it sleeps.
         """
 
     def wake(self) -> None:
-        """Make a `wait` in another thread return; safe from any thread."""
+        """Make a `wait` in another thread return. Safe from any thread."""
 
     def receive(self) -> Iterable[Train]:
-        """What has arrived, bounded per call. Each train is read when it is asked for; a tuple is all.
+        """Return the trains that have arrived, bounded per call. A tuple means that the sockets are drained.
 
-        Never blocks, but directly after `wait`: then it may wait some milliseconds for the rest of what is being sent,
-        unless `wake` is called.
+        Any other iterable reads each train when it is asked for. Never blocks, except directly after `wait`: then it
+        may wait some milliseconds for the rest of a burst, unless `wake` is called.
         """
 
     def send(self, trains: Sequence[Train]) -> None:
-        """Send, before it returns; a failure (no route, interface down) is counted and healed, never raised."""
+        """Send these trains before returning. A failure (no route, link down) is counted and repaired, never raised."""
 
     def maintain(self, now: float) -> float:
-        """Look after interfaces and memberships; returns when to call again, if not before (monotonic seconds)."""
+        """Look after interfaces and memberships; returns the time of the next call (monotonic seconds)."""
 
     def describe(self) -> dict[str, Any]:
-        """The effective configuration: interface and the reason it was chosen, addresses, buffers, features."""
+        """Return the effective configuration: interface and why it was chosen, addresses, buffers, features."""
 
     def close(self) -> None:
-        """Release the sockets."""
+        """Close the sockets."""

@@ -1,4 +1,4 @@
-"""News: what a layer tells those above it, up to the application: of peers, of messages, of losses."""
+"""News that a layer passes up to the application: about peers, messages and losses."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from glue.contract.items import Address
 class Delivery:
     """Messages of one topic from one publisher, for the application.
 
-    `payloads` are bytes or decoded JSON values; their sequence numbers count up from `sequence`.
-    `tokens` are those of the subscriptions that match (see `Subscribe`). `published_at` is the publisher's wall
-    clock (Unix seconds) at the first. `retained`: a stored value for a late joiner, not a live message. After
-    `expires` (monotonic seconds) it is not to be handed over. `length` is that of each payload; None: not known, or
-    they differ, or are not bytes. Payloads may be made as one goes through them.
-
-    `age` is how long they were under way, as far as their sender and receiver know (seconds). It is set only if it is
-    not 0, so that a delivery costs no more for it: `getattr(delivery, "age", 0.0)`.
+    * `payloads`: bytes or decoded JSON values. They may be made only when they are read.
+    * `sequence`: the number of the first message. The others count up.
+    * `tokens`: those of the matching subscriptions (see `Subscribe`).
+    * `published_at`: the publisher's wall clock (Unix seconds) at the first message.
+    * `retained`: true for a stored value for a late joiner.
+    * `expires`: monotonic seconds after which the messages must not be handed over.
+    * `length`: the size of each payload. None: unknown, different sizes, or not bytes.
+    * `age`: seconds that the messages were held on their way. Unset if it is 0 or unknown, as on the fast path, so that
+      a plain message pays nothing for it: `getattr(delivery, "age", 0.0)`.
     """
 
     age: float
@@ -55,15 +56,15 @@ class Delivery:
         self.retained = retained
         self.tokens = tokens
 
-    def own(self) -> list[Any]:
-        """`payloads` as objects that stay, for who keeps some of its messages: these hold on to all of it."""
+    def to_owned(self) -> list[Any]:
+        """Return `payloads` as independent objects. Keeping one then does not keep all others in memory."""
         if self.payloads.__class__ is not list:
             self.payloads = [*self.payloads]
         return self.payloads
 
 
 class Missed:
-    """Topics: `count` messages of a publisher on a topic will not come to these subscriptions, for this cause."""
+    """From topics: `count` messages of a publisher on a topic will not come to these subscriptions, for this cause."""
 
     __slots__ = ("cause", "count", "publisher", "publisher_id", "tokens", "topic")
 
@@ -79,7 +80,7 @@ class Missed:
 
 
 class Undelivered:
-    """Transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
+    """From transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
 
     __slots__ = ("cause", "count", "peer")
 
@@ -89,8 +90,8 @@ class Undelivered:
         self.cause = cause
 
 
-class Gap:
-    """Transport: `count` frames that a peer sent to this endpoint will not come, for this cause."""
+class FrameGap:
+    """From transport: `count` frames of a peer to this endpoint will not come, for this cause."""
 
     __slots__ = ("cause", "count", "peer")
 
@@ -101,7 +102,7 @@ class Gap:
 
 
 class Addressed:
-    """Topics: a publication with a receipt went to these peers, each of which will be heard of."""
+    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each."""
 
     __slots__ = ("peers", "receipt")
 
@@ -111,7 +112,7 @@ class Addressed:
 
 
 class Receipted:
-    """Transport: a peer has acknowledged a publication with a receipt; or, if there is a cause, never will."""
+    """From transport: a peer has acknowledged a publication with a receipt. With a `cause`, it never will."""
 
     __slots__ = ("cause", "peer", "receipt")
 
@@ -122,7 +123,7 @@ class Receipted:
 
 
 class FirstRoundOver:
-    """Discovery: the first round is over: peers that answer at once are known, with their interests.
+    """From discovery: the first round is over, and peers that answered at once are known, with their interests.
 
     Late answers may come until `until` (monotonic seconds).
     """
@@ -137,7 +138,7 @@ class FirstRoundOver:
 
 
 class PeerAdded:
-    """Discovery: a peer is there; `restarted` if another life (incarnation) of it was known just before."""
+    """From discovery: a peer is there. It has `restarted` if another life (incarnation) of it was known just before."""
 
     __slots__ = ("address", "incarnation", "name", "peer", "restarted")
 
@@ -150,7 +151,10 @@ class PeerAdded:
 
 
 class PeerRemoved:
-    """Discovery: a peer's life is over. `reason`: "goodbye", "expired", "evicted" or "restarted" (another follows)."""
+    """From discovery: a peer's life is over.
+
+    `reason` is "goodbye", "expired", "evicted", or "restarted" (another life follows).
+    """
 
     __slots__ = ("incarnation", "name", "peer", "reason")
 
@@ -162,7 +166,7 @@ class PeerRemoved:
 
 
 class PeerInterest:
-    """Discovery: what a peer wants to hear has changed, by these interests (topic patterns)."""
+    """From discovery: a peer's interests have changed by these topic patterns."""
 
     __slots__ = ("added", "peer", "removed")
 
@@ -173,7 +177,7 @@ class PeerInterest:
 
 
 class NameClash:
-    """Discovery: another live endpoint uses this endpoint's id (so most likely its name), from `address`."""
+    """From discovery: another live endpoint has this endpoint's id, and probably its name, at `address`."""
 
     __slots__ = ("address", "incarnation", "name")
 
@@ -183,6 +187,8 @@ class NameClash:
         self.address = address
 
 
-News = PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | Gap | Addressed | Receipted
+News = (
+    PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | FrameGap | Addressed | Receipted
+)
 Event = Delivery | Missed | News
-"""What a stack hands to the application."""
+"""The events of a stack for the application."""

@@ -1,8 +1,8 @@
-"""Equal pieces of bytes: cut apart and put together in C, or left together as long as nobody asks for one.
+"""Equal pieces of bytes: cut and joined in C, or left together until a piece is read.
 
-Frames of a run, headers of a train and payloads of a bundle are many pieces of one size, so a layer that
-takes them apart pays for a few calls rather than for each piece. Where the same buffer is cut again and again, views
-of its pieces are made once: `bytes.join` then collects them without an object for each.
+The frames of a run, the headers of a train and the payloads of a bundle are many pieces of one size. A layer that
+separates them pays for a few calls, not for each piece. Where one buffer is cut again and again, views of its pieces
+are made only once. The C code of `bytes.join` then collects them without a new object for each.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from mmap import MAP_ANON, MAP_PRIVATE, mmap
 from struct import Struct
 from typing import overload
 
-BLOCK = 64  # pieces cut by one call: enough to forget its cost, few enough for its plan to be remembered
+BLOCK = 64  # pieces cut by one call: the call's cost hardly counts, and its plan is small enough to be kept
 NEAR = 4096
-"""Bytes cut by one call, at most, for who is done with one piece before the next: so few stay in the nearest cache."""
+"""Bytes cut by one call if each piece is used before the next one: so few stay in the nearest cache."""
 
 
 def fresh_memory(size: int) -> mmap:
-    """Memory of so many bytes, which, unlike that of a bytearray, takes none before it is used."""
+    """Allocate `size` bytes. Unlike a bytearray, the mapping takes no memory before it is used."""
     return mmap(-1, size, MAP_PRIVATE | MAP_ANON)
 
 
 @lru_cache(maxsize=512)
 def _plan(size: int, count: int) -> Struct:
-    """Cuts `count` pieces of `size` bytes; some 2 kB each, 1 MB in all."""
+    """Return a plan that cuts `count` pieces of `size` bytes. Each takes some 2 kB; all kept plans take 1 MB."""
     return Struct(f"{size}s" * count)
 
 
 def _blocks(data: bytes | memoryview, size: int, count: int) -> Iterator[tuple[bytes, ...]]:
-    """`data`, of whole pieces of `size` bytes, as so many pieces at a time, cut when they are asked for."""
+    """Cut `data`, which holds whole pieces of `size` bytes, into pieces: `count` at a time, only when they are read."""
     step = size * count
     whole = len(data) - len(data) % step
     last = _plan(size, (len(data) - whole) // size).unpack_from(data, whole)
@@ -41,7 +41,7 @@ def _blocks(data: bytes | memoryview, size: int, count: int) -> Iterator[tuple[b
 
 
 def cut(data: bytes | bytearray | memoryview, size: int) -> list[bytes]:
-    """`data` as pieces of `size` bytes (at least 1), in order; what remains makes a last, shorter one."""
+    """Cut `data` into pieces of `size` bytes (at least 1), in order; a last piece may be shorter."""
     count, rest = divmod(len(data), size)
     whole = len(data) - rest
     if count <= BLOCK:
@@ -54,23 +54,22 @@ def cut(data: bytes | bytearray | memoryview, size: int) -> list[bytes]:
 
 
 class Pieces(Sequence[bytes]):
-    """Pieces of `size` bytes, the last of which may be shorter, that stand in `parts` one after the other.
+    """Pieces of `size` bytes that stand in `parts` one after the other. The last may be shorter.
 
-    They are cut, or put together, when they are asked for. A slice shares memory with parts that are views, but copies
-    what it has of those that are bytes, so that a few of many pieces that came from the network never keep the others.
-    With `shared` it has views of these, too.
+    Pieces are cut or joined when they are read. A slice shares memory with views among the parts, and copies from bytes
+    objects: a few pieces from the network then never keep all others. With `shared`, a slice has views of bytes, too.
     """
 
     __slots__ = ("_count", "_ends", "_shared", "length", "parts", "size")
 
     def __init__(self, parts: Sequence[bytes | memoryview], size: int, count: int, shared: bool = False) -> None:
-        """`count` is what `parts` and `size` make, unless pieces are empty."""
+        """`count` follows from `parts` and `size`, unless pieces are empty."""
         self.parts = parts
         self._shared = shared
         self.size = size
         self.length = sum(map(len, parts))  # bytes in all
         self._count = count
-        self._ends: list[int] | None = None  # where each part ends, once that was needed
+        self._ends: list[int] | None = None  # where each part ends, computed when needed
 
     def __len__(self) -> int:
         return self._count
@@ -82,7 +81,7 @@ class Pieces(Sequence[bytes]):
     def __getitem__(self, place: slice) -> Pieces: ...
 
     def __getitem__(self, place: int | slice) -> bytes | Pieces:
-        """A piece; or some, but not with a step."""
+        """Return a piece, or a slice without a step."""
         if isinstance(place, slice):
             start, stop, _ = place.indices(self._count)
             parts = self._between(start * self.size, stop * self.size, self._shared)
@@ -97,10 +96,10 @@ class Pieces(Sequence[bytes]):
         return iter(pieces + [b""] * (self._count - len(pieces)))
 
     def copies(self, start: int, size: int, count: int, together: int = 1) -> Sequence[bytes]:
-        """So many pieces of another size, at least 1, from the byte at `start` on, all of which are there.
+        """Return copies of `count` pieces of another `size` (at least 1) from byte `start` on. All bytes must be there.
 
-        Where there are several parts, each is joined by itself; or so many together, at least 1, and then cut apart:
-        small ones not before they are asked for.
+        If there are several parts, each copy is joined by itself. With `together` above 1, that many copies are joined
+        at a time and then cut. Small ones are cut only when they are read.
         """
         stop, step = start + size * count, size * together
         if len(self.parts) == 1:
@@ -113,13 +112,13 @@ class Pieces(Sequence[bytes]):
         return [*chain.from_iterable(map(cut, portions, repeat(size)))]  # each in the memory of the one before
 
     def copy_to(self, memory: mmap, start: int, stop: int) -> int:
-        """Copy the bytes between these two, as far as there are any, to the beginning of `memory`; how many it was."""
+        """Copy the bytes from `start` to `stop`, as far as they exist, into `memory`; returns their number."""
         memory.seek(0)
-        deque(map(memory.write, self._between(start, stop)), 0)  # as a loop would, but for the interpreter's steps
+        deque(map(memory.write, self._between(start, stop)), 0)  # like a loop, without the interpreter's steps
         return memory.tell()
 
     def _between(self, start: int, stop: int, shared: bool = True) -> list[bytes | memoryview]:
-        """The parts, as far as they lie between these two: views of those that are cut, or, not `shared`, copies."""
+        """Return the parts between `start` and `stop`, cut at both ends: as views, or as copies if not `shared`."""
         ends = self._ends
         if ends is None:
             ends = self._ends = [*accumulate(map(len, self.parts))]
@@ -137,10 +136,10 @@ class Pieces(Sequence[bytes]):
 
 
 class Portions(Pieces):
-    """Pieces of at most NEAR bytes in a few parts of whole ones, cut by whoever goes through them, some at a time.
+    """Pieces of at most NEAR bytes, cut while they are read, a few at a time.
 
-    Who is done with each before the next then has all of them in the same memory, which stays in the nearest cache.
-    An iterator takes no steps of the interpreter: whatever interrupts these finds it whole.
+    Each part holds whole pieces. A reader that finishes each piece before the next has all pieces in the same memory,
+    in the nearest cache. The iterator runs no Python code, so an interrupt (a signal) cannot leave it half done.
     """
 
     __slots__ = ()
@@ -152,12 +151,12 @@ class Portions(Pieces):
 
 
 class Views:
-    """Views of the same part of each piece of a buffer, made when they are first needed, and kept."""
+    """Views of the same part of each piece of a buffer, made when first needed and then kept."""
 
     __slots__ = ("_buffer", "_found", "_size", "_start", "_stop", "_views", "piece")
 
     def __init__(self, buffer: memoryview, piece: int, start: int, stop: int) -> None:
-        """Of each `piece` bytes of `buffer`, those from `start` to `stop`."""
+        """The views show the bytes from `start` to `stop` of each `piece` bytes of `buffer`."""
         self.piece = piece
         self._buffer = buffer
         self._start = start
@@ -167,8 +166,8 @@ class Views:
         self._found: Sequence[memoryview] = ()
 
     def of(self, size: int) -> Sequence[memoryview]:
-        """Those of the pieces in the first `size` bytes, of which the last piece may be shorter."""
-        if size != self._size:  # in a stream it mostly is as large as the time before
+        """Return the views of the pieces in the first `size` bytes. The last piece may be shorter."""
+        if size != self._size:  # in a stream mostly the same size
             self._size, self._found = size, self._find(size)
         return self._found
 
@@ -185,12 +184,12 @@ class Views:
 
 
 def joined(data: bytes | bytearray | memoryview, piece: int, start: int, stop: int) -> bytes:
-    """Of each piece the bytes from `start` to `stop`, one after the other."""
+    """Return the bytes from `start` to `stop` of each piece, joined."""
     return b"".join(Views(memoryview(data), piece, start, stop).of(len(data)))
 
 
 def total(pieces: Sequence[bytes]) -> int:
-    """Bytes in pieces of one size, of which only the last may be shorter; at least one piece."""
+    """Return the bytes of all pieces. Pieces have one size, but the last may be shorter; there must be a piece."""
     if pieces.__class__ is not list and isinstance(pieces, Pieces):
         return pieces.length
     return (len(pieces) - 1) * len(pieces[0]) + len(pieces[-1])

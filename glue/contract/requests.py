@@ -1,4 +1,4 @@
-"""Requests: what an application asks of a stack. *Orders* are those that pass between the layers, too."""
+"""Requests of an application to a stack. *Orders* are those that also pass between layers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 
 URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
-"""The classes of data. What waits in one never stands before what goes in one above it (a lower number). LARGE are
-large messages that the application calls normal, so that small ones on other topics do not wait behind them."""
+"""The classes of data, most urgent first. Data of a class never wait behind data of a less urgent one.
+
+Large messages of the class normal go as LARGE, so that small messages on other topics do not wait behind them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What most publications do without.
+    """Options that most publications do not set.
 
-    `type` names the kind of the payloads. `retain`: the last of them is kept for late joiners. `lifespan` in seconds,
-    None for ever. If not `reliable`, they go with best effort. If not `ordered`, they may overtake what went to other
-    peers before. `receipt`, if any, hears who has the last of them.
+    * `type`: the kind of the payloads.
+    * `retain`: true to keep the last message for late joiners.
+    * `lifespan`: seconds after which messages expire, None for never.
+    * `reliable`: false for best effort.
+    * `ordered`: false if messages may overtake earlier ones to other peers.
+    * `receipt`: a token that is told which peers have the last message, None for none.
     """
 
     type: str | None = None
@@ -29,15 +34,15 @@ class Options:
 
 
 PLAIN: Final = Options()
-"""Those of publications without any. What equals it means the same, but is not recognized as quickly."""
+"""The default options. An equal object has the same effect, but is recognized more slowly."""
 
 
 class Publication:
-    """Messages of one topic from the application, alike but for their payloads.
+    """Messages of one topic from the application, alike except for their payloads.
 
-    `payloads` are bytes (`json` False) or encoded JSON documents (`json` True); `length` is that of each, None: not
-    known, or they differ. `published_at` is the wall clock (Unix seconds) of the first of them. `priority` is their
-    class.
+    `payloads` are bytes, or with `json` encoded JSON documents. The size of each payload is `length`; None: unknown, or
+    different sizes. The wall clock at the first message is `published_at` (Unix seconds). The class of data is
+    `priority`.
     """
 
     __slots__ = ("json", "length", "options", "payloads", "priority", "published_at", "topic")
@@ -67,7 +72,7 @@ class Publication:
 
 
 class Subscribe:
-    """Application to topics: from now on deliver what matches `pattern` under `token` (any hashable)."""
+    """From the application to topics: deliver what matches `pattern` from now on, under `token` (any hashable)."""
 
     __slots__ = ("pattern", "token")
 
@@ -77,7 +82,7 @@ class Subscribe:
 
 
 class Unsubscribe:
-    """Application to topics: end the subscription of this token."""
+    """From the application to topics: end the subscription of this token."""
 
     __slots__ = ("token",)
 
@@ -86,7 +91,10 @@ class Unsubscribe:
 
 
 class Interest:
-    """Topics to discovery: announce these interests, withdraw those. Both are sets of strings, counted once."""
+    """From topics to discovery: announce the `added` interests, withdraw the `removed` ones.
+
+    Interests are a set: each string counts once.
+    """
 
     __slots__ = ("added", "removed")
 
@@ -96,7 +104,7 @@ class Interest:
 
 
 class Accept:
-    """Application to transport: go on accepting data from peers, or (False) let their windows run dry."""
+    """From the application to transport: accept data from peers (True), or let their windows run out (False)."""
 
     __slots__ = ("accepting",)
 
@@ -105,11 +113,11 @@ class Accept:
 
 
 class Leave:
-    """Application to discovery: this endpoint goes now; say goodbye."""
+    """From the application to discovery: say goodbye, because this endpoint leaves now."""
 
     __slots__ = ()
 
 
 Order = Interest | Accept | Leave
 Request = Publication | Subscribe | Unsubscribe | Order
-"""What an application hands to a stack."""
+"""The requests of an application to a stack."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from random import Random
 
 from glue.contract import Interest
-from glue.discovery.interests import Log
+from glue.discovery.interests import InterestLog
 from glue.discovery.wire import Announcement, Operations
 
 START_REPEATS = (0.1, 0.2)  # seconds from each announcement to the next after a start
@@ -40,7 +40,7 @@ class Announcer:
 
     def __init__(self, name: str, interval: float, random: Random) -> None:
         self.due = self.rides_from = 0.0
-        self.log = Log()
+        self.log = InterestLog()
         self.size = FULL_BODY
         self.told = self.settled = self._mark = self.log.position
         self._marked_at = -math.inf  # when all were told what is before the mark

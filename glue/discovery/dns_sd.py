@@ -25,7 +25,7 @@ class ServiceDiscovery:
     this endpoint is to be registered is known.
     """
 
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ServiceDiscovery:
         registry: Registry | None = None,
     ) -> None:
         """As for `Discovery`; the registry is this layer's from now on, which closes it when the endpoint leaves."""
-        self._discovery = Discovery(
+        self.discovery = Discovery(
             endpoint_id=endpoint_id,
             incarnation=incarnation,
             name=name,
@@ -61,52 +61,48 @@ class ServiceDiscovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        return self._discovery.deadline if self._registry is None else min(self._discovery.deadline, self._poll_at)
+        return self.discovery.deadline if self._registry is None else min(self.discovery.deadline, self._poll_at)
 
     @property
     def statistics(self) -> Counter[str]:
         """What happened so far, by cause."""
-        return self._discovery.statistics
+        return self.discovery.statistics
 
     @property
     def is_first_round_over(self) -> bool:
         """As for `Discovery`."""
-        return self._discovery.is_first_round_over
+        return self.discovery.is_first_round_over
 
     @property
     def peers(self) -> Mapping[str, PeerInfo]:
         """The known peers by id, as they are now."""
-        return self._discovery.peers
+        return self.discovery.peers
+
+    def commit(self) -> None:
+        """As for `Discovery`."""
+        self.discovery.commit()
 
     def fit(self, size: int) -> int:
         """As for `Discovery`."""
-        return self._discovery.fit(size)
+        return self.discovery.fit(size)
 
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
         """As for `Discovery`; and who is new in the registry is contacted."""
         contacts = self._poll(now)
-        up, down = self._discovery.receive(now, items)
+        up, down = self.discovery.receive(now, items)
         return up, contacts + down
 
     def contact(self, address: Address) -> list[Outbound]:
         """As for `Discovery`."""
-        return self._discovery.contact(address)
+        return self.discovery.contact(address)
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
         """As for `Discovery`; with the order to leave, the registry is closed, which may take a second."""
-        down = self._discovery.send(now, items)
+        down = self.discovery.send(now, items)
         if self._registry is not None and any(isinstance(item, Leave) for item in items):
             self._registry.close()
             self._registry = None
         return down
-
-    def lift(self, now: float, item: Inbound) -> Inbound | None:
-        """As for `Discovery`."""
-        return self._discovery.lift(now, item)
-
-    def lower(self, now: float, item: Downward) -> Outbound | None:
-        """As for `Discovery`."""
-        return self._discovery.lower(now, item)
 
     def _poll(self, now: float) -> list[Outbound]:
         if self._registry is None or now < self._poll_at:
@@ -114,5 +110,5 @@ class ServiceDiscovery:
         self._poll_at = now + POLL_INTERVAL
         found, lost = self._registry.poll()
         for address in lost:
-            self._discovery.forget(address)
-        return [frame for address in found for frame in self._discovery.contact(address)]
+            self.discovery.forget(address)
+        return [frame for address in found for frame in self.discovery.contact(address)]

@@ -42,7 +42,7 @@ class Budget:
         self.statistics = statistics
 
 
-class Follower:
+class InterestFollower:
     """The interests of one peer, as far as they are known.
 
     `is_behind` until version `target` is reached; then `want` says what to ask for. With more patterns than

@@ -42,7 +42,7 @@ def widened(pattern: str) -> str:
     return f"{pattern[:end]}/{EVERYTHING}" if end >= 0 else EVERYTHING
 
 
-class Log:
+class InterestLog:
     """The owner's side: this endpoint's interests, and the operations that led to them in this epoch.
 
     `base` operations sum up the epoch before, as it was at its version `previous`.

@@ -19,14 +19,13 @@ from random import Random
 import orjson
 
 from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, Upward
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.discovery.announcer import Announcer
-from glue.discovery.correspondence import Correspondence
+from glue.discovery.control import ControlSender
 from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
 from glue.discovery.membership import Membership
-from glue.discovery.peers import WANT_DELAY, Peer, PeerInfo
-from glue.discovery.rally import Partners
+from glue.discovery.peers import WANT_DELAY, KnownPeer, PeerInfo
 from glue.discovery.rendezvous import Rendezvous
 from glue.discovery.wire import (
     ANNOUNCE,
@@ -54,7 +53,7 @@ PRESENT, LEFT = "present", "left"
 class Discovery:
     """The discovery layer of one endpoint, over multicast or, with `multicast=False`, over unicast alone."""
 
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(
         self,
@@ -73,17 +72,18 @@ class Discovery:
         """
         if len(orjson.dumps(name)) > MAX_NAME:
             raise ConfigurationError(f"name={name!r} takes more than {MAX_NAME} bytes as JSON; choose a shorter one")
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._id = endpoint_id
         self._incarnation = incarnation
         self._interval = announce_interval
         self._multicast = multicast
         self._announcer = Announcer(name, announce_interval, random)
         self._members = Membership(endpoint_id, self.statistics, random)
+        self.table = self._members.table  # the known peers by id
         self._rendezvous = Rendezvous(self.statistics)
         self._first_round = FirstRound(self._members)
-        self._letters = Correspondence(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
-        self._learning = Learning(self._members, self._letters, self.statistics, announce_interval, lease_intervals)
+        self._sender = ControlSender(self._announcer, self._rendezvous, self._first_round, self.statistics, random)
+        self._learning = Learning(self._members, self._sender, self.statistics, announce_interval, lease_intervals)
         self._state: str | None = None  # before the first call; then PRESENT, then LEFT
         self.paused = 0.0  # by how much the layer's clock is behind the driver's
         self._check_at = math.inf  # when the first of the peers needs attention
@@ -102,9 +102,21 @@ class Discovery:
     @property
     def deadline(self) -> float:
         """When `receive` must be called (monotonic seconds)."""
-        at = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
-        self.calm_until = min(at, self._announcer.calm_until) + self.paused - ROUNDING
-        return at + self.paused
+        return self._due + self.paused
+
+    @property
+    def _due(self) -> float:
+        """When the first timer is due, on the layer's clock."""
+        return min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether multicast reaches every peer."""
+        return self._multicast and not self._members.remote
+
+    def commit(self) -> None:
+        """Find out until when data just passes."""
+        self.calm_until = min(self._due, self._announcer.calm_until) + self.paused - ROUNDING
 
     @property
     def is_first_round_over(self) -> bool:
@@ -139,22 +151,12 @@ class Discovery:
         if now >= self._announcer.due:
             self._announce(now)
         elif now >= self._rendezvous.call_at:
-            self._letters.call_remote(now, self._announcer.calm_body, is_between=True)
+            self._sender.call_remote(now, self._announcer.calm_body, is_between=True)
         if now >= self._check_at:
             self._attend(now)
         if not self._first_round.is_over:
             self._go_round(now)
-        return up, self._letters.take() if self._letters.outbox else []
-
-    def lift(self, now: float, item: Inbound) -> Inbound | None:
-        """Data of a known peer passes."""
-        peer = self._members.table.get(item.peer)
-        if now >= self.calm_until or KEY in item.header or peer is None or peer.incarnation != item.incarnation:
-            return None
-        if item.address != peer.address and not peer.speaks_from(item.address):
-            return None
-        peer.heard = now - self.paused
-        return item
+        return up, self._sender.take() if self._sender.outbox else []
 
     def send(self, now: float, items: list[Downward]) -> list[Outbound]:
         """Data goes to addresses; interests are announced at once, and so is leaving."""
@@ -170,27 +172,13 @@ class Discovery:
                 self.statistics["order not understood"] += 1
         if now >= self._announcer.rides_from:
             self._announce(now)
-        return self._letters.take()
-
-    def lower(self, now: float, item: Downward) -> Outbound | None:
-        """Data for a known peer goes to its address, and data for several to the group, if that reaches all."""
-        if now >= self.calm_until or item.__class__ is not Outbound:
-            return None
-        if item.peers and (peer := self._members.table.get(item.peers[0])):
-            item.address = peer.address
-            return item
-        item.address = TO_PEERS
-        return item if self._multicast and not (item.peers or self._members.remote) else None
-
-    def rally(self) -> Partners:
-        """What it does with lone messages that go back and forth; see `glue.fastpath.parts`."""
-        return Partners(self, self._members.table)
+        return self._sender.take()
 
     def contact(self, address: Address) -> list[Outbound]:
         """Call this address, too, from now on; returns what goes down at once."""
         if self._rendezvous.add(address) and self._state == PRESENT:
-            self._letters.call_stranger(address, self._announcer.calm_body)
-        return self._letters.take()
+            self._sender.call_stranger(address, self._announcer.calm_body)
+        return self._sender.take()
 
     def forget(self, address: Address) -> None:
         """No longer call this address for its own sake; a peer there stays for its lease."""
@@ -198,12 +186,12 @@ class Discovery:
 
     def _listen(self, now: float) -> float:
         """The time on the layer's clock: never later than the next timer, however late the call is."""
-        self.calm_until = -math.inf  # until `deadline` is asked for
+        self.calm_until = -math.inf  # until `commit`
         if self._state is None:
             self._state = PRESENT
             self._announcer.due = now
             self._first_round.begin(now)
-        due = min(self._announcer.due, self._check_at, self._rendezvous.call_at, self._first_round.due)
+        due = self._due
         time = now - self.paused
         if time < due - ROUNDING:
             return time
@@ -217,21 +205,21 @@ class Discovery:
     def _route(self, now: float, item: Outbound) -> None:
         if not item.peers:
             for peer in self._members.remote.values():
-                self._letters.tell(now, peer)
-                self._letters.outbox.append(
+                self._sender.tell(now, peer)
+                self._sender.outbox.append(
                     Outbound((peer.id,), item.bodies, dict(item.header), item.reliable, item.expires, (), peer.address)
                 )
             if not self._multicast:
                 return
-            self._letters.tell_all()
+            self._sender.tell_all()
             item.address = TO_PEERS
         elif known := self._members.table.get(item.peers[0]):
-            self._letters.tell(now, known)
+            self._sender.tell(now, known)
             item.address = known.address
         else:
             self.statistics["unknown destination"] += len(item.bodies)
             return
-        self._letters.outbox.append(item)
+        self._sender.outbox.append(item)
 
     def _change(self, now: float, item: Interest) -> None:
         if self._state != LEFT and (unknown := self._announcer.change(now, item)):
@@ -244,14 +232,14 @@ class Discovery:
         self._announcer.stop()
         self._first_round.end()
         self._check_at = self._rendezvous.call_at = math.inf
-        self._letters.leave(self._multicast)
+        self._sender.leave(self._multicast)
 
     def _announce(self, now: float) -> None:
         """To all: by multicast, and by unicast to those whom it does not reach."""
         body = self._announcer.announce(now)
         if self._check_at < self._announcer.due:  # most likely put off since then by what was heard
             self._check_at = self._next_check()
-        self._letters.announce(now, body, self._multicast)
+        self._sender.announce(now, body, self._multicast)
 
     # ------------------------------------------------------------------------------------------- going up
 
@@ -280,40 +268,40 @@ class Discovery:
             self._check_at = min(self._check_at, peer.move_at)
         if peer is None or not peer.speaks_from(item.address):
             if token := self._members.doubts(now, item, envelope.echo):
-                self._letters.challenge(item, token, 0 if peer else envelope.token)
+                self._sender.challenge(item, token, 0 if peer else envelope.token)
             if peer is not None:
-                self._letters.ask_proof(now, peer)  # where it is known to be
+                self._sender.ask_proof(now, peer)  # where it is known to be
             if peer is not None or announcement is None or token:
                 return
             peer, is_new = self._members.admit(now, item, announcement.name, self._up), True
             if peer is None:
                 return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         if announcement is not None:
             self._learning.learn(now, peer, announcement, body, envelope.echo)
         self._locate(now, peer, envelope.kind, is_new)
         self._reply(now, peer, envelope, is_new)
         self._converse(now, peer, envelope)
         if envelope.kind == ANSWER:
-            self._letters.return_token(now, peer)
+            self._sender.return_token(now, peer)
 
-    def _reply(self, now: float, peer: Peer, envelope: Envelope, is_new: bool) -> None:
+    def _reply(self, now: float, peer: KnownPeer, envelope: Envelope, is_new: bool) -> None:
         """Answer who asked, or is new, and ask who has yet to prove that it hears this endpoint."""
         if envelope.called == self._id:
-            self._letters.answer(now, peer)
+            self._sender.answer(now, peer)
         elif envelope.kind == ANSWER:
             peer.answer_at, peer.known = math.inf, envelope.known  # it knows this endpoint
             if not peer.is_proven:
-                self._letters.ask_proof(now, peer)
+                self._sender.ask_proof(now, peer)
         elif is_new or self._members.is_stranger(envelope):
-            self._letters.welcome(now, peer, len(self._members.table))
+            self._sender.welcome(now, peer, len(self._members.table))
         elif not peer.is_proven and peer.answer_at == math.inf:
-            self._letters.ask_proof(now, peer)
+            self._sender.ask_proof(now, peer)
         if envelope.kind == CALL and envelope.known is not None and envelope.known != self._members.digest:
             others = [(other.id, other.address) for other in self._members.table.values() if other is not peer]
-            self._letters.introduce(now, peer, others)
+            self._sender.introduce(now, peer, others)
 
-    def _locate(self, now: float, peer: Peer, kind: str, is_new: bool) -> None:
+    def _locate(self, now: float, peer: KnownPeer, kind: str, is_new: bool) -> None:
         """Find out whether multicast gets to a peer: as long as its own comes, it is taken to hear ours."""
         if kind == ANNOUNCE or (is_new and kind != CALL and not self._rendezvous.knows(peer.address)):
             peer.overheard = now  # or it has, as it answers
@@ -333,18 +321,18 @@ class Discovery:
         if introduced is None:
             self.statistics["malformed body"] += 1
             return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         if peer.address not in self._rendezvous.contacts:
             self.statistics["introduction by a stranger"] += 1
             return
         for id, address in introduced:
             if id != self._id and not self._members.is_met(id) and self._rendezvous.meet(now, address):
-                self._letters.call_stranger(address, self._announcer.calm_body)
+                self._sender.call_stranger(address, self._announcer.calm_body)
 
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         self._converse(now, peer, envelope)
 
     def _on_operations(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
@@ -354,7 +342,7 @@ class Discovery:
         if operations is None:
             self.statistics["malformed body"] += 1
             return
-        self._letters.hear(now, peer, item, envelope)
+        self._sender.hear(now, peer, item, envelope)
         before = peer.follower.want
         self._learning.report(peer, *peer.follower.received(operations))
         if peer.follower.want != before:
@@ -368,12 +356,12 @@ class Discovery:
             peer.heard = min(peer.heard, now - peer.patience)  # so it is probed, and gone if it does not answer
             self._check_at = min(self._check_at, peer.wake_at)
 
-    def _converse(self, now: float, peer: Peer, envelope: Envelope) -> None:
+    def _converse(self, now: float, peer: KnownPeer, envelope: Envelope) -> None:
         """Give what the peer wants and ask for what is missing; once it is proven, tell what it wants to hear."""
         self._learning.heard(peer)
         if envelope.want is not None:
-            self._letters.serve(now, peer, *envelope.want)
-        self._letters.ask(now, peer)
+            self._sender.serve(now, peer, *envelope.want)
+        self._sender.ask(now, peer)
         self._check_at = min(self._check_at, peer.wake_at)
 
     def _attend(self, now: float) -> None:
@@ -385,7 +373,7 @@ class Discovery:
             if now >= peer.ends_at:
                 self._members.expire(now, peer, self._up)
             else:
-                self._letters.attend(now, peer, peer.id in self._members.remote)
+                self._sender.attend(now, peer, peer.id in self._members.remote)
         self._check_at = self._next_check()
 
     def _go_round(self, now: float) -> None:
@@ -393,7 +381,7 @@ class Discovery:
         if self._first_round.is_complete(now):
             self._up.append(self._first_round.news(self.paused))
         elif self._first_round.is_asking(now):
-            self._letters.ask_again(now, self._multicast)
+            self._sender.ask_again(now, self._multicast)
 
     def _next_check(self) -> float:
         return min((peer.wake_at for peer in self._members.table.values()), default=math.inf)

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from glue.contract import PeerInterest, Upward
-from glue.discovery.correspondence import Correspondence
+from glue.discovery.control import ControlSender
 from glue.discovery.follower import BEHIND, FITS
 from glue.discovery.membership import Membership
-from glue.discovery.peers import LATE, LONGEST_LEASE, WANT_DELAY, Peer
+from glue.discovery.peers import LATE, LONGEST_LEASE, WANT_DELAY, KnownPeer
 from glue.discovery.wire import Announcement
 
 KEPT_BODY = 2048  # bytes of a peer's last announcement, kept to recognize it when it is repeated
@@ -28,19 +28,19 @@ class Learning:
     def __init__(
         self,
         members: Membership,
-        letters: Correspondence,
+        sender: ControlSender,
         statistics: Counter[str],
         announce_interval: float,
         lease_intervals: float,
     ) -> None:
         self.up: list[Upward] = []
         self._members = members
-        self._letters = letters
+        self._sender = sender
         self._statistics = statistics
         self._lease_intervals = lease_intervals
         self._longest_lease = max(LONGEST_LEASE, lease_intervals * announce_interval)  # that is accepted of a peer
 
-    def learn(self, now: float, peer: Peer, news: Announcement, body: bytes, echo: int) -> None:
+    def learn(self, now: float, peer: KnownPeer, news: Announcement, body: bytes, echo: int) -> None:
         """Take what a peer announces with this `echo`; what does not fit, once it says so again when it is asked."""
         follower = peer.follower
         before, was_behind = follower.want, follower.is_behind
@@ -61,23 +61,23 @@ class Learning:
         if follower.want != before:
             peer.learned_at = now
 
-    def _doubt(self, now: float, peer: Peer, fit: str) -> None:
+    def _doubt(self, now: float, peer: KnownPeer, fit: str) -> None:
         """An announcement in a peer's name does not fit: ask the peer, unless it may merely be late."""
         if fit == BEHIND and now < peer.learned_at + LATE:
             return
         self._statistics["doubtful announcement"] += 1
         if not peer.is_doubted:  # only an answer to this question counts
             peer.is_doubted, peer.token = True, self._members.new_token()
-        self._letters.ask_proof(now, peer)
+        self._sender.ask_proof(now, peer)
 
-    def heard(self, peer: Peer) -> None:
+    def heard(self, peer: KnownPeer) -> None:
         """A peer was heard: once it is proven, tell what it wants to hear, and let its lease be as long as it says."""
         if peer.is_proven and not peer.is_told:
             peer.is_told = True
             peer.follow_interval(peer.interval, self._lease_intervals, self._longest_lease)
             self.report(peer, list(peer.follower.patterns), ())
 
-    def report(self, peer: Peer, added: Sequence[str], removed: Sequence[str]) -> None:
+    def report(self, peer: KnownPeer, added: Sequence[str], removed: Sequence[str]) -> None:
         """Tell a change of what a peer wants to hear, if it is proven."""
         if peer.is_told and (added or removed):
             self.up.append(PeerInterest(peer.id, added, removed))

@@ -19,8 +19,8 @@ from hashlib import blake2s
 from random import Random
 
 from glue.contract import Address, Inbound, NameClash, PeerAdded, PeerRemoved, Upward
-from glue.discovery.follower import Budget, Follower
-from glue.discovery.peers import ALIASES, MOVING, PastLives, Peer
+from glue.discovery.follower import Budget, InterestFollower
+from glue.discovery.peers import ALIASES, MOVING, KnownPeer, PastLives
 from glue.discovery.wire import ANNOUNCE, CALL, MAX_INTEGER, TOKEN_BITS, Announcement, Envelope
 
 PEER_LIMIT = 1024
@@ -49,8 +49,8 @@ class Membership:
 
     def __init__(self, own_id: str, statistics: Counter[str], random: Random) -> None:
         self._own_id = own_id
-        self.table: dict[str, Peer] = {}
-        self.remote: dict[str, Peer] = {}
+        self.table: dict[str, KnownPeer] = {}
+        self.remote: dict[str, KnownPeer] = {}
         self._statistics = statistics
         self._random = random
         self._clashes: set[int] = set()
@@ -61,7 +61,7 @@ class Membership:
         self._secret = self._random.getrandbits(128).to_bytes(16)
         self.beacon = self.new_token()  # the token in what goes to all
 
-    def current(self, item: Inbound) -> Peer | None:
+    def current(self, item: Inbound) -> KnownPeer | None:
         """The peer from whose current life this comes; None if it is from no current life."""
         peer = self.table.get(item.peer)
         return peer if peer is not None and peer.incarnation == item.incarnation else None
@@ -79,7 +79,7 @@ class Membership:
         self._clashes.add(item.incarnation)
         news.append(NameClash(announcement.name, item.incarnation, item.address))
 
-    def known(self, now: float, item: Inbound, echo: int) -> Peer | None:
+    def known(self, now: float, item: Inbound, echo: int) -> KnownPeer | None:
         """The same, if it comes from its address, or just proved that by `echo`; what else comes is refused."""
         peer = self.current(item)
         if peer is not None:
@@ -126,7 +126,7 @@ class Membership:
         text = f"{peer} {incarnation} {address}".encode()
         return int.from_bytes(blake2s(text, digest_size=4, key=self._secret).digest()) % ((1 << TOKEN_BITS) - 1) + 1
 
-    def settle(self, now: float, peer: Peer, item: Inbound, echo: int) -> None:
+    def settle(self, now: float, peer: KnownPeer, item: Inbound, echo: int) -> None:
         """A current life returned this token: if it was for another address, that may be its own, too."""
         claimed = peer.claimed
         if claimed is None or echo != self.question(peer.id, peer.incarnation, claimed):
@@ -137,7 +137,7 @@ class Membership:
             peer.aliases = (claimed, *peer.aliases)[:ALIASES]
             peer.claimed, peer.move_at = None, math.inf
 
-    def move(self, peer: Peer) -> None:
+    def move(self, peer: KnownPeer) -> None:
         """A peer has proved another address: follow it there, unless it was heard from where it is since then."""
         if peer.claimed is not None and peer.heard <= peer.claimed_at:
             peer.move(peer.claimed, self.question(peer.id, peer.incarnation, peer.claimed))
@@ -145,7 +145,7 @@ class Membership:
             peer.heard = peer.claimed_at
         peer.claimed, peer.move_at = None, math.inf
 
-    def admit(self, now: float, item: Inbound, name: str, news: list[Upward]) -> Peer | None:
+    def admit(self, now: float, item: Inbound, name: str, news: list[Upward]) -> KnownPeer | None:
         """Take in a life that announces itself and is not current; None if it is refused, the cause being counted."""
         address = item.address
         assert address is not None
@@ -163,9 +163,9 @@ class Membership:
             self._statistics["peer table full"] += 1
             return None
         self._past.forget(item.peer, item.incarnation)
-        follower = Follower(self._budget)
+        follower = InterestFollower(self._budget)
         token = self.question(item.peer, item.incarnation, address)
-        peer = Peer(item.peer, item.incarnation, name, address, token, follower, now)
+        peer = KnownPeer(item.peer, item.incarnation, name, address, token, follower, now)
         self.table[peer.id] = peer
         self._hosts[peer.host] += 1
         news.append(PeerAdded(peer.id, peer.incarnation, name, address, restarted=predecessor is not None))
@@ -184,11 +184,11 @@ class Membership:
         self._remove(oldest, "evicted", now, news)
         return True
 
-    def expire(self, now: float, peer: Peer, news: list[Upward]) -> None:
+    def expire(self, now: float, peer: KnownPeer, news: list[Upward]) -> None:
         """Remove a peer that was silent for its lease, or after a goodbye; it may return at once."""
         self._remove(peer, "goodbye" if peer.is_leaving else "expired", now, news)
 
-    def dismiss(self, now: float, item: Inbound, echo: int, news: list[Upward]) -> Peer | None:
+    def dismiss(self, now: float, item: Inbound, echo: int, news: list[Upward]) -> KnownPeer | None:
         """A life says goodbye: it never returns if it proves that by our token. Returns the peer if it is to be asked.
 
         A peer that never proved anything goes at once, and may return.
@@ -226,7 +226,7 @@ class Membership:
         """A number by which a peer can prove that it receives at its address; not 0."""
         return self._random.randrange(1, 1 << TOKEN_BITS)
 
-    def _remove(self, peer: Peer, reason: str, returns_at: float, news: list[Upward]) -> None:
+    def _remove(self, peer: KnownPeer, reason: str, returns_at: float, news: list[Upward]) -> None:
         del self.table[peer.id]
         self.remote.pop(peer.id, None)
         self._hosts[peer.host] -= 1

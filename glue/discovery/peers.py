@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from glue.contract import Address
-from glue.discovery.follower import Follower
+from glue.discovery.follower import InterestFollower
 
 MIN_INTERVAL = 0.01
 MAX_INTERVAL = 3600.0
@@ -71,7 +71,7 @@ class PeerInfo:
     interests: int
 
 
-class Peer:
+class KnownPeer:
     """The current life of a peer.
 
     Each of `answer_at`, `want_at`, `probe_at` and `ask_at` is when that may be sent (again), `inf` for an answer that
@@ -94,7 +94,7 @@ class Peer:
     )  # fmt: skip
 
     def __init__(
-        self, id: str, incarnation: int, name: str, address: Address, token: int, follower: Follower, now: float
+        self, id: str, incarnation: int, name: str, address: Address, token: int, follower: InterestFollower, now: float
     ) -> None:
         self.id = id
         self.incarnation = incarnation

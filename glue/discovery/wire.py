@@ -31,8 +31,8 @@ from typing import Any
 import orjson
 
 from glue.contract import Address, Header, Outbound
-from glue.contract.header import Entry, Field, Text
-from glue.discovery.interests import MAX_PATTERN, Log
+from glue.contract.header import Field, HeaderEntry, Text
+from glue.discovery.interests import MAX_PATTERN, InterestLog
 
 KEY = "discovery"
 
@@ -61,7 +61,7 @@ _MORE: dict[str, list[Field]] = {
     **{kind: [Field("known", default=None, optional=True)] for kind in KNOWING},
 }
 KINDS = ANNOUNCE, CALL, ANSWER, PROBE, WANT, OPERATIONS, INTRODUCE, GOODBYE
-ENTRIES = {kind: Entry(KEY, kind, *_COMMON, *_MORE.get(kind, []), kind_last=True, lone=True) for kind in KINDS}
+ENTRIES = {kind: HeaderEntry(KEY, kind, *_COMMON, *_MORE.get(kind, []), kind_last=True, lone=True) for kind in KINDS}
 
 _LEAST = len(_COMMON) + 1  # fields of any entry
 _common = ENTRIES[WANT].getter("token", "echo", "epoch", "version")
@@ -145,7 +145,7 @@ class Announcement:
         self.operations = operations
 
     @staticmethod
-    def encode(name: str, interval: float, log: Log, size: int) -> tuple[bytes, int]:
+    def encode(name: str, interval: float, log: InterestLog, size: int) -> tuple[bytes, int]:
         """A body with as many of the log's newest operations as fit in `size` bytes, and the version of their first."""
         start = {
             "name": name,
@@ -187,7 +187,7 @@ class Operations:
         self.operations = operations
 
     @staticmethod
-    def encode(log: Log, first: int, size: int, limit: int) -> list[bytes]:
+    def encode(log: InterestLog, first: int, size: int, limit: int) -> list[bytes]:
         """At most `limit` bodies of at most `size` bytes: what the log holds from version `first` on."""
         return [
             _with_operations(orjson.dumps({"epoch": log.epoch, "first": first, "last": last})[:-1], operations)

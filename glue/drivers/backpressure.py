@@ -1,8 +1,8 @@
-"""Waiting for room in the queue: any number of publishers, each on a lock of its own, while it holds none that counts.
-And for the turn that is to make some.
+"""Backpressure: publishers wait for space in the queue, each on a lock of its own, and for the turn that makes space.
 
-The handler of a signal may have to wait, too, and comes between any two steps of the main thread. If it has interrupted
-glue itself, who has to make room may wait for what it has interrupted: so it gives up after a while.
+The handler of a signal may have to wait, too, and interrupts the main thread between any two steps. If it interrupts
+glue itself, the thread that has to make space may wait for the interrupted code. Therefore the handler gives up after
+a while.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ LONG_INTERRUPTION, BEYOND = 1.0, 2  # but for so long where so many times the qu
 FOREVER = -1.0  # to a lock
 
 
-class Room:
-    """Who waits for room in a queue of `limit` bytes."""
+class Backpressure:
+    """Makes publishers wait for space in a queue of `limit` bytes."""
 
     __slots__ = ("_gates", "_limit", "in_vain")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.in_vain = False  # whether a handler of a signal has waited for a turn to end, which has not since
-        self._gates: deque[threading.Lock] = deque()  # one for each who waits
+        self._gates: deque[threading.Lock] = deque()  # one for each waiting publisher
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anyone waits."""
+        """Whether a publisher waits."""
         return bool(self._gates)
 
     def wait(self, has_room: Callable[[], bool], wake: Callable[[], None], backlog: Callable[[], int]) -> bool:
-        """Wait until there is room, as asked after each `admit`; `wake` calls who has to make some.
+        """Wait until there is space, as asked after each `admit`; `wake` calls the thread that has to make some.
 
         False if it gave up, which only the handler of a signal does that has interrupted glue; later if the `backlog`,
         in bytes, is far beyond the limit.
@@ -63,13 +63,13 @@ class Room:
         return not self.in_vain
 
     def admit(self) -> None:
-        """Let all who wait look again."""
+        """Let all waiting publishers look again."""
         for gate in list(self._gates):
             with contextlib.suppress(RuntimeError):  # it has been told, and is on its way
                 gate.release()
 
     def _wait(self, has_room: Callable[[], bool], wake: Callable[[], None], longest: float) -> None:
-        """Wait until there is room, and for `longest` seconds at most after each look."""
+        """Wait until there is space, and for `longest` seconds at most after each look."""
         while not has_room():
             gate = threading.Lock()
             gate.acquire()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from glue.contract import Delivery, Event, Missed
 
 
-class Receiver(Protocol):
+class EventReceiver(Protocol):
     """Who is given the events: a subscription, or the endpoint itself for news. `token` of `Subscribe`."""
 
     busy: bool
@@ -19,9 +19,9 @@ class Receiver(Protocol):
         """Hand over one event; may raise what a handler raised."""
 
 
-def addressed(events: Sequence[Event], news: Receiver) -> list[tuple[Receiver, Event]]:
+def addressed(events: Sequence[Event], news: EventReceiver) -> list[tuple[EventReceiver, Event]]:
     """Each event with each receiver of it, in order; `news` is given what is neither a delivery nor a gap."""
-    found: list[tuple[Receiver, Event]] = []
+    found: list[tuple[EventReceiver, Event]] = []
     for event in events:
         if event.__class__ is Delivery or event.__class__ is Missed:
             token: Any

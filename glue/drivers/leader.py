@@ -16,21 +16,24 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from glue.contract import NORMAL, Delivery, Event, Leave, Network
-from glue.drivers.dispatch import Receiver, addressed
+from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.lifetime import FAREWELL
 from glue.drivers.malloc import keep_freed_memory
 from glue.drivers.turns import ATTENTIVE, Turns
 from glue.endpoint.admission import OPEN
-from glue.endpoint.core import EARLY, Core
-from glue.fastpath.parts import Court
+from glue.endpoint.core import EARLY, EndpointCore
+from glue.fastpath.parts import NetworkPart
 from glue.fastpath.session import PERIOD
 
 PATIENCE = 0.02  # seconds a handler may take before the standby thread takes the lead
 ALERT = 0.006  # seconds after a publisher's turn during which the leader sleeps for ATTENTIVE at most
 SLEEP = 60.0  # seconds the leader sleeps at most
-BRIEF, BRIEFER = 300e-6, 40e-6  # seconds after which a rally is over if nothing comes, and after which it is booked
-RALLY = 512 << 10  # bytes of room in the queue that it takes: more than can be on its way
-RESTS = 63  # times at most that none is tried after one in which nothing passed
+BRIEF, BRIEFER = (
+    300e-6,
+    40e-6,
+)  # seconds after which a session is over if nothing comes, and after which it is committed
+SESSION_ROOM = 512 << 10  # bytes of room in the queue that it takes: more than can be on its way
+RESTS = 63  # times at most that no session is tried after one in which nothing passed
 FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
 
 logger = logging.getLogger("glue")
@@ -46,12 +49,15 @@ class Waitable(Protocol):
 class ThreadDriver(Turns):
     """Turns for one core over one network, in background threads."""
 
-    def __init__(self, core: Core, network: Network, news: Receiver) -> None:
+    def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
         """`news` is given every event that is not a delivery."""
         super().__init__(core, network, news)
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
         self._watching, self._watch = False, threading.Event()
-        self._resting, self._rests = 0, 0  # how often no rally is to be tried, and how often it was not after the last
+        self._resting, self._rests = (
+            0,
+            0,
+        )  # how often no session is to be tried, and how often it was not after the last
 
     def renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
@@ -85,13 +91,13 @@ class ThreadDriver(Turns):
             self._leave(self._core.send(time.monotonic()))
             self._closed = True
             self._tell_waiters()
-        self._room.admit()
+        self._backpressure.admit()
         self._network.wake()
         self._watch.set()
         for thread in list(self._threads):
             if thread is not threading.current_thread():
                 thread.join(FAREWELL)
-        self._lookout.close()
+        self._network_seat.close()
 
     # --------------------------------------------------------------------------------------------- turns
 
@@ -112,16 +118,16 @@ class ThreadDriver(Turns):
     def _advance(self, longest: float) -> None:
         """Wait for the network or a timer, `longest` seconds at most, and run a turn; handlers come later."""
         if self._streaming():
-            self._lookout.stand_aside(self._streaming)
+            self._network_seat.stand_aside(self._streaming)
         self._woken = False
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
-        if self._waiters or not self._settled:  # who waits may have waited for handlers
+        if self._waiters or not self._is_known:  # who waits may have waited for handlers
             with self._turn_lock:
-                self._settle()
+                self._update()
         now = time.monotonic()
         longest = min(longest, ATTENTIVE) if now - self._flushed_at < ALERT else longest
         self._sleeps_until = until = min(self._deadline, self._maintain_at, now + longest)
-        self._lookout.wait(max(until - now, 0.0), self._is_due, not self._pace.is_exchange(now))
+        self._network_seat.wait(max(until - now, 0.0), self._is_due, not self._send_policy.is_exchange(now))
         self._sleeps_until, self._woken = 0.0, False
         if self._streaming():
             return
@@ -134,7 +140,7 @@ class ThreadDriver(Turns):
                 self._maintain()
             self._turn(now)
             if not self._events or self._waiters or self._admission.closed_from < OPEN:
-                self._settle()  # else handlers come first
+                self._update()  # else handlers come first
         self._is_receiving = False
 
     def _lead(self) -> None:
@@ -142,7 +148,7 @@ class ThreadDriver(Turns):
         me = threading.current_thread()
         while self._leader is me and not self._closed:
             try:
-                if not self._rally(me):
+                if not self._run_session(me):
                     self._advance(SLEEP)
             except Exception:  # a fault of ours must not end the endpoint in silence
                 logger.exception("turn failed")
@@ -152,82 +158,84 @@ class ThreadDriver(Turns):
                 self._hand_out_events(me)
         self._threads.discard(me)
 
-    # ------------------------------------------------------------------------------------------- rallies
+    # ------------------------------------------------------------------------------------------ sessions
 
-    def _rally(self, me: threading.Thread) -> bool:
+    def _run_session(self, me: threading.Thread) -> bool:
         """As long as lone messages come fast, handle one after the other; whether there is more to do than to wait."""
-        court, rally = self._court, self._core.stack.rally
-        if court is None or not self._is_exchanging(court):
+        network, session = self._network_part, self._core.stack.session
+        if network is None or not self._is_exchanging(network):
             return False
-        ident, played = get_ident(), 0
-        until = early = 0.0  # when what passed has to be booked (0: it is to be), and from when on it may be
+        ident, passed = get_ident(), 0
+        until = early = 0.0  # when what passed has to be committed (0: it is to be), and from when on it may be
         while self._leader is me and not self._closed:
             now = time.monotonic()
             if now >= until > 0.0:
-                until = self._prolonged(now)
+                until = self._session_until(now)
             if now >= until:
                 self._be_watched()
-                until, early = self._open_rally(now), now + PERIOD
+                until, early = self._open_session(now), now + PERIOD
                 if now >= until:
                     break
             self._woken, self._sleeps_until = False, math.inf
-            data = self._lookout.glance(court, now + (BRIEF if now < early else BRIEFER), self._is_due)
+            data = self._network_seat.glance(network, now + (BRIEF if now < early else BRIEFER), self._is_due)
             self._sleeps_until = 0.0
             if data is None:
                 if now < early:
                     break
-                until = 0.0  # if nothing came, the other one most likely books just now: a good time to do so, too
+                until = 0.0  # if nothing came, the peer most likely commits just now: a good time to do so, too
                 continue
             with self._turn_lock:
                 now = time.monotonic()
                 try:
-                    delivery = rally.hear(now, data, court.source)
+                    delivery = session.receive(now, data, network.source)
                 except BaseException:
-                    court.keep(data)
+                    network.keep(data)
                     raise
                 if delivery is None:
-                    court.keep(data)  # and received in the ordinary way
+                    network.keep(data)  # and received in the ordinary way
                     break
-                court.take(data)
-                self._is_unbooked, self._settled = True, False
-                self._heard += len(delivery.tokens)
-                self._pace.arrived(now)
-            played += 1
-            self._play(me, ident, now, delivery)
-        if rally.is_open:  # nobody is to find it so who does not know of it
+                network.take(data)
+                self._is_uncommitted, self._is_known = True, False
+                self._received += len(delivery.tokens)
+                self._send_policy.arrived(now)
+            passed += 1
+            self._handle_lone(me, ident, now, delivery)
+        if session.is_open:
             with self._turn_lock:
-                self._settle()
-        self._rests = 0 if played else min(2 * self._rests + 1, RESTS)
+                self._update()
+        self._rests = 0 if passed else min(2 * self._rests + 1, RESTS)
         self._resting = self._rests
         return self._leader is not me or bool(self._events)
 
-    def _is_exchanging(self, court: Court) -> bool:
-        """Whether lone messages come and go so fast that a rally is worth trying."""
-        if not self._pace.is_exchange(time.monotonic()):
+    def _is_exchanging(self, network: NetworkPart) -> bool:
+        """Whether lone messages come and go so fast that a session is worth trying."""
+        if not self._send_policy.is_exchange(time.monotonic()):
             return False
         if self._resting:
             self._resting -= 1
             return False
-        return court.is_eager and not self._events
+        return network.is_eager and not self._events
 
-    def _prolonged(self, now: float) -> float:
-        """Until when nothing has to be booked (monotonic seconds)."""
+    def _session_until(self, now: float) -> float:
+        """Until when nothing has to be committed (monotonic seconds)."""
         with self._turn_lock:
-            return min(self._core.stack.prolong(now), self._maintain_at)
+            return min(self._core.stack.session_until(now), self._maintain_at)
 
-    def _open_rally(self, now: float) -> float:
-        """Book what passed, and let more pass; until when at most (monotonic seconds)."""
+    def _open_session(self, now: float) -> float:
+        """Commit what passed, and let more pass; until when at most (monotonic seconds)."""
         with self._turn_lock:
-            self._settle()
-            is_full = self._backlog + RALLY > self._admission.limits[NORMAL] or self._admission.closed_from < OPEN
+            self._update()
+            is_full = (
+                self._backlog + SESSION_ROOM > self._admission.limits[NORMAL] or self._admission.closed_from < OPEN
+            )
             if is_full or self._core.overfed or self._core.outbox.requests:
                 return -math.inf
-            until = min(now + PERIOD, self._deadline, self._maintain_at, self._core.stack.rally.open())
+            until = min(now + PERIOD, self._deadline, self._maintain_at, self._core.stack.session.open())
             if until <= now:
-                self._core.stack.settle()
+                self._core.stack.commit()
             return until
 
-    def _play(self, me: threading.Thread, ident: int, now: float, delivery: Delivery) -> None:
+    def _handle_lone(self, me: threading.Thread, ident: int, now: float, delivery: Delivery) -> None:
         """Let the only subscription that a lone message is for handle it; else it is handed out as any other."""
         receiver: Any = delivery.tokens[0]
         with self._hand_out:
@@ -237,10 +245,10 @@ class ThreadDriver(Turns):
                 return
             receiver.busy = True
             self._handling_since = now
-        self.speaker = ident
+        self.replier = ident
         self._serve(me, receiver, delivery, is_held=False)
-        if self.speaker == ident:
-            self.speaker = 0
+        if self.replier == ident:
+            self.replier = 0
 
     # ------------------------------------------------------------------------------------------ handlers
 
@@ -265,7 +273,7 @@ class ThreadDriver(Turns):
             self._watching = True
             self._watch.set()
 
-    def _serve(self, me: threading.Thread, receiver: Receiver, event: Event | None, is_held: bool = True) -> None:
+    def _serve(self, me: threading.Thread, receiver: EventReceiver, event: Event | None, is_held: bool = True) -> None:
         """Hand over an event, and what came for the same receiver while it was busy with it.
 
         `is_held`: whether it was counted as what waits to be handled.

@@ -1,8 +1,8 @@
-"""Whether something is alive: from its start to its end, in the process that started it.
+"""Lifetime: from start to end, in the process that started.
 
-A forked child has the memory and the sockets of its parent, but none of its threads, and its locks as they happened to
-be. Whatever it sent would be taken for its parent's, and nothing comes to it. So there all is at its end from the
-beginning: endpoints, by their drivers, and subscriptions.
+A forked child has the memory and the sockets of its parent, but none of its threads, and its locks in any state.
+Its datagrams would be taken for its parent's, and none reach it. Therefore every endpoint and subscription is closed in
+a forked child.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from glue.endpoint.fork import heirs
 FAREWELL = 0.2  # seconds to wait for a thread when closing; one in a long handler is left to end by itself
 
 
-class Life:
-    """What a driver or a subscription is derived from. It sets `_closed` at its start and at its end."""
+class Lifetime:
+    """The base class of drivers and subscriptions, which set `_closed` at their start and at their end."""
 
     def __init__(self) -> None:
         self._closed = True
@@ -26,7 +26,7 @@ class Life:
         return self._closed
 
     def renew_locks(self) -> None:
-        """Make all locks, if there are any; again in a forked child, where nobody is left to release them."""
+        """Make all locks, if there are any; again in a forked child, where no thread is left to release them."""
 
     def orphan(self) -> None:
         """This is a forked child."""

@@ -1,8 +1,8 @@
-"""Who waits for the network: the leader, or a publisher in its place.
+"""The network seat: one thread at a time waits for the network, the leader or a publisher in its place.
 
-While a publisher's thread runs the turns of a stream, the leader stands aside. Once the queue is full that thread has
-to wait for acknowledgements, and does so at the network: the leader, who else would, finds its caches cold, and has to
-wake it. One thread waits at a time, and what wakes a publisher there that was meant for the leader is passed on.
+While a publisher's thread runs the turns of a stream, the leader stands aside. Once the queue is full, that thread has
+to wait for acknowledgements, and does so at the network. Otherwise the leader would wait there, with cold caches, and
+would have to wake the publisher. A wake-up that reaches a publisher but is meant for the leader is passed on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from glue.contract import Network
 from glue.drivers.interruption import Uninterrupted
 from glue.drivers.lifetime import FAREWELL
-from glue.fastpath.parts import Court
+from glue.fastpath.parts import NetworkPart
 
 logger = logging.getLogger("glue")
 
@@ -26,15 +26,15 @@ LONGEST = 0.004  # seconds after which it does in a stream that lasts: each look
 RELIEF = 0.05  # seconds a publisher waits there at a time: by then it is back, unless it is in the handler of a signal
 
 
-class Lookout:
-    """Waiting for one network, by one thread at a time."""
+class NetworkSeat:
+    """The right to wait for one network, which one thread has at a time."""
 
     __slots__ = ("_back_at", "_called", "_network", "_seat", "_uninterrupted", "is_aside")
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._uninterrupted = Uninterrupted(Lookout.relieve.__code__, network.wake)
-        self._back_at = 0.0  # when whoever waits in the leader's place has done so
+        self._uninterrupted = Uninterrupted(NetworkSeat.relieve.__code__, network.wake)
+        self._back_at = 0.0  # when the publisher that waits in the leader's place has done so
         self.is_aside = False  # whether the leader leaves the turns to a publisher
         self.renew_locks()
 
@@ -49,14 +49,14 @@ class Lookout:
         return self._seat.locked() and time.monotonic() < self._back_at
 
     def hurry(self) -> None:
-        """Let whoever waits in the leader's place run a turn."""
+        """Let the publisher that waits in the leader's place run a turn."""
         if self.is_relieved:
             self._network.wake()
 
     def wait(self, timeout: float, is_due: Callable[[], bool], patient: bool) -> None:
-        """Wait as the leader, as `Network.wait` does, unless something `is_due`; whoever did in its place, stops.
+        """Wait as the leader, as `Network.wait` does, unless something `is_due`; a publisher in its place stops.
 
-        If that takes long, as that thread is in the handler of a signal, it is time to look without waiting.
+        If the publisher does not stop soon, as it is in the handler of a signal, the leader looks without waiting.
         """
         if self._seat.locked():
             self._network.wake()
@@ -67,12 +67,12 @@ class Lookout:
             finally:
                 self._seat.release()
 
-    def glance(self, court: Court, until: float, is_due: Callable[[], bool]) -> bytes | None:
-        """Wait as the leader in a rally, unless something `is_due`; `court` is the network, and gives the result."""
+    def glance(self, network: NetworkPart, until: float, is_due: Callable[[], bool]) -> bytes | None:
+        """Wait as the leader in a session, unless something `is_due`; `network` gives the result."""
         if not self._seat.acquire(blocking=False):
             return None
         try:
-            return None if is_due() else court.glance(until)
+            return None if is_due() else network.glance(until)
         finally:
             self._seat.release()
 
@@ -106,7 +106,7 @@ class Lookout:
                     return False
                 if not is_due():
                     self._network.wait(until - now, patient=True)  # a spin would take a receiver's core
-            except Exception:  # a fault of the network's, and none of who publishes
+            except Exception:  # a fault of the network's, not of the publisher's
                 logger.exception("waiting failed")
                 return False
             finally:
@@ -120,7 +120,7 @@ class Lookout:
             self._network.wake()
 
     def close(self) -> None:
-        """Close the network, for which nobody waits any more but who is late."""
+        """Close the network, for which no thread waits any more, unless it is late."""
         is_free = self._seat.acquire(timeout=FAREWELL)
         try:
             self._network.close()

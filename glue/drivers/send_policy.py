@@ -1,7 +1,7 @@
-"""When a publisher's thread sends by itself: at once while the line is idle, in bundles while it is busy.
+"""Send policy: a publisher's thread sends at once while the line is idle, and in bundles while it is busy.
 
-The line is idle when nothing was sent a moment ago. What is published after messages came may be the answer to them,
-so the first of it leaves at once, too: who asks may ask again as fast as answers come.
+The line is idle when nothing was sent a moment ago. A publication after messages came may be their answer, so the
+first one leaves at once, too: a peer that asks may ask again as fast as answers come.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import time
 from glue.endpoint.core import STREAM_SHARE
 
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
-BUNDLE = 880 << 10  # bytes gathered at most before they are sent by whoever published them: one bundle of topics
+BUNDLE = 880 << 10  # bytes gathered at most before their publisher sends them: one bundle of topics
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
 LATELY = 0.001  # seconds after something was heard, or said, during which that may be part of an exchange
 BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
 
 
-class Pace:
-    """What was sent and came lately."""
+class SendPolicy:
+    """Decides when to send, from what was sent and received lately."""
 
     __slots__ = ("_answering", "_heard_at", "_sent_at", "_spoke_at", "bundle")
 
@@ -39,7 +39,7 @@ class Pace:
         self._spoke_at = now
 
     def answered(self, now: float) -> None:
-        """Both: one message, published in answer to another, has left."""
+        """Record that a reply was sent: one message, published in answer to another."""
         self._sent_at = self._spoke_at = now
         self._answering = False
 

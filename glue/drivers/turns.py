@@ -2,8 +2,8 @@
 
 A publisher's thread sends by itself when the network was idle a moment ago, or a bundle is full. Where more is under
 way than fits into a bundle or two, its turns receive too, and the leader (`glue.drivers.leader`) stands aside
-(`glue.drivers.network_seat`). What the handler of a lone message publishes leaves the way it came, in a rally
-(`glue.fastpath.session`).
+(`glue.drivers.network_seat`). What the handler of a lone message publishes leaves the way it came, in a session of the
+fast path (`glue.fastpath.session`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from glue.contract import HIGH, Delivery, Event, Network, Publication, Train
-from glue.contract.express import offered
-from glue.drivers.backpressure import Room
-from glue.drivers.dispatch import Receiver, addressed
+from glue.contract.fastpath import offered
+from glue.drivers.backpressure import Backpressure
+from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.interruption import Uninterrupted
-from glue.drivers.lifetime import Life
-from glue.drivers.network_seat import ASIDE, RELIEF, Lookout
-from glue.drivers.send_policy import BUSY, OUTBOX, Pace
+from glue.drivers.lifetime import Lifetime
+from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
+from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
-from glue.endpoint.core import Core
+from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import encoded
 from glue.errors import ClosedError
-from glue.fastpath.parts import Court
+from glue.fastpath.parts import NetworkPart
 from glue.model import Wish
 
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
@@ -37,21 +37,21 @@ ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publish
 Result = TypeVar("Result")
 
 
-class Turns(Life):
+class Turns(Lifetime):
     """Turns for one core over one network, by any thread; one of them leads."""
 
-    def __init__(self, core: Core, network: Network, news: Receiver) -> None:
+    def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
         """`news` is given every event that is not a delivery."""
         self._core = core
-        self._lookout = Lookout(network)
-        self._room = Room(core.settings.queue_limit)
+        self._network_seat = NetworkSeat(network)
+        self._backpressure = Backpressure(core.settings.queue_limit)
         super().__init__()
         self._network = network
-        offer = offered(network, "rally", "receive", "send", "wait", "wake")
-        self._court: Court | None = offer() if offer else None
+        offer = offered(network, "session_part", "receive", "send", "wait", "wake")
+        self._network_part: NetworkPart | None = offer() if offer else None
         self._news = news
         self._uninterrupted = Uninterrupted(Turns._flush.__code__)
-        self._events: deque[tuple[Receiver, Event]] = deque()
+        self._events: deque[tuple[EventReceiver, Event]] = deque()
         self._leader: threading.Thread | None = None
         self._threads: set[threading.Thread] = set()
         self._sleeps_until, self._woken = 0.0, False  # 0: the leader is awake
@@ -60,18 +60,18 @@ class Turns(Life):
         self._flushed_at = 0.0  # when the last turn of a publisher's thread was: inf if now
         self._maintain_at, self._datagram_size = 0.0, 0
         self._deadline, self._backlog = 0.0, 0  # of the stack, as of the latest turn
-        self._settled = True  # whether these are known
+        self._is_known = True  # whether these are
         self._admission = Admission(core.settings.queue_limit)
-        self._pace = Pace(core.settings.queue_limit)
-        self._booking = Uninterrupted(Turns._book.__code__)
+        self._send_policy = SendPolicy(core.settings.queue_limit)
+        self._committing = Uninterrupted(Turns._commit.__code__)
         self._awaiting = Uninterrupted(Turns._await.__code__, self._tell_waiters)
-        self._is_unbooked, self._heard = False, 0  # whether anything passed in a rally; subscriptions that heard of it
-        self.speaker = 0  # the thread that handles a lone message just now, and may answer it by `say`; 0: none
+        self._is_uncommitted, self._received = False, 0  # whether anything passed in a session; deliveries of that
+        self.replier = 0  # the thread that handles a lone message just now, and may answer it by `reply`; 0: none
 
     def renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
         self._core.renew_locks()
-        self._lookout.renew_locks()
+        self._network_seat.renew_locks()
         self._turn_lock: Any = threading.RLock()  # held while the stack and the network are in use; it knows its owner
 
     def _step_down(self) -> None:
@@ -98,41 +98,40 @@ class Turns(Life):
         is_full = self._backlog + outbox.size > admission.limits[priority]
         if is_full or priority >= admission.closed_from or self._core.overfed:
             self._wait_for_room(priority, block)
-        if self._backlog < BUSY and (priority <= HIGH or self._pace.is_due(outbox.size, self._backlog)):
+        if self._backlog < BUSY and (priority <= HIGH or self._send_policy.is_due(outbox.size, self._backlog)):
             self._flush(outbox.size >= OUTBOX, publications)
             return
         outbox.add(*publications)
-        if priority <= HIGH or outbox.size >= self._pace.bundle:
+        if priority <= HIGH or outbox.size >= self._send_policy.bundle:
             self._flush(outbox.size >= OUTBOX)
         elif self._sleeps_until:
             self._wake()
         else:
-            self._lookout.hurry()
+            self._network_seat.hurry()
 
-    def say(self, topic: str, payload: Any) -> bool:
-        """Publish the answer to a lone message, if it can leave as others have; False if it has to be published."""
-        core, court, lock = self._core, self._court, self._turn_lock
-        if court is None or self._closed or get_ident() != self.speaker or core.outbox.requests:
+    def reply(self, topic: str, payload: Any) -> bool:
+        """Publish the answer to a lone message in the session; False if it has to take the ordinary way."""
+        core, network, lock = self._core, self._network_part, self._turn_lock
+        if network is None or self._closed or get_ident() != self.replier or core.outbox.requests:
             return False
         if topic.__class__ is not str or not lock.acquire(False):
             return False
         try:
-            rally = core.stack.rally
-            line = rally.line(topic)
-            if line is None:
+            session = core.stack.session
+            way = session.topic(topic)
+            if way is None:
                 return False
             body, json = (payload, False) if payload.__class__ is bytes else encoded(payload)
             if len(body) > core.settings.message_limit:
                 return False
             now = time.monotonic()
-            said = rally.say(now, time.time(), line, body, json)
-            if said is None:
+            sent = session.send(now, time.time(), way, body, json)
+            if sent is None:
                 return False
-            self.speaker = 0  # what else it says may be more than answers: it is published, and gathers
-            court.post(*said)
-            rally.said()
-            self._is_unbooked = True
-            self._pace.answered(now)
+            self.replier = 0  # what else it publishes may be more than an answer: it goes the ordinary way, and gathers
+            network.post(*sent)
+            self._is_uncommitted = True
+            self._send_policy.answered(now)
             return True
         finally:
             lock.release()
@@ -150,7 +149,7 @@ class Turns(Life):
         if not lock._is_owned():  # else a signal came in a turn of this thread: what its handler says goes next
             with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
                 try:
-                    if lock.acquire(blocking=False) or (wait and self._room.wait_for_turn(lock)):
+                    if lock.acquire(blocking=False) or (wait and self._backpressure.wait_for_turn(lock)):
                         self._run(publications)
                         return
                 finally:
@@ -174,19 +173,19 @@ class Turns(Life):
             if self._backlog < BUSY or publications or in_handler or self._core.is_counting:
                 now = time.monotonic()
                 if publications:
-                    self._pace.spoke(now)
+                    self._send_policy.spoke(now)
                 self._leave(self._core.send(now, publications))
             else:
                 self._turn(time.monotonic())
-            self._settle()
+            self._update()
         finally:
             self._flushed_at = self._flushed_at if in_handler else time.monotonic()
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
 
     def _wake(self) -> None:
-        if self._lookout.is_aside:
-            self._lookout.call()
+        if self._network_seat.is_aside:
+            self._network_seat.call()
         elif (self._sleeps_until or self._is_receiving) and not self._woken:
             self._woken = True
             self._network.wake()
@@ -206,7 +205,7 @@ class Turns(Life):
             return
         self._step_down()
         self._relieve(has_room)
-        waited = self._room.wait(has_room, self._wake, lambda: self._backlog + self._core.outbox.size)
+        waited = self._backpressure.wait(has_room, self._wake, lambda: self._backlog + self._core.outbox.size)
         if waited and self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
@@ -214,7 +213,7 @@ class Turns(Life):
         """Wait for acknowledgements in the leader's place, if it stands aside, and run the turns; for a while."""
         until = min(self._maintain_at, time.monotonic() + RELIEF)
         while self._backlog >= BUSY and not self._core.overfed and time.monotonic() < until:
-            if not self._lookout.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
+            if not self._network_seat.relieve(self._deadline, has_room, lambda: self._core.outbox.requests):
                 break
             self._flush(True)
 
@@ -261,22 +260,24 @@ class Turns(Life):
 
     def _look(self, read: Callable[[], Result]) -> Result:
         """Read something of the stack; the caller holds the turn lock."""
-        self._book()
+        self._commit()
         return read()
 
-    def _book(self) -> None:
-        """Let all be booked that passed in a rally; not to be interrupted, as half of it would be wrong."""
-        if self._court is not None and self._is_unbooked:
-            with self._booking:
-                self._core.stack.settle()
-                self._court.settle()
-                self._core.statistics["messages arrived"] += self._heard
-                self._is_unbooked, self._heard = False, 0
+    def _commit(self) -> None:
+        """Do the deferred work of the layers, and of a session; this is not to be interrupted halfway."""
+        if self._network_part is None or not self._is_uncommitted:
+            self._core.stack.commit()
+            return
+        with self._committing:
+            self._core.stack.commit()
+            self._network_part.commit()
+            self._core.statistics["messages arrived"] += self._received
+            self._is_uncommitted, self._received = False, 0
 
     def handled(self, delivery: Delivery) -> None:
         """A subscription is done with a delivery; the senders are told if they were waiting for that."""
         if self._core.handled(delivery):
-            self._room.admit()
+            self._backpressure.admit()
         if self._core.outbox.requests:
             self._wake()
 
@@ -287,32 +288,33 @@ class Turns(Life):
         events, out = self._core.turn(now, self._network.receive())
         self._leave(out)
         if events:
-            self._pace.arrived(now)
+            self._send_policy.arrived(now)
             self._events += addressed(events, self._news)
-        self._settled = False
+        self._is_known = False
 
     def _leave(self, out: Sequence[Train]) -> None:
         if out:
             self._network.send(out)
-            self._pace.sent()
+            self._send_policy.sent()
 
-    def _settle(self) -> None:
+    def _update(self) -> None:
         """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
-        self._settled, self._room.in_vain = True, False
-        self._book()
+        self._is_known, self._backpressure.in_vain = True, False
+        self._commit()
         self._deadline = self._core.deadline
         self._backlog = self._core.stack.backlog
-        if self._admission.update(self._backlog) or (self._room.is_awaited and self._admission.closed_from == OPEN):
-            self._room.admit()
-            self._lookout.hurry()
+        is_eased = self._admission.update(self._backlog)
+        if is_eased or (self._backpressure.is_awaited and self._admission.closed_from == OPEN):
+            self._backpressure.admit()
+            self._network_seat.hurry()
         if self._waiters:
             self._tell_waiters()
 
     def _streaming(self) -> bool:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
-        if self._backlog < BUSY or self._room.is_awaited or self._events or self._waiters or self.closed:
+        if self._backlog < BUSY or self._backpressure.is_awaited or self._events or self._waiters or self.closed:
             return False
-        is_near = self._lookout.is_relieved or time.monotonic() < self._flushed_at + ASIDE
+        is_near = self._network_seat.is_relieved or time.monotonic() < self._flushed_at + ASIDE
         return is_near and time.monotonic() < self._maintain_at
 
     def _is_due(self) -> bool:

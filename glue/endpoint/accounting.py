@@ -1,7 +1,7 @@
-"""The ledger of an endpoint: what became of each message that it published, and of each that came to it.
+"""Accounting of an endpoint: what became of each message that it published, and of each that came to it.
 
-It is read off the counters of the layers, which keep it anyway. Each message stands in it once for each receiver: when
-published, for each peer whose interest was known; when it came, for each subscription that it matched.
+It is read from the counters of the layers. Each message is counted once for each receiver: a published one
+for each peer whose interest was known, one that came for each subscription that it matched.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FATES = {
+OUTCOMES = {
     "handled": "messages handled",
     "expired": "messages expired unhandled",
     "overwritten": "messages overwritten",
@@ -25,8 +25,8 @@ MISSED = "messages missed: "
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """The sums of one endpoint's life so far. What stands in no fate is still on its way, or waits."""
+class Accounting:
+    """The sums of one endpoint's life so far. A message without an outcome is on its way, or waits."""
 
     owed: int
     """Messages published, each counted once for each peer that it was for."""
@@ -36,7 +36,7 @@ class Ledger:
     arrived: int
     """Messages that came, own ones too, each counted once for each subscription that it matched."""
     received: Counter[str]
-    """What became of those: see `FATES`."""
+    """What became of those: see `OUTCOMES`."""
     missed: Counter[str]
     """By cause: messages that subscriptions should have had, and that never came."""
 
@@ -51,16 +51,16 @@ class Ledger:
         return self.arrived - self.received.total()
 
 
-def ledger(statistics: Mapping[str, Counter[str]]) -> Ledger:
-    """The ledger of an endpoint with these counters by layer."""
+def account(statistics: Mapping[str, Counter[str]]) -> Accounting:
+    """The accounting of an endpoint with these counters by layer."""
     topics, transport, endpoint = (statistics.get(name, Counter[str]()) for name in ("topics", "transport", "endpoint"))
-    sent = {fate: transport[f"messages {fate}"] for fate in ("delivered", "repaired", "unconfirmed")}
+    sent = {outcome: transport[f"messages {outcome}"] for outcome in ("delivered", "repaired", "unconfirmed")}
     lost = {name.removeprefix("messages "): count for name, count in transport.items() if name.startswith(LOST)}
-    return Ledger(
+    return Accounting(
         owed=topics["messages owed"],
         sent=+Counter({**sent, **lost}),
         arrived=endpoint["messages arrived"],
-        received=+Counter({fate: endpoint[name] for fate, name in FATES.items()}),
+        received=+Counter({outcome: endpoint[name] for outcome, name in OUTCOMES.items()}),
         missed=Counter(
             {name.removeprefix(MISSED): count for name, count in endpoint.items() if name.startswith(MISSED)}
         ),

@@ -12,9 +12,9 @@ from typing import Any, Unpack
 
 from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
-from glue.endpoint.accounting import Ledger, ledger
+from glue.endpoint.accounting import Accounting, account
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
-from glue.endpoint.core import Core
+from glue.endpoint.core import EndpointCore
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
 from glue.errors import ConfigurationError
@@ -86,9 +86,9 @@ class BaseEndpoint:
             check_name(type(self), name)
         object.__setattr__(self, name, value)
 
-    def _new_core(self) -> Core:
+    def _new_core(self) -> EndpointCore:
         """What drives one life of this endpoint."""
-        return Core(self.settings, random.Random(), time.time(), self._factories)
+        return EndpointCore(self.settings, random.Random(), time.time(), self._factories)
 
     def _open_network(self) -> Network:
         """The network, open; and for DNS-SD, registered at the address it has there."""
@@ -138,9 +138,9 @@ class BaseEndpoint:
         return self._read_statistics()
 
     @property
-    def ledger(self) -> Ledger:
+    def accounting(self) -> Accounting:
         """What became of all that was published and all that came, up to now; the sums of both ends."""
-        return ledger(self.statistics)
+        return account(self.statistics)
 
     def describe(self) -> str:
         """The effective configuration, one line a setting, with where each value came from.

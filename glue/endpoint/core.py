@@ -1,7 +1,7 @@
 """An endpoint without its driver: the stack, its outbox and its peers.
 
 What the threaded endpoint, the asyncio endpoint and the simulated one share. It reads no clock and opens no
-socket. Not thread-safe but for `Outbox`, which has its own lock, so that publishing never waits for a turn.
+socket. Not thread-safe but for `PublicationOutbox`, which has its own lock, so that publishing never waits for a turn.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from glue.contract import (
     Topics,
     Train,
 )
-from glue.contract.counters import Counts
-from glue.endpoint.accounting import FATES, MISSED
+from glue.contract.counters import Counters
+from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
@@ -41,10 +41,11 @@ from glue.endpoint.options import Priority, Reliability, class_of
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
+from glue.fastpath.stack import FastStack
 from glue.model import Answer, Happening, Wish
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity, Stack
+from glue.stack import LAYERS, Factory, Identity
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
 from glue.topics.names import check_type
@@ -62,7 +63,7 @@ FIRST_ROUND = 0.25
 is published then waits for the end of the round all the same."""
 
 
-class Outbox:
+class PublicationOutbox:
     """Publications not yet taken by the stack. Its methods may be called from any thread.
 
     And from the handler of a signal, which may have interrupted one of them: between any two calls that it makes.
@@ -117,7 +118,7 @@ def _alike(one: Publication, other: Publication) -> bool:
     )
 
 
-class Core:
+class EndpointCore:
     """One endpoint, driven by whoever calls `turn` and obeys `deadline`."""
 
     def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
@@ -137,10 +138,10 @@ class Core:
             settings=settings,
             random=random,
         )
-        self.stack = Stack.build(self.identity, replaced)
-        self.outbox = Outbox()
+        self.stack = FastStack.build(self.identity, replaced)
+        self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
-        self.statistics = Counts()
+        self.statistics = Counters()
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those
@@ -223,18 +224,18 @@ class Core:
 
     @property
     def deadline(self) -> float:
-        """When the next turn is due even if nothing arrives and nothing is published."""
+        """When the next turn is due even if nothing arrives and nothing is published, as of `Stack.commit`."""
         return self.stack.deadline
 
     @property
     def backlog(self) -> int:
-        """Bytes published that are not yet acknowledged by everyone they are for."""
+        """Bytes published that are not yet acknowledged by everyone they are for, as of `Stack.commit`."""
         return self.outbox.size + self.stack.backlog
 
     @property
     def is_done(self) -> bool:
         """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
-        return not self.backlog and not getattr(self.stack.layers["transport"], "unfinished", 0)
+        return not self.backlog and not self.stack.unfinished
 
     @property
     def is_first_round_over(self) -> bool:
@@ -325,11 +326,11 @@ class Core:
         """
         return self._wait(delivery, -weight(delivery))
 
-    def settled(self, fate: str, count: int) -> None:
-        """Count messages that came to this end; see `glue.endpoint.accounting.FATES`. May be called from any thread."""
+    def settled(self, outcome: str, count: int) -> None:
+        """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`). May be called from any thread."""
         if count:
             with self._counting:
-                self.statistics[FATES[fate]] += count
+                self.statistics[OUTCOMES[outcome]] += count
 
     def failed(self) -> None:
         """Count a handler, or a callback, that raised. May be called from any thread."""

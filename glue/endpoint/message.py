@@ -74,7 +74,7 @@ class Message:
 
 def messages(delivery: Delivery) -> Iterator[Message]:
     """The messages of a delivery, in order."""
-    for sequence, payload in enumerate(delivery.own(), delivery.sequence):
+    for sequence, payload in enumerate(delivery.to_owned(), delivery.sequence):
         yield Message(payload, sequence, delivery)
 
 

@@ -1,7 +1,7 @@
 """What the models of blocking and of asyncio endpoints share: all of a model, and of its locks, that does not wait.
 
-`glue.sync.model` and `glue.aio.model` add the waiting: they hand the question of a `Call` (`glue.endpoint.model_calls`)
-to the driver, and its answer to the call.
+`glue.sync.model` and `glue.aio.model` add the waiting: they hand the question of a `ModelCall`
+(`glue.endpoint.model_calls`) to the driver, and its answer to the call.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 import orjson
 
-from glue.endpoint.core import Core
-from glue.endpoint.model_calls import TIMEOUT, Call, Entry, check_pattern, release_lock, renew_lock
+from glue.endpoint.core import EndpointCore
+from glue.endpoint.model_calls import TIMEOUT, Entry, ModelCall, check_pattern, release_lock, renew_lock
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import Kept
 from glue.errors import ConfigurationError, ModelError, RefusedError
@@ -65,7 +65,7 @@ class EndpointParts:
     """The parts of an endpoint that its models use."""
 
     endpoint: Any
-    core: Core
+    core: EndpointCore
     owner: OwnerFunctions
     subscriptions: set[Any]
     """The subscriptions that end with the endpoint."""
@@ -80,7 +80,7 @@ class _Unasked:
         """Ignore the answer."""
 
 
-def _ignore(fate: str, count: int) -> None:
+def _ignore(outcome: str, count: int) -> None:
     """Leave changes out of the accounting, as they are no messages of a topic."""
 
 
@@ -218,7 +218,7 @@ class BaseLock:
         """Seconds for which it is certainly still held; 0.0 when that is over."""
         return max(0.0, self._ends - time.monotonic())
 
-    def _renewal(self, lease: float | None) -> Call[int]:
+    def _renewal(self, lease: float | None) -> ModelCall[int]:
         """Return the call that begins the lease again, from now on of this length unless that is None."""
         self._lease = self._lease if lease is None else lease
         return renew_lock(self.name, self._owner, self._lease)
@@ -227,7 +227,7 @@ class BaseLock:
         """Note that the lease began again when this was asked for (monotonic seconds)."""
         self._ends = asked + self._lease
 
-    def _release(self) -> Call[int]:
+    def _release(self) -> ModelCall[int]:
         """Return the call that gives the lock back."""
         return release_lock(self.name, self._owner)
 

@@ -24,19 +24,19 @@ from glue.model.questions import (
     Synchronize,
     Transfer,
     Unknown,
-    Watch,
+    WatchPattern,
     Write,
 )
 from glue.model.state import (
     ABSENT,
+    AcquireLock,
     Change,
     Command,
     Expect,
-    Lock,
     Operation,
     Pattern,
+    ReleaseLock,
     Set,
-    Unlock,
     check_key,
     encode_command,
 )
@@ -65,67 +65,67 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[Result]):
+class ModelCall(Generic[Result]):
     """A question to the model, and the function that makes the call's result of the answer; it may raise."""
 
     question: Question
     result: Callable[[Ending | None], Result]
 
 
-def write(*operations: Operation, patient: bool = False) -> Call[int]:
+def write(*operations: Operation, patient: bool = False) -> ModelCall[int]:
     """Commit these operations together; the result is the log index. Raises ModelError for what cannot be logged."""
     encode_command(Command(0, 0, 0, list(operations)))
-    return Call(Write(operations, patient), committed)
+    return ModelCall(Write(operations, patient), committed)
 
 
-def compare_and_set(key: str, expected: Any, value: Any) -> Call[int]:
+def compare_and_set(key: str, expected: Any, value: Any) -> ModelCall[int]:
     """Set a key if it has the expected value; `ABSENT` expects none."""
     return write(Expect(key) if expected is ABSENT else Expect(key, expected), Set(key, value))
 
 
-def read_entry(key: str) -> Call[Entry | None]:
+def read_entry(key: str) -> ModelCall[Entry | None]:
     """Read one key."""
-    return Call(Read(check_key(key)), _entry)
+    return ModelCall(Read(check_key(key)), _entry)
 
 
-def read_items(pattern: str) -> Call[dict[str, Any]]:
+def read_items(pattern: str) -> ModelCall[dict[str, Any]]:
     """Read the values of all keys that match a pattern."""
-    return Call(Read(check_pattern(pattern)), _items)
+    return ModelCall(Read(check_pattern(pattern)), _items)
 
 
-def synchronize() -> Call[int]:
+def synchronize() -> ModelCall[int]:
     """Exchange the mergeable keys with another endpoint."""
-    return Call(Synchronize(), committed)
+    return ModelCall(Synchronize(), committed)
 
 
-def transfer(name: str) -> Call[int]:
+def transfer(name: str) -> ModelCall[int]:
     """Hand the leadership to the endpoint of this name."""
-    return Call(Transfer(id_of(name)), committed)
+    return ModelCall(Transfer(id_of(name)), committed)
 
 
-def remove(name: str) -> Call[int]:
+def remove(name: str) -> ModelCall[int]:
     """Take the endpoint of this name out of the voters."""
-    return Call(Remove(id_of(name)), committed)
+    return ModelCall(Remove(id_of(name)), committed)
 
 
-def watch(subscription: Hashable, pattern: str) -> Call[int]:
+def watch(subscription: Hashable, pattern: str) -> ModelCall[int]:
     """Tell a subscription of every change of the keys that match."""
-    return Call(Watch(subscription, pattern), committed)
+    return ModelCall(WatchPattern(subscription, pattern), committed)
 
 
-def take_lock(name: str, owner: str, lease: float) -> Call[tuple[int, float]]:
+def take_lock(name: str, owner: str, lease: float) -> ModelCall[tuple[int, float]]:
     """Take a lock, when its holder gives it back; the result is that of `locked`."""
-    return Call(Write([Lock(name, owner, lease_ms(lease))], patient=True), locked)
+    return ModelCall(Write([AcquireLock(name, owner, lease_ms(lease))], patient=True), locked)
 
 
-def renew_lock(name: str, owner: str, lease: float) -> Call[int]:
+def renew_lock(name: str, owner: str, lease: float) -> ModelCall[int]:
     """Begin the lease of a lock again; the result is the lock's token, another one if it was lost meanwhile."""
-    return Call(Write([Lock(name, owner, lease_ms(lease))]), committed)
+    return ModelCall(Write([AcquireLock(name, owner, lease_ms(lease))]), committed)
 
 
-def release_lock(name: str, owner: str) -> Call[int]:
+def release_lock(name: str, owner: str) -> ModelCall[int]:
     """Give a lock back."""
-    return Call(Write([Unlock(name, owner)]), committed)
+    return ModelCall(Write([ReleaseLock(name, owner)]), committed)
 
 
 def check_pattern(pattern: str) -> str:

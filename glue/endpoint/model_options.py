@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from glue.endpoint.core import Core, id_of
+from glue.endpoint.core import EndpointCore, id_of
 from glue.errors import ConfigurationError, CorruptStorageError
 from glue.model import ModelOptions, Replicated
 from glue.model.consensus import ConsensusSettings, Stored
 from glue.model.consensus.agreement import Agreement, founded
-from glue.model.mergeable import Delta, ForeignError, MalformedError, Prefixes, TooFarError, decode_stored
+from glue.model.mergeable import Delta, ForeignError, MalformedDeltasError, Prefixes, TooFarError, decode_stored
 from glue.model.state import check_name
 from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
 
@@ -33,19 +33,19 @@ logger = logging.getLogger("glue")
 
 
 def model_options(
-    core: Core,
+    core: EndpointCore,
     name: str,
     *,
     voters: int | None,
     members: Sequence[str] | None,
     observer: bool,
     mergeable: Mapping[str, str] | None,
-    directory: Directory | None,
+    open_directory: Callable[[], Directory | None],
     election_timeout: float,
 ) -> ModelOptions:
-    """Check the options of a model and open its storage; `directory` is where to store, None: in memory.
+    """Check the options of a model, then open its storage in what `open_directory` returns; None: in memory.
 
-    Raises ConfigurationError, ModelError, StorageError.
+    Raises ConfigurationError, ModelError, StorageError. The directory is closed again if opening fails.
     """
     layer = core.stack.layers["model"]
     if not isinstance(layer, Replicated):
@@ -64,6 +64,7 @@ def model_options(
         ticket_timeout=2 * election_timeout,
     )
     prefixes = Prefixes(mergeable or {})
+    directory = open_directory()
     storage, stored = open_storage(directory, core.identity.random)
     try:
         if stored.vital.group and not stored.vital.group.startswith(layer.scope(name, prefixes) + "/"):
@@ -80,7 +81,7 @@ def model_options(
     )  # fmt: skip
 
 
-def _known_names(core: Core, members: Sequence[str]) -> dict[str, str]:
+def _known_names(core: EndpointCore, members: Sequence[str]) -> dict[str, str]:
     """The names of endpoints by id: this one, those in reach, those that were given."""
     here = {peer: known.name for peer, known in core.peers.items()}
     return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}
@@ -124,7 +125,7 @@ def open_deltas(directory: Directory | None, prefixes: Prefixes) -> tuple[DeltaF
         return file, _decoded(prefixes, file.load())
     except ForeignError:
         raise ConfigurationError(OTHER_CONTENT.format("mergeable keys")) from None
-    except (CorruptStorageError, MalformedError) as error:
+    except (CorruptStorageError, MalformedDeltasError) as error:
         logger.error("%s; it is put aside, and the mergeable keys are fetched from the others", error)
         file.begin_anew()
         return file, []

@@ -10,7 +10,7 @@ from glue.contract import Delivery
 from glue.endpoint.message import Gap
 
 
-class Owner(Protocol):
+class SubscriptionOwner(Protocol):
     """The functions of an endpoint that a subscription calls; they are no part of what a user sees."""
 
     def keep(self, delivery: Delivery, /) -> None:
@@ -19,8 +19,8 @@ class Owner(Protocol):
     def handled(self, delivery: Delivery, /) -> None:
         """Stop counting a delivery: it was read, or will never be."""
 
-    def settled(self, fate: str, count: int, /) -> None:
-        """Count messages that came to this end; see `glue.endpoint.accounting.FATES`."""
+    def settled(self, outcome: str, count: int, /) -> None:
+        """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`)."""
 
     def failed(self) -> None:
         """Count a handler that raised."""
@@ -34,7 +34,7 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OwnerFunctions:
-    """An `Owner` as a record of functions, so that a call takes no way through the endpoint."""
+    """An `SubscriptionOwner` as a record of functions, so that a call takes no way through the endpoint."""
 
     keep: Callable[[Delivery], None]
     handled: Callable[[Delivery], None]

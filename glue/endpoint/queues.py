@@ -1,12 +1,12 @@
 """Where messages wait for the reader of a subscription, a handler or an iterator, and what happens when it is slow.
 
 A subscription's *policy* says so. "block" keeps everything and in the end stops the publishers (`Kept`). With the
-others a subscription never does: it has a `Buffer`, bounded by messages and by bytes. "drop_oldest" overwrites what
-has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it and ends the subscription.
+others a subscription never does: it has a `MessageBuffer`, bounded by messages and by bytes. "drop_oldest" overwrites
+what has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it and ends the subscription.
 
 What is missing is told in its place, before the message that follows it. Where no message is between two gaps, they
 are merged by cause, so that they are bounded, too. Each message that was put here comes to one end, which the owner
-is told (`glue.endpoint.accounting.FATES`). Guarded by its owner: used by one thread at a time.
+is told (`glue.endpoint.accounting.OUTCOMES`). Guarded by its owner: used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ LIMIT = 1024
 
 BLOCK = "block"
 CAUSES = {"drop_oldest": "overwritten", "drop_newest": "refused", "disconnect": "disconnected"}
-"""The policies that drop, and the cause that their gaps have; also the fate of what they drop."""
+"""The policies that drop, and the cause that their gaps have; also the outcome of what they drop."""
 
 
-class Owner(Protocol):
-    """The two functions of `glue.endpoint.owner.Owner` that a queue calls."""
+class QueueOwner(Protocol):
+    """The two functions of `glue.endpoint.owner.QueueOwner` that a queue calls."""
 
     def handled(self, delivery: Delivery, /) -> None:
         """Stop counting the bytes of a delivery: it was read, or will never be."""
 
-    def settled(self, fate: str, count: int, /) -> None:
+    def settled(self, outcome: str, count: int, /) -> None:
         """Count messages that came to this end."""
 
 
@@ -42,7 +42,9 @@ Clock = Callable[[], float]
 """Monotonic seconds."""
 
 
-def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner, clock: Clock) -> Kept | Buffer:
+def waiting_room(
+    policy: str, limit: int | None, bytes_limit: int, owner: QueueOwner, clock: Clock
+) -> Kept | MessageBuffer:
     """Where messages wait under this policy; raises ConfigurationError for a policy or a limit that is none."""
     if policy == BLOCK:
         if limit is not None:
@@ -52,7 +54,7 @@ def waiting_room(policy: str, limit: int | None, bytes_limit: int, owner: Owner,
         raise ConfigurationError(f"policy={policy!r}: expected one of {', '.join((BLOCK, *CAUSES))}")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise ConfigurationError(f"limit={limit!r}: expected a number of messages, at least 1")
-    return Buffer(policy, limit or LIMIT, bytes_limit, owner, clock)
+    return MessageBuffer(policy, limit or LIMIT, bytes_limit, owner, clock)
 
 
 class Kept:
@@ -63,7 +65,7 @@ class Kept:
     cause = ""
     """It drops nothing."""
 
-    def __init__(self, owner: Owner, clock: Clock) -> None:
+    def __init__(self, owner: QueueOwner, clock: Clock) -> None:
         self._owner = owner
         self._clock = clock
         self._closed = False
@@ -77,7 +79,7 @@ class Kept:
 
     def put(self, delivery: Delivery) -> int:
         """Take what came; returns 0, as nothing is ever dropped."""
-        delivery.own()
+        delivery.to_owned()
         self._waiting.append(delivery)
         return 0
 
@@ -130,7 +132,7 @@ class Kept:
                 self._owner.handled(delivery)
 
 
-class Tally:
+class MissedTally:
     """Messages that are missing for one cause; topic and publisher are empty once they are several."""
 
     __slots__ = ("cause", "count", "publisher", "publisher_id", "topic")
@@ -147,14 +149,14 @@ class Tally:
         return Missed(self.topic, self.publisher, self.publisher_id, self.count, self.cause, ())
 
 
-Tallies = dict[str, Tally]
+Tallies = dict[str, MissedTally]
 """By cause."""
 
 
 def _add(tallies: Tallies, cause: str, like: Message | Missed, count: int) -> None:
     tally = tallies.get(cause)
     if tally is None:
-        tally = tallies[cause] = Tally(cause, like)
+        tally = tallies[cause] = MissedTally(cause, like)
     tally.count += count
     if tally.topic != like.topic:
         tally.topic = ""
@@ -162,7 +164,7 @@ def _add(tallies: Tallies, cause: str, like: Message | Missed, count: int) -> No
         tally.publisher = tally.publisher_id = ""
 
 
-class Buffer:
+class MessageBuffer:
     """The latest, or the first, messages: at most `limit`, and at most so many bytes unless it is one alone."""
 
     __slots__ = (
@@ -170,7 +172,7 @@ class Buffer:
         "_waiting", "cause",
     )  # fmt: skip
 
-    def __init__(self, policy: str, limit: int, bytes_limit: int, owner: Owner, clock: Clock) -> None:
+    def __init__(self, policy: str, limit: int, bytes_limit: int, owner: QueueOwner, clock: Clock) -> None:
         self.cause = CAUSES[policy]
         self._overwrites = policy == "drop_oldest"
         self._limit = limit

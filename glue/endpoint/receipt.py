@@ -12,7 +12,7 @@ Condition = Callable[[], bool]
 
 
 class Receipt:
-    """The fate of one message at each peer that it went to, by the peers' names.
+    """The outcome of one message at each peer that it went to, by the peers' names.
 
     It went to those whose interest was known when it was published, or became known while it was held at the start. A
     receipt is true once somebody has the message, and everybody that it went to. So that of a message to nobody is

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
-from glue.endpoint.core import Core, check_not_reserved
-from glue.endpoint.owner import Owner, OwnerFunctions
+from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.requests import Requests, check_timeout, tail
 from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
 from glue.errors import ConfigurationError
@@ -23,7 +23,9 @@ NO_ID = "0" * 16
 class Replies(Receiver):
     """Receives the replies to this life of an endpoint."""
 
-    def __init__(self, requests: Requests, owner: Owner, order: Callable[[Wish], None], counts: bool) -> None:
+    def __init__(
+        self, requests: Requests, owner: SubscriptionOwner, order: Callable[[Wish], None], counts: bool
+    ) -> None:
         """`order` passes requests to the stack. `counts`: it is this receiver that tells when a delivery is handled."""
         super().__init__()
         self._requests = requests
@@ -46,7 +48,7 @@ class Replies(Receiver):
 class RequestMethods:
     """Responders of an endpoint, and what is checked of its requests."""
 
-    _core: Core
+    _core: EndpointCore
     _owner: OwnerFunctions
     _replies: Replies | None = None  # set by the first request
     _responders: dict[BaseResponder, None] | None = None  # set by the first responder, the closed ones first

@@ -12,7 +12,7 @@ from typing import Any
 
 from glue.contract import Delivery, Event
 from glue.endpoint.callbacks import Failures
-from glue.endpoint.owner import Owner
+from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import Request
 from glue.endpoint.requests import Requests, tail
 from glue.errors import ConfigurationError, GlueError
@@ -71,7 +71,9 @@ class Announcement(Receiver):
 class BaseResponder(Receiver):
     """Answers the requests whose topics match a pattern, until it is closed."""
 
-    def __init__(self, pattern: str, handler: RequestHandler, requests: Requests, owner: Owner, limit: int) -> None:
+    def __init__(
+        self, pattern: str, handler: RequestHandler, requests: Requests, owner: SubscriptionOwner, limit: int
+    ) -> None:
         """`limit` is the largest answer in bytes."""
         super().__init__()
         self.pattern = pattern

@@ -1,1 +1,1 @@
-"""Short cuts through all layers for lone messages that go back and forth; the ordinary way works without them."""
+"""Short cuts through all layers; the ordinary way (`glue.stack`) works without them, with the same result."""

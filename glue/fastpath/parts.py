@@ -1,22 +1,18 @@
-"""The parts of the layers, and of the network, that a rally (`glue.fastpath.session`) calls."""
+"""The parts of the layers, and of the network, that a session (`glue.fastpath.session`) calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from glue.contract import Address, Delivery, Partner
-from glue.fastpath.prediction import Halves
 
 Numbers = tuple[Any, ...]
 """What a layer's groups of the pattern matched: bytes, mostly digits; None where an optional one did not."""
 
 
-class Datagrams(Protocol):
-    """Serialization's part.
-
-    A header begins with a group that tells the sender, b'"<id>",<incarnation>', and one of the datagram's counter.
-    """
+class SerializationPart(Protocol):
+    """Headers and counters; a header begins with a group that tells the sender, b'"<id>",<incarnation>'."""
 
     def pattern(self, entry: bytes) -> bytes:
         """The regular expression of a header with one more entry, of which that is the expression."""
@@ -24,42 +20,28 @@ class Datagrams(Protocol):
     def write(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram."""
 
-    def foresee(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram, as a format, of these two formats."""
-
-    def expected(self, sender: bytes, counter: int) -> Halves | None:
-        """The header of what this sender (see `pattern`) says after this counter, around the other entry."""
-
-    def wrote(self) -> None:
-        """What was foreseen leaves."""
-
-    def book(self, heard: int, said: int) -> None:
-        """So many datagrams came and left."""
+    def commit(self, received: int, sent: int) -> None:
+        """Count the datagrams of the session."""
 
 
-class Partners(Protocol):
-    """Discovery's part."""
+class DiscoveryPart(Protocol):
+    """The known peers."""
 
     @property
     def calm_until(self) -> float:
-        """Before that (monotonic seconds) nothing is to be said to anybody else."""
+        """Before that (monotonic seconds) nothing is to be sent to any other peer."""
 
     def find(self, id: str) -> Partner | None:
         """The peer of this id."""
 
-    def book(self, partner: Any, heard_at: float) -> None:
-        """A peer was heard, at last then."""
+    def commit(self, partner: Any, received_at: float) -> None:
+        """Note when a peer was last received from."""
 
 
-class Exchange(Protocol):
-    """Transport's part of what goes to, and comes from, one peer.
-
-    `is_full`: whether nothing more may leave. `is_asked`: whether one frame came, and no more, since `foresee` last had
-    an answer to that.
-    """
+class ExchangePart(Protocol):
+    """Transport's frames to and from one peer. `is_full`: whether nothing more may leave."""
 
     is_full: bool
-    is_asked: bool
 
     @property
     def waits_since(self) -> float:
@@ -71,61 +53,37 @@ class Exchange(Protocol):
     def write(self, now: float, body: bytes) -> bytes:
         """The entry of the next frame, of this body."""
 
-    def take_foreseen(self, now: float, held: bytes) -> None:
-        """Take the frame that was foreseen; for how long what it acknowledges has been held."""
-
-    def foresee(self) -> tuple[bytes, bytes, bytes] | None:
-        """The entry of what answers all that has left, as halves around `held`; that of its answer, as a format of it.
-
-        None if that cannot be foreseen.
-        """
-
-    def held(self, now: float) -> int:
-        """For how long what came last has been held (microseconds)."""
-
-    def wrote(self, now: float, body: bytes) -> None:
-        """What was foreseen leaves, with this body."""
-
-    def book(self) -> tuple[int, int]:
-        """Do the rest for all that passed; how many frames came and left. It is not used any more."""
+    def commit(self) -> tuple[int, int]:
+        """Do the deferred work for all that passed; how many frames came and left. It is not used any more."""
 
 
-class Frames(Protocol):
-    """Transport's part; `pattern` of its entry."""
+class TransportPart(Protocol):
+    """All frames; `pattern` of their entry."""
 
     pattern: bytes
 
     def due(self, exchanges: Sequence[Any]) -> float:
         """When anything is due to which none of these is an answer (monotonic seconds)."""
 
-    def exchange(self, partner: Partner) -> Exchange | None:
-        """What goes to and comes from a peer; None if that is out of the ordinary."""
+    def exchange(self, partner: Partner) -> ExchangePart | None:
+        """What goes to and comes from a peer; None if that has to take the ordinary way."""
 
 
-class Hearing(Protocol):
-    """Topics' part of one topic of one peer."""
+class ReceiverPart(Protocol):
+    """What comes on one topic of one peer."""
 
     def read(self, numbers: Numbers, data: bytes, start: int) -> Delivery | None:
         """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
 
-    def go_on(self) -> None:
-        """It was taken."""
+    def advance(self) -> None:
+        """Go on to the next message: this one was taken."""
 
-    def foresee(self) -> tuple[Halves, int, int] | None:
-        """The index of a next message like the latest, around when it was published; the digits of that, and its size.
-
-        None if that cannot be foreseen.
-        """
-
-    def take_foreseen(self, at: bytes, payload: bytes) -> Delivery | None:
-        """Take the message that was foreseen, published then (microseconds); else None, and nothing was done."""
-
-    def book(self, now: float) -> None:
-        """Do the rest for all that was taken, the last of it by then."""
+    def commit(self, now: float) -> None:
+        """Do the deferred work for all that was taken, the last of it by then."""
 
 
-class Saying(Protocol):
-    """Topics' part of one topic that only one peer hears; `largest` is the largest payload (bytes)."""
+class SenderPart(Protocol):
+    """What goes on one topic that only one peer receives; `largest` is the largest payload (bytes)."""
 
     peer: str
     largest: int
@@ -133,30 +91,31 @@ class Saying(Protocol):
     def write(self, at: float, payload: bytes, json: bool) -> bytes:
         """The next message, published `at` (Unix seconds): its index and payload."""
 
-    def foresee(self, json: bool) -> bytes:
-        """The next message, as a format of when it is published (microseconds), its length, and its payload."""
-
-    def wrote(self) -> None:
-        """What was foreseen is published."""
-
-    def book(self) -> None:
-        """Do the rest for all that was written."""
+    def commit(self) -> None:
+        """Do the deferred work for all that was written."""
 
 
-class Streams(Protocol):
-    """Topics' part; `pattern`, the first group of which is the topic, of what stands before a payload."""
+class TopicsPart(Protocol):
+    """All topics; `pattern`, the first group of which is the topic, of what stands before a payload."""
 
     pattern: bytes
 
-    def hearing(self, partner: Partner, topic: bytes) -> Hearing | None:
-        """One topic of a peer, if nothing is out of the ordinary."""
+    def receiver(self, partner: Partner, topic: bytes) -> ReceiverPart | None:
+        """One topic of a peer; None if it has to take the ordinary way."""
 
-    def saying(self, topic: str, size: int) -> Saying | None:
-        """A topic, if nothing is out of the ordinary; `size`: of the largest body (bytes)."""
+    def sender(self, topic: str, size: int) -> SenderPart | None:
+        """A topic, for bodies of `size` bytes at most; None if it has to take the ordinary way."""
 
 
-class Court(Protocol):
-    """What a network offers, beside `glue.contract.Network`, by its method `rally`, if they are to be played there."""
+class PassivePart(Protocol):
+    """A layer that lone messages only pass."""
+
+    def largest_body(self) -> int:
+        """The largest body (bytes) that the layer lets pass, 0 for none."""
+
+
+class NetworkPart(Protocol):
+    """What a network offers, beside `glue.contract.Network`, by its method `session_part`."""
 
     @property
     def is_eager(self) -> bool:
@@ -164,26 +123,23 @@ class Court(Protocol):
 
     @property
     def source(self) -> Address:
-        """Where the latest came from that was glanced at."""
+        """Where the latest datagram of `glance` came from."""
 
     def glance(self, until: float) -> bytes | None:
         """The lone datagram that comes from a peer before that (monotonic seconds), if nothing else is to be done.
 
-        By who may `wait`, though another thread may `receive`. What else comes is received next, without a wait.
+        For the thread that may `wait`, though another thread may `receive`. What else comes is received next, without
+        a wait.
         """
 
     def keep(self, data: bytes) -> None:
-        """What was glanced at last is received next, after all."""
+        """Receive the latest datagram of `glance` next, after all."""
 
     def take(self, data: bytes) -> None:
-        """It is done with."""
+        """Be done with the latest datagram of `glance`."""
 
     def post(self, data: bytes, address: Address) -> None:
         """Send one datagram to a peer; a failure is counted."""
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Count what was taken and posted."""
-
-
-Passage = Callable[[], int]
-"""What a layer offers that has no part in lone messages: the largest body (bytes) that it lets pass, 0 for none."""

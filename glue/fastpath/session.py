@@ -1,20 +1,17 @@
-"""Lone messages that go back and forth: what repeats is made ready once, and booked later.
+"""Sessions: lone messages that go back and forth, with one regular expression and one template for all layers.
 
-In a *rally*, as of table tennis, one endpoint publishes a small message, another answers it, and so on, as fast as they
-can. Such messages differ from those before them in numbers that count up, times and payloads alone. So each layer says
-once what its part of such a datagram looks like, and then, for each message, does no more than look at, or write, the
-numbers of that part. What else it would do, counters, timers, what is kept until it is acknowledged, it does for all
-of them together: when anybody asks for, or does, anything else with the stack (`Rally.settle`). It finds the layers as
-if each message had gone its ordinary way, but that of several acknowledgements only the newest was looked at.
+In a *session* one endpoint publishes a small message, another answers it, and so on, as fast as they can. Such messages
+differ from those before them in numbers that count up, times and payloads alone. So each layer says once what its part
+of such a datagram looks like, and then, for each message, only reads or writes the numbers of that part. Counters,
+timers, and what is kept until it is acknowledged are deferred: each layer does that work for all messages together,
+when a caller asks for, or does, anything else with the stack (`FastSession.commit`). That caller finds the layers as if
+each message had gone the ordinary way, but that of several acknowledgements only the newest was looked at.
 
-What is foreseen goes further: while the other one has yet to answer, each layer makes ready what it expects of that,
-and writes its part of the datagram after that, but for times and payload, as a format; see `Rally.said`.
+Nothing here checks whether a message is plain: each layer does so with its own numbers. A message that differs in
+anything is refused by the pattern, or by a layer; then nothing was done, and it goes the ordinary way.
 
-Nothing here checks whether a message is out of the ordinary: each layer does so with its own numbers, and one that
-differs in anything is refused by the pattern, or by a layer; then nothing was done, and it goes the ordinary way.
-
-Deferring what nobody waits for, and predicting headers, is what "Masking the overhead of protocol layering" (van
-Renesse, SIGCOMM 1996) made of Horus; the pattern is our connection identification and prediction in one.
+Deferring what nobody waits for is what "Masking the overhead of protocol layering" (van Renesse, SIGCOMM 1996) made of
+Horus; the pattern is our connection identification.
 """
 
 from __future__ import annotations
@@ -25,246 +22,177 @@ from math import inf
 from typing import Any
 
 from glue.contract import Address, Delivery, Partner
-from glue.fastpath.parts import Datagrams, Exchange, Frames, Hearing, Partners, Passage, Saying, Streams
-from glue.fastpath.prediction import Question
+from glue.fastpath.parts import (
+    DiscoveryPart,
+    ExchangePart,
+    PassivePart,
+    ReceiverPart,
+    SenderPart,
+    SerializationPart,
+    TopicsPart,
+    TransportPart,
+)
 
 PERIOD = 0.002
-"""Seconds after which what is not answered is booked: for so long an acknowledgement may be held back, and nobody asks
-again before 3 ms (`glue.transport.round_trip`). So somebody looks for that as often (`Rally.due`)."""
+"""Seconds after which what is not answered is committed: for so long an acknowledgement may be held back, and nobody
+asks again before 3 ms (`glue.transport.round_trip`). So `FastSession.due` is asked as often."""
 
 
-class Side:
-    """One peer, and what the layers do with what it says and hears."""
+class SessionPeer:
+    """One peer, and what comes from it."""
 
-    __slots__ = ("exchange", "heard_at", "hearings", "partner")
+    __slots__ = ("exchange", "partner", "received_at", "receivers")
 
-    def __init__(self, partner: Partner, exchange: Exchange) -> None:
+    def __init__(self, partner: Partner, exchange: ExchangePart) -> None:
         self.partner = partner
         self.exchange = exchange
-        self.hearings: dict[bytes, Hearing] = {}
-        self.heard_at = 0.0
+        self.receivers: dict[bytes, ReceiverPart] = {}  # by topic
+        self.received_at = 0.0
 
 
-class Line:
+class SessionTopic:
     """A topic that is published to one peer."""
 
-    __slots__ = ("saying", "side")
+    __slots__ = ("peer", "sender")
 
-    def __init__(self, saying: Saying, side: Side) -> None:
-        self.saying = saying
-        self.side = side
-
-
-class Heard:
-    """Where a message came from, and with what counter of its sender's datagrams."""
-
-    __slots__ = ("counter", "hearing", "sender", "side")
-
-    def __init__(self, side: Side, hearing: Hearing, sender: bytes, counter: int) -> None:
-        self.side = side
-        self.hearing = hearing
+    def __init__(self, sender: SenderPart, peer: SessionPeer) -> None:
         self.sender = sender
-        self.counter = counter
+        self.peer = peer
 
 
-class Rally:
+class FastSession:
     """The layers of one stack, as far as lone messages concern them."""
 
     __slots__ = (
-        "_answer", "_answered", "_as_json", "_datagrams", "_frames", "_heard", "_leaving", "_lines", "_match",
-        "_of_frame", "_of_message", "_partners", "_passages", "_question", "_senders", "_sides", "_size", "_streams",
-        "_topic", "is_open",
+        "_discovery", "_match", "_of_frame", "_of_message", "_passive", "_peers", "_senders", "_serialization", "_size",
+        "_topic", "_topics", "_transport", "_written", "is_open",
     )  # fmt: skip
 
-    def __init__(self, offered: Mapping[str, Any] | None) -> None:
-        """`offered` by the layers, by their names; None if one of them offers nothing: then it never opens."""
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        """`parts` of the layers, by their names; if one of them has none, the session never opens."""
         self.is_open = False
-        self._passages: list[Passage] | None = None
-        self._sides: dict[str, Side] = {}  # by id
-        self._senders: dict[bytes, Side] = {}  # as headers begin
-        self._lines: dict[str, Line] = {}  # by topic
+        self._passive: list[PassivePart] = []
+        self._peers: dict[str, SessionPeer] = {}  # by id
+        self._senders: dict[bytes, SessionPeer] = {}  # as headers begin
+        self._written: dict[str, SessionTopic] = {}  # by topic
         self._size = 0
-        self._answer = b""  # the next datagram, as a format, once it is foreseen,
-        self._answered: Line | None = None  # of what was said last: what it goes to, as well,
-        self._as_json = False  # and is written alike
-        self._leaving: tuple[float, bytes] | None = None  # when, and what, of that is not noted yet
-        self._heard: Heard | None = None  # where the latest came from
-        self._question: Question | None = None  # what is foreseen to come from there next
-        if offered is None:
+        if not parts:
             return
-        self._datagrams: Datagrams = offered["serialization"]()
-        self._partners: Partners = offered["discovery"]()
-        self._frames: Frames = offered["transport"]()
-        self._streams: Streams = offered["topics"]()
-        self._passages = [offered["fragmentation"], offered["model"]]
+        self._serialization: SerializationPart = parts["serialization"]
+        self._discovery: DiscoveryPart = parts["discovery"]
+        self._transport: TransportPart = parts["transport"]
+        self._topics: TopicsPart = parts["topics"]
+        self._passive = [parts["fragmentation"], parts["model"]]
         self._match: Callable[[bytes], re.Match[bytes] | None] | None = None
 
     def open(self) -> float:
-        """Begin, once all is settled; until when at most (monotonic seconds), which the caller obeys; -inf: never."""
-        if self._passages is None:
+        """Begin, once all is committed; until when at most (monotonic seconds), which the caller obeys; -inf: never."""
+        if not self._passive:
             return -inf
-        self._size = min([passage() for passage in self._passages])
+        self._size = min([part.largest_body() for part in self._passive])
         if not self._size:
             return -inf
         if self._match is None:
             self._compile()
         self.is_open = True
-        return self._partners.calm_until
+        return self._discovery.calm_until
 
     def _compile(self) -> None:
-        """Only where it is needed, as it takes a millisecond."""
-        head, start = re.compile(self._datagrams.pattern(self._frames.pattern)), re.compile(self._streams.pattern)
-        self._match = re.compile(head.pattern + start.pattern).match
-        self._of_frame = slice(2, head.groups)  # of all groups
+        """Make the pattern of all layers; only where it is needed, as it takes a millisecond."""
+        head = re.compile(self._serialization.pattern(self._transport.pattern))
+        self._match = re.compile(head.pattern + self._topics.pattern).match
+        self._of_frame = slice(1, head.groups)  # of all groups
         self._topic = head.groups
         self._of_message = slice(head.groups + 1, None)
 
     def due(self, now: float) -> float:
-        """When it has to be booked, or this is to be asked again, as far as peers and frames are concerned."""
-        exchanges = [side.exchange for side in self._sides.values()]
+        """When it has to be committed, or this is to be asked again, as far as peers and frames are concerned."""
+        exchanges = [peer.exchange for peer in self._peers.values()]
         since = min([now, *[exchange.waits_since for exchange in exchanges]])
-        return min(since + PERIOD, self._partners.calm_until, self._frames.due(exchanges))
+        return min(since + PERIOD, self._discovery.calm_until, self._transport.due(exchanges))
 
-    def hear(self, now: float, data: bytes, source: Address | None = None) -> Delivery | None:
+    def receive(self, now: float, data: bytes, source: Address | None = None) -> Delivery | None:
         """The message of a datagram; None, and nothing was done, if it has to go the ordinary way.
 
         So it has if it came from another `source`, where that is known, than the address of its sender.
         """
-        question, self._question = self._question, None
-        if self._leaving is not None:
-            self._note()
-        elif question is not None and (delivery := self._hear_foreseen(now, data, question, source)) is not None:
-            return delivery
         found = self._match(data) if self.is_open else None  # type: ignore[misc]
         if found is None:
             return None
         groups = found.groups()
         sender, topic = groups[0], groups[self._topic]
-        side = self._senders.get(sender) or self._meet(sender)
-        if side is None or (source is not None and source != side.partner.address):
+        peer = self._senders.get(sender) or self._identify(sender)
+        if peer is None or (source is not None and source != peer.partner.address):
             return None
-        hearing = side.hearings.get(topic) or self._listen(side, topic)
-        if hearing is None:
+        receiver = peer.receivers.get(topic) or self._receiver(peer, topic)
+        if receiver is None:
             return None
-        delivery = hearing.read(groups[self._of_message], data, found.end())
-        if delivery is None or not side.exchange.take(now, groups[self._of_frame]):
+        delivery = receiver.read(groups[self._of_message], data, found.end())
+        if delivery is None or not peer.exchange.take(now, groups[self._of_frame]):
             return None
-        hearing.go_on()
-        side.heard_at = now
-        self._heard = Heard(side, hearing, sender, int(groups[1]))
+        receiver.advance()
+        peer.received_at = now
         return delivery
 
-    def _hear_foreseen(self, now: float, data: bytes, question: Question, source: Address | None) -> Delivery | None:
-        """The same if the datagram is the one that was foreseen."""
-        found = question.read(data)
-        heard = self._heard
-        assert heard is not None
-        if found is None or (source is not None and source != heard.side.partner.address):
-            return None
-        held, at, payload = found
-        delivery = heard.hearing.take_foreseen(at, payload)
-        if delivery is not None:
-            side = heard.side
-            side.exchange.take_foreseen(now, held)
-            side.heard_at = now
-            heard.counter += 1
-        return delivery
+    def topic(self, name: str) -> SessionTopic | None:
+        """A topic to be sent on; None if what is published on it has to go the ordinary way."""
+        topic = self._written.get(name) if self.is_open else None
+        if topic is None and self.is_open and (sender := self._topics.sender(name, self._size)):
+            peer = self._peer(sender.peer)
+            if peer is not None:
+                topic = self._written[name] = SessionTopic(sender, peer)
+        return topic
 
-    def line(self, topic: str) -> Line | None:
-        """The way of what is published on a topic; None if it has to go the ordinary one."""
-        line = self._lines.get(topic) if self.is_open else None
-        if line is None and self.is_open and (saying := self._streams.saying(topic, self._size)):
-            side = self._side(saying.peer)
-            if side is not None:
-                line = self._lines[topic] = Line(saying, side)
-        return line
+    def send(
+        self, now: float, at: float, topic: SessionTopic, payload: bytes, json: bool
+    ) -> tuple[bytes, Address] | None:
+        """The datagram of a message that was published `at` (Unix seconds), and where it goes.
 
-    def say(self, now: float, at: float, line: Line, payload: bytes, json: bool) -> tuple[bytes, Address] | None:
-        """The datagram of a message that was published `at` (Unix seconds), and where it goes; None likewise.
-
-        `said` has to be called once it has left; what is not noted by then is when it is next needed.
+        None, and nothing was done, if it has to go the ordinary way.
         """
-        if self._leaving is not None:
-            self._note()
-        saying, exchange = line.saying, line.side.exchange
-        size = len(payload)
-        if size > saying.largest or exchange.is_full:
+        sender, exchange = topic.sender, topic.peer.exchange
+        if len(payload) > sender.largest or exchange.is_full:
             return None
-        if self._answer and exchange.is_asked and self._answered is line and self._as_json is json:
-            datagram = self._answer % (exchange.held(now), int(at * 1e6), size, payload)
-            self._leaving = now, datagram
-        else:
-            body = saying.write(at, payload, json)
-            datagram = self._datagrams.write(exchange.write(now, body), body)
-            self._answered, self._as_json = line, json
-        self._answer, self._question = b"", None
-        return datagram, line.side.partner.address
+        body = sender.write(at, payload, json)
+        return self._serialization.write(exchange.write(now, body), body), topic.peer.partner.address
 
-    def said(self) -> None:
-        """What was said last has left: note what of that is not noted yet, and make the answer to its answer ready."""
-        if self._leaving is not None:
-            self._note()
-        line, heard = self._answered, self._heard
-        if line is None:  # as all was settled meanwhile
-            return
-        foreseen = line.side.exchange.foresee()
-        if foreseen is not None and heard is not None and heard.side is line.side:
-            before, behind, answer = foreseen
-            self._answer = self._datagrams.foresee(answer, line.saying.foresee(self._as_json))
-            header, index = self._datagrams.expected(heard.sender, heard.counter), heard.hearing.foresee()
-            if header is not None and index is not None:
-                self._question = Question(header, (before, behind), *index)
-
-    def _note(self) -> None:
-        """Do for what left as it was foreseen what had no time before."""
-        assert self._leaving is not None
-        assert self._answered is not None
-        line, (now, datagram) = self._answered, self._leaving
-        line.side.exchange.wrote(now, datagram[datagram.index(b"\n") + 1 :])
-        line.saying.wrote()
-        self._datagrams.wrote()
-        self._leaving = None
-
-    def _meet(self, sender: bytes) -> Side | None:
-        """The side of a sender, as it says who it is."""
+    def _identify(self, sender: bytes) -> SessionPeer | None:
+        """The peer that a header begins with."""
         id, _, incarnation = sender.decode()[1:].partition('",')
-        side = self._side(id)
-        if side is not None and side.partner.incarnation == int(incarnation):
-            self._senders[sender] = side
-            return side
+        peer = self._peer(id)
+        if peer is not None and peer.partner.incarnation == int(incarnation):
+            self._senders[sender] = peer
+            return peer
         return None
 
-    def _side(self, id: str) -> Side | None:
-        side = self._sides.get(id)
-        if side is None and (partner := self._partners.find(id)) and (exchange := self._frames.exchange(partner)):
-            side = self._sides[id] = Side(partner, exchange)
-        return side
+    def _peer(self, id: str) -> SessionPeer | None:
+        peer = self._peers.get(id)
+        if peer is None and (partner := self._discovery.find(id)) and (exchange := self._transport.exchange(partner)):
+            peer = self._peers[id] = SessionPeer(partner, exchange)
+        return peer
 
-    def _listen(self, side: Side, topic: bytes) -> Hearing | None:
-        hearing = self._streams.hearing(side.partner, topic)
-        if hearing is not None:
-            side.hearings[topic] = hearing
-        return hearing
+    def _receiver(self, peer: SessionPeer, topic: bytes) -> ReceiverPart | None:
+        receiver = self._topics.receiver(peer.partner, topic)
+        if receiver is not None:
+            peer.receivers[topic] = receiver
+        return receiver
 
-    def settle(self) -> None:
-        """Let all layers do the rest for what has passed; nothing passes from now on."""
+    def commit(self) -> None:
+        """Let all layers do the deferred work for what has passed; the session is over."""
         self.is_open = False
-        if self._leaving is not None:
-            self._note()
-        sides, self._sides = self._sides, {}
-        lines, self._lines = self._lines, {}
+        peers, self._peers = self._peers, {}
+        topics, self._written = self._written, {}
         self._senders.clear()
-        self._answer, self._answered, self._heard, self._question = b"", None, None, None
-        if not sides:
+        if not peers:
             return
-        for line in lines.values():
-            line.saying.book()
-        heard = said = 0
-        for side in sides.values():
-            for hearing in side.hearings.values():
-                hearing.book(side.heard_at)
-            came, left = side.exchange.book()
+        for topic in topics.values():
+            topic.sender.commit()
+        received = sent = 0
+        for peer in peers.values():
+            for receiver in peer.receivers.values():
+                receiver.commit(peer.received_at)
+            came, left = peer.exchange.commit()
             if came:
-                self._partners.book(side.partner, side.heard_at)
-            heard, said = heard + came, said + left
-        self._datagrams.book(heard, said)
+                self._discovery.commit(peer.partner, peer.received_at)
+            received, sent = received + came, sent + left
+        self._serialization.commit(received, sent)

@@ -1,4 +1,4 @@
-"""The fragmentation layer: messages of any size over frames of one size."""
+"""The fragmentation layer: messages of any size in frames of one size."""
 
 from glue.fragmentation.layer import Fragmentation
 

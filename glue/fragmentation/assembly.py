@@ -1,7 +1,7 @@
-"""Messages being put together, by peer.
+"""Incomplete messages of each peer, and their fragments.
 
-A message's fragments are kept by their place, so that it is known exactly which are there: no duplicate can
-stand in for a missing one, and memory grows with what arrived, never with what was announced.
+Fragments are kept by place, so it is known exactly which have arrived. A duplicate cannot stand in for a missing one,
+and memory grows with what arrived, never with what was announced.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from collections.abc import Sequence
 from glue.contract.pieces import Pieces
 
 FRAGMENT_COST = 150  # bytes of bookkeeping a fragment: a bytes object and its place in a dict
-MESSAGE_COST = 1000  # bytes of bookkeeping a message; so a million tiny first fragments meet the budget too
-FEW = 8  # parts in which a message stays until it is known what it consists of; more are joined before
+MESSAGE_COST = 1000  # bytes of bookkeeping a message, so that a million tiny first fragments meet the budget, too
+FEW = 8  # parts in which a whole message stays; more parts are joined
 FINISHED = 1024  # message numbers remembered per peer, so that late fragments do not start a message again
+EXPIRY = 30.0  # seconds without a new fragment of a best-effort message: far more than any is under way
+RELIABLE_EXPIRY = 600.0
+"""The same for a reliable message. Transport goes on in its middle whenever the sender, or the way from it, is back,
+and takes what was acknowledged as delivered. So this is the longest interruption after which nothing is missing."""
+EXPIRIES = RELIABLE_EXPIRY, EXPIRY  # by message number modulo 2
 
 
 class Assembly:
@@ -29,18 +34,18 @@ class Assembly:
         self.count = -(-total // size)
         self.held = MESSAGE_COST  # bytes, bookkeeping included
         self.touched = 0.0  # when the newest fragment came
-        self._since = math.inf  # when, as far as is known, the oldest fragment was handed to its sender
-        self._begun: list[bytes | memoryview] = []  # the fragments from place 0 on without a gap, in larger pieces
-        self._in_order = 0  # how many they are
-        self._ahead: dict[int, bytes] = {}  # those beyond the first gap, by place
+        self._since = math.inf  # when the oldest fragment was handed to its sender's transport, as far as is known
+        self._begun: list[bytes | memoryview] = []  # the fragments before the first gap, in larger pieces
+        self._in_order = 0  # their number
+        self._ahead: dict[int, bytes] = {}  # fragments after the first gap, by place
 
     @property
     def complete(self) -> bool:
-        """Whether every fragment is there."""
+        """Whether every fragment has arrived."""
         return self._in_order == self.count
 
     def put(self, now: float, index: int, bodies: Sequence[bytes], age: float) -> int:
-        """Add fragments from place `index` on; return how many were new. The first for a place wins."""
+        """Add fragments from place `index` on; returns how many were new. The first fragment for a place wins."""
         self.touched = now
         self._since = min(self._since, now - age)
         ahead = self._ahead
@@ -61,7 +66,7 @@ class Assembly:
         return new
 
     def message(self, now: float) -> tuple[Sequence[bytes], float]:
-        """The whole message, as the one body that it is, and its age in seconds."""
+        """Return the whole message as one body, and its age in seconds."""
         parts = self._begun
         several = 1 < len(parts) <= FEW
         bodies = [memoryview(part) for part in parts] if several else [b"".join(parts)]
@@ -71,8 +76,8 @@ class Assembly:
 class Shelf:
     """The messages of one life of a peer that are under assembly.
 
-    Reliable ones (of even numbers) and best-effort ones stand in rows of their own; in each, the one untouched for
-    longest comes first.
+    Reliable messages (of even numbers) and best-effort ones are in rows of their own. In each row the message that has
+    waited longest for a fragment comes first.
     """
 
     __slots__ = ("_finished", "absent", "held", "incarnation", "rows")
@@ -88,16 +93,16 @@ class Shelf:
         return sum(map(len, self.rows))
 
     def row(self, message: int) -> OrderedDict[int, Assembly]:
-        """Where a message of this number stands."""
+        """Return the row of a message number."""
         return self.rows[message % 2]
 
     def oldest(self) -> int:
-        """The number of the message untouched for longest; there must be one."""
+        """Return the number of the message that has waited longest for a fragment; there must be one."""
         firsts = [next(iter(row.items())) for row in self.rows if row]
         return min(firsts, key=lambda first: first[1].touched)[0]
 
     def put(self, now: float, message: int, index: int, bodies: Sequence[bytes], age: float) -> int:
-        """Add fragments to a message; return how many were new."""
+        """Add fragments to a message; returns how many were new."""
         row = self.row(message)
         row.move_to_end(message)
         return row[message].put(now, index, bodies, age)
@@ -107,7 +112,7 @@ class Shelf:
         return message in self._finished
 
     def remember(self, message: int) -> None:
-        """A message is complete, or given up: what still comes of it is late."""
+        """Note that a message is complete or given up: later fragments of it are late."""
         self._finished[message] = None
         if len(self._finished) > FINISHED:
             self._finished.popitem(last=False)

@@ -1,8 +1,9 @@
-"""The model layer: state that programs share, built from deltas, agreed on by a quorum of them.
+"""The model layer: keys that programs share, either agreed on by a majority or merged.
 
-`Replicated` is the layer, `Direct` the one for programs that want none of it; beside them stands what is said to the
-layer. What a program asks is in `questions`; `state` is what is agreed on, `consensus` how, `storage` where it is kept,
-and `mergeable` what needs no agreement. Those are loaded with the first model that is opened: most programs open none.
+The layer is `Replicated`. Its stand-in for programs without shared state is `Direct`. The modules `requests` and
+`questions` define what the application passes to the layer. The packages `state` (keys), `consensus` (agreement),
+`storage` (files) and `mergeable` (keys without agreement) are imported when the first model opens, because most
+programs open none.
 """
 
 from glue.model.direct import Direct

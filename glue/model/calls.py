@@ -1,8 +1,8 @@
-"""The commands this endpoint wants committed, from the question to the answer: tried again until one is known.
+"""The commands of this endpoint to one model, from the call until its outcome is known.
 
-Each command has a serial in this endpoint's session, so trying again is harmless: it takes effect once. A try that
-consensus refused had no effect for certain; one whose outcome is unknown makes the call uncertain, and if time runs
-out then, its ending is `Unknown`, else `Refused`.
+Each command has a serial number in this endpoint's session, so a repeated command takes effect once. A try that
+consensus refused certainly had no effect. A try with an unknown outcome makes the call uncertain. A call that times out
+ends as `Unknown` if it is uncertain, else as `Refused`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from glue.model.requests import Pending
 from glue.model.state import (
     EXPIRED,
     OK,
+    AcquireLock,
     Applied,
     Command,
-    Lock,
     OpenSession,
     Operation,
     Result,
@@ -26,16 +26,16 @@ from glue.model.state import (
 )
 
 OUTSTANDING = 512
-"""Serials of a session under way at once: half of what the state machine remembers for it."""
+"""Commands of a session under way at once: half of the results that the state machine keeps for a session."""
 
 WAITING_LIMIT = 65_536
-"""Calls that wait for a place among them; beyond, a call is refused: at 300 bytes each, 20 MB."""
+"""Calls that wait for a serial number, at about 300 bytes each: 20 MB. Further calls are refused."""
 
 RETRY_INTERVAL = 0.05
 """Seconds until a refused try is repeated: a few times within an election timeout."""
 
 BATCH = 256 << 10
-"""Bytes of commands in one log entry, unless a single one is larger: worth a sync, and small beside a window."""
+"""Bytes of commands in one log entry, unless a single command is larger: worth a sync, small beside a send window."""
 
 NO_MAJORITY = "no majority of the voters is in reach"
 DISAGREEMENT = "others have opened it with another mergeable=, which must be the same at all endpoints"
@@ -44,9 +44,11 @@ Settled = list[tuple[Pending, Ending]]
 """Tokens of calls and how they ended."""
 
 
-class Call:
-    """One command under way. `uncertain`: some try of it may have happened; `tries`: how many there were, of this
-    serial, and `since` when the first was.
+class CommandCall:
+    """One command under way.
+
+    This serial was proposed `tries` times, first at `since`. An `uncertain` call may have taken effect. A `patient`
+    call waits for a lock that another session holds.
     """
 
     __slots__ = ("deadline", "encoded", "operations", "patient", "serial", "since", "token", "tries", "uncertain")
@@ -67,27 +69,27 @@ class Calls:
     """All commands of this endpoint to one model, in one session at a time."""
 
     def __init__(self, nonce: str) -> None:
-        """`nonce` tells this life of this endpoint from all others."""
+        """`nonce` identifies this life of this endpoint."""
         self.session = 0
         self._nonce = nonce
         self._openings = 0
         self._opening: bytes | None = None
-        self._open_at = -inf  # when to try (again) to open the session
+        self._open_at = -inf  # next time to try to open the session
         self._last_serial = 0
-        self._waiting: deque[Call] = deque()  # without a serial yet
-        self._numbered: OrderedDict[int, Call] = OrderedDict()
-        self._due: deque[Call] = deque()  # numbered, and to be proposed
-        self._retries: deque[tuple[float, Call]] = deque()
-        self._blocked: dict[str, list[Call]] = {}  # patient ones, by the lock that they wait for
-        self._tickets: dict[int, list[Call]] = {}
-        self._earliest = inf  # no call's time is over before; it may have ended already
+        self._waiting: deque[CommandCall] = deque()  # without a serial number yet
+        self._numbered: OrderedDict[int, CommandCall] = OrderedDict()
+        self._due: deque[CommandCall] = deque()  # numbered, to be proposed
+        self._retries: deque[tuple[float, CommandCall]] = deque()
+        self._blocked: dict[str, list[CommandCall]] = {}  # patient calls, by the lock they wait for
+        self._tickets: dict[int, list[CommandCall]] = {}
+        self._earliest = inf  # a lower bound of all calls' deadlines
 
     def __len__(self) -> int:
         return len(self._numbered) + len(self._waiting) + sum(map(len, self._blocked.values()))
 
     @property
     def deadline(self) -> float:
-        """When `expired` or `batches` has something to do."""
+        """The time at which `expired` or `batches` has something to do."""
         at = min(self._earliest, self._retries[0][0] if self._retries else inf)
         if self._waiting and not self.session:
             return min(at, self._open_at)
@@ -95,16 +97,19 @@ class Calls:
             return -inf
         return at
 
-    def _all(self) -> Iterable[Call]:
+    def _all(self) -> Iterable[CommandCall]:
         yield from self._waiting
         yield from self._numbered.values()
         for blocked in self._blocked.values():
             yield from blocked
 
-    # ----------------------------------------------------------------------------------------------- asking
+    # --------------------------------------------------------------------------------- adding and proposing
 
-    def add(self, call: Call) -> Settled:
-        """Take on a call. Raises ModelError for operations that cannot be logged."""
+    def add(self, call: CommandCall) -> Settled:
+        """Take a call; returns an ending if it is refused at once.
+
+        Raises ModelError for operations that cannot be logged.
+        """
         encode_command(Command(0, 0, 0, call.operations))
         if len(self._waiting) >= WAITING_LIMIT:
             return [(call.token, Refused(f"more than {WAITING_LIMIT} calls wait"))]
@@ -112,20 +117,20 @@ class Calls:
         self._earliest = min(self._earliest, call.deadline)
         return []
 
-    def batches(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
-        """What is to be proposed now: encoded commands, an entry each list, with the calls they are of."""
+    def batches(self, now: float) -> list[tuple[list[bytes], list[CommandCall]]]:
+        """Return what to propose now: pairs of the encoded commands of one entry and their calls."""
         while self._retries and self._retries[0][0] <= now:
             self._due.append(self._retries.popleft()[1])
         if self._waiting and not self.session:
             return self._open(now)
         while self._waiting and len(self._numbered) < OUTSTANDING:
             self._number(self._waiting.popleft())
-        batches: list[tuple[list[bytes], list[Call]]] = []
+        batches: list[tuple[list[bytes], list[CommandCall]]] = []
         size = BATCH
         while self._due:
             call = self._due.popleft()
             if call.serial not in self._numbered:
-                continue  # it ended meanwhile
+                continue  # ended meanwhile
             if size + len(call.encoded) > BATCH:
                 batches.append(([], []))
                 size = 0
@@ -136,7 +141,7 @@ class Calls:
             batches[-1][1].append(call)
         return batches
 
-    def _open(self, now: float) -> list[tuple[list[bytes], list[Call]]]:
+    def _open(self, now: float) -> list[tuple[list[bytes], list[CommandCall]]]:
         if now < self._open_at:
             return []
         if self._opening is None:
@@ -145,7 +150,7 @@ class Calls:
         self._open_at = inf  # until its ticket is settled
         return [([encode_command(Command(0, 0, 0, [OpenSession(self._opening.decode())]))], [])]
 
-    def _number(self, call: Call) -> None:
+    def _number(self, call: CommandCall) -> None:
         self._last_serial += 1
         call.serial = self._last_serial
         self._numbered[call.serial] = call
@@ -154,14 +159,14 @@ class Calls:
         call.tries = 0
         self._due.append(call)
 
-    def proposed(self, ticket: int, calls: list[Call]) -> None:
-        """A batch was proposed under this ticket."""
+    def proposed(self, ticket: int, calls: list[CommandCall]) -> None:
+        """Record that a batch was proposed under this ticket."""
         self._tickets[ticket] = calls
 
-    # --------------------------------------------------------------------------------------------- answers
+    # -------------------------------------------------------------------------------------------- outcomes
 
     def settle(self, now: float, ticket: int, refused: bool) -> bool:
-        """A ticket's batch was refused, or nobody knows; whether the ticket is one of ours."""
+        """Record that a batch was refused, or has an unknown outcome. False for a ticket of another part."""
         calls = self._tickets.pop(ticket, None)
         if calls is None:
             return False
@@ -174,7 +179,7 @@ class Calls:
         return True
 
     def repeat(self) -> None:
-        """Another leader: what the one before did with the commands under way is not known, so try them all again."""
+        """Propose all commands under way again: what the former leader did with them is unknown."""
         if any(not calls for calls in self._tickets.values()):
             self._open_at = -inf
         for calls in self._tickets.values():
@@ -185,11 +190,11 @@ class Calls:
         self._tickets.clear()
 
     def committed(self, ticket: int) -> bool:
-        """A ticket's batch was committed, and its results were taken as it was applied."""
+        """Record that a batch was committed; `take` has its results. False for a ticket of another part."""
         return self._tickets.pop(ticket, None) is not None
 
     def take(self, applied: Applied) -> Settled:
-        """Find the answers to calls among the results of an entry."""
+        """Settle the calls with results in an applied entry, and repeat those that waited for a released lock."""
         settled: Settled = []
         for command, result in zip(applied.commands, applied.results, strict=True):
             if command.session and command.session == self.session:
@@ -205,17 +210,17 @@ class Calls:
             self.session, self._opening, self._last_serial = result.index, None, 0
 
     def results(self) -> list[tuple[int, int]]:
-        """Session and serial of the commands under way, to be looked up after a snapshot took the place of the log."""
+        """The session and serial number of each command under way, to be looked up in a snapshot."""
         return [(self.session, serial) for serial in self._numbered]
 
     def found(self, serial: int, result: Result) -> Settled:
-        """The result of a command that was found in a snapshot."""
+        """Settle the call of this serial number with a result from a snapshot."""
         settled: Settled = []
         self._answer(serial, result, settled)
         return settled
 
     def unblock(self) -> None:
-        """Let those who wait for locks ask again: what was released meanwhile is not known."""
+        """Ask again for all locks, because a snapshot does not tell which were released."""
         for calls in self._blocked.values():
             self._waiting.extend(calls)
         self._blocked.clear()
@@ -229,13 +234,17 @@ class Calls:
             settled.append((call.token, Committed(result.index, call.since)))
         elif result.code == EXPIRED:
             self._session_ended(call, settled)
-        elif call.patient and isinstance(first, Lock):
+        elif call.patient and isinstance(first, AcquireLock):
             self._blocked.setdefault(first.name, []).append(call)
         else:
             settled.append((call.token, Refused(result.detail)))
 
-    def _session_ended(self, call: Call, settled: Settled) -> None:
-        """This endpoint did nothing for too long; a command tried once was not applied, and gets a new session."""
+    def _session_ended(self, call: CommandCall, settled: Settled) -> None:
+        """End this endpoint's expired session, and start again in a new one.
+
+        A command that was tried once has had no effect and goes to the new session. An earlier try of the others may
+        have had one, so they end as `Unknown`.
+        """
         self.session, self._open_at = 0, -inf
         others = [call, *self._numbered.values()]
         self._numbered.clear()
@@ -248,7 +257,7 @@ class Calls:
                 self._waiting.append(other)
 
     def expired(self, now: float, reason: str) -> Settled:
-        """The calls whose time is over."""
+        """Remove the calls past their deadline; returns their endings. Calls without any effect get `reason`."""
         settled: Settled = []
         if now < self._earliest:
             return settled
@@ -271,7 +280,7 @@ class Calls:
         return settled
 
     def end(self, reason: str) -> Settled:
-        """No call will get an answer any more."""
+        """Return an ending for every call, because no answer can come any more."""
         return [
             (call.token, Unknown(reason) if call.uncertain or call.tries else Refused(reason, unreachable=True))
             for call in self._all()

@@ -1,7 +1,6 @@
-"""The model of programs that only publish and subscribe: everything passes through unchanged.
+"""The model layer of programs without shared state: everything passes through unchanged.
 
-It holds nothing, so it has no limits, no timers and nothing to count; a model with replicated state takes its
-place by one constructor argument.
+The layer has no limits, no timers and no counters. One constructor argument replaces it by a layer with models.
 """
 
 from __future__ import annotations
@@ -16,19 +15,22 @@ class Direct:
     """A `Layer[Event, Event, Request, Request]` that adds nothing."""
 
     deadline = inf
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(self) -> None:
         self.statistics: Counter[str] = Counter()
 
+    def commit(self) -> None:
+        """Nothing is deferred."""
+
     def fit(self, size: int) -> int:
-        """Adds no bytes: what the layer below takes, this one takes."""
+        """Return `size`: this layer adds no bytes."""
         return size
 
     def receive(self, now: float, items: list[Event]) -> tuple[list[Event], list[Request]]:
-        """What comes from below goes up."""
+        """Pass on what comes from below."""
         return items, []
 
     def send(self, now: float, items: list[Request]) -> list[Request]:
-        """What comes from above goes down."""
+        """Pass on what comes from above."""
         return items

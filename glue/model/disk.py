@@ -1,8 +1,8 @@
-"""The storage of one group: what waits to be written, and what is wrong when it refuses.
+"""The storage of one group: writes that are not durable yet, and what follows from a failed write.
 
-A full disk keeps nothing of a write, so the same write is tried again until there is room. After any other error
-what the disk holds is not known, and nothing is tried again (Rebello et al., "Can Applications Recover from fsync
-Failures?", ATC 2020).
+A full disk keeps no part of a write, so the write is repeated until there is room. After any other error the content of
+the disk is unknown, and nothing is tried again (Rebello et al., "Can Applications Recover from fsync Failures?", ATC
+2020).
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from glue.model.consensus import Write
 from glue.model.storage import Storage
 
 RETRY_INTERVAL = 1.0
-"""Seconds between two tries to write to a full disk: room comes from people, not in milliseconds."""
+"""Seconds between two tries to write to a full disk: people must make room, which takes a while."""
 
 logger = logging.getLogger("glue")
 
 
 class Disk:
-    """Writes that are not durable yet. `failure` says what is wrong, "" if nothing is; `is_over`: for good."""
+    """Writes that are not durable yet.
+
+    `failure` says what is wrong, "" if nothing is. `is_over` is true once the storage has failed for good.
+    """
 
     def __init__(self, name: str, storage: Storage, statistics: Counter[str]) -> None:
-        """`name` is the model's."""
+        """`name` is the model's, for the log messages."""
         self.failure = ""
         self.is_over = False
         self.unwritten: list[Write] = []
@@ -37,11 +40,11 @@ class Disk:
 
     @property
     def deadline(self) -> float:
-        """When there is something to try, while something is wrong."""
+        """The time of the next try to write to a full disk, inf if none is planned."""
         return inf if self.is_over else self._retry_at
 
     def flush(self) -> int:
-        """Make all writes durable; returns the number of the last one. Raises StorageError."""
+        """Make all writes durable; returns the number of the last one, 0 if there was none. Raises StorageError."""
         number = 0
         while self.unwritten:
             self._storage.write(self.unwritten[0])
@@ -50,7 +53,7 @@ class Disk:
         return number
 
     def fail(self, now: float, error: StorageError) -> None:
-        """It has refused: for good, or until there is room."""
+        """Record a failure: until there is room if the disk is full, else for good."""
         self.is_over = not isinstance(error, StorageFullError)
         self._retry_at = now + RETRY_INTERVAL
         if not self.failure or self.is_over:
@@ -59,7 +62,10 @@ class Disk:
             logger.error("model %r: %s", self._name, self.failure)
 
     def retry(self, now: float, others: Iterable[Callable[[], None]]) -> int | None:
-        """Try again, if it is time; as `flush` once there is room, else None. `others` write what else there is."""
+        """Try again once the time has come; returns the result of `flush`, or None if nothing could be written.
+
+        First the `others` write what other parts of the group hold.
+        """
         if now < self.deadline:
             return None
         try:
@@ -74,5 +80,5 @@ class Disk:
         return number
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._storage.close()

@@ -1,10 +1,10 @@
-"""One model at one endpoint: its replica and its state, the calls and watches of this endpoint, what is on its way.
+"""One model at one endpoint: its replica and state, and the calls, watches and messages of this endpoint.
 
-Keys that are mergeable are a part of their own, `Mergeable`, with topics of its own; only reads and watches see both.
+Mergeable keys are a part of their own, `Mergeable`, with topics of their own. Only reads and watches see both parts.
 
-The group obeys the replica's `Output` (see `consensus/items.py`). What is to be stored is written and synced in the
-turn that follows at once if this one has messages to send, so that they have left by then: the leader's disk and the
-followers' work side by side, and all that came in while a disk was busy shares the next sync.
+The group carries out the replica's `Output` (see `consensus/output.py`). If a turn has messages to send, the next turn
+writes and syncs what is to be stored, once the messages have left. The leader's disk and the followers then work at the
+same time, and everything that arrives while a disk is busy shares the next sync.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from random import Random
 
 from glue.contract import Delivery, Options, Publication, Request, Subscribe, Unsubscribe
 from glue.errors import ModelError, StorageError
-from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Call, Calls, Settled
+from glue.model.calls import DISAGREEMENT, NO_MAJORITY, Calls, CommandCall, Settled
 from glue.model.clock import LeaderClock
-from glue.model.consensus import Fate, Kind, Outcome, Output, Replica, Role, Snapshot, Status
+from glue.model.consensus import Kind, Outcome, Output, Replica, Resolution, Role, Snapshot, Status
 from glue.model.consensus.messages import Append, InstallSnapshot, Message, Welcome, is_heartbeat
 from glue.model.consensus.wire import encode
 from glue.model.disk import Disk
@@ -35,7 +35,7 @@ from glue.model.questions import (
     Transfer,
     Unknown,
     Unwatch,
-    Watch,
+    WatchPattern,
     Write,
 )
 from glue.model.reading import READS, Reads
@@ -44,10 +44,10 @@ from glue.model.state import Change, Pattern, State, encode_entry
 from glue.model.watches import WATCHES, Watches, difference
 
 MERGE = "merge"
-"""Under it the topics of what is mergeable."""
+"""The topic level of mergeable keys."""
 
 
-class Group:
+class ModelGroup:
     """One model at one endpoint."""
 
     def __init__(
@@ -63,12 +63,12 @@ class Group:
         self._settings = options.consensus
         self.replica = Replica(peer, scope, options.consensus, stored, luck, now, is_state)
         self.state = State() if stored.snapshot is None else State.restore(stored.snapshot.data)
-        self._stirred_at = -inf  # when anything but heartbeats was last said or asked
-        self._heard_at = -inf  # when a leader was heard, by this endpoint's clock
-        self._speakers: set[str] = set()  # who sent as a leader in this turn
+        self._stirred_at = -inf  # the last time of a message or question other than a heartbeat
+        self._heard_at = -inf  # the last time a message of the leader arrived
+        self._speakers: set[str] = set()  # peers that sent as a leader in this turn
         self._clock = LeaderClock()
         self._lifespan = options.consensus.election_timeout
-        # By whether reliable. Not ordered: who is away must not keep from the others what is newer.
+        # By reliability. Unordered, so that an absent replica does not delay newer messages to the others.
         self._options = [Options(lifespan=self._lifespan, reliable=way, ordered=False) for way in (False, True)]
         self._luck = luck
         self._nonce = f"{peer}-{incarnation}"
@@ -87,40 +87,40 @@ class Group:
     def _new_calls(self) -> Calls:
         return Calls(f"{self._nonce}-{self._luck.getrandbits(32):08x}")
 
-    # ---------------------------------------------------------------------------------------------- its topics
+    # -------------------------------------------------------------------------------------------------- topics
 
     @property
     def to_all(self) -> str:
-        """The topic that every replica hears: what goes to it is one multicast."""
+        """The topic of all replicas: a message to it is one multicast."""
         return f"{PREFIX}/{self.name}/all"
 
     def to_one(self, peer: str) -> str:
-        """The topic that only this peer hears: what goes to it is unicast."""
+        """The topic of one replica: a message to it is unicast."""
         return f"{PREFIX}/{self.name}/to/{peer}"
 
     @property
     def _topics(self) -> list[str]:
-        """What this replica hears."""
+        """The topics of this replica."""
         topics = [self.to_all, self.to_one(self._peer)]
         return topics if self.mergeable is None else [*topics, *self.mergeable.topics(self._peer)]
 
     def open(self) -> list[Request]:
-        """Begin to listen."""
+        """Subscribe to the topics of this replica."""
         return [Subscribe((self.name, n), topic) for n, topic in enumerate(self._topics)]
 
     def close(self) -> tuple[list[Happening], list[Request]]:
-        """Stop: calls end without an answer."""
+        """Unsubscribe and close the storage. Calls under way end as refused or unknown."""
         up = self._end("the model was closed")
         self._disk.close()
         return up, [Unsubscribe((self.name, n)) for n, _ in enumerate(self._topics)]
 
     def _end(self, reason: str) -> list[Happening]:
-        """No call gets an answer of the kind that it waits for."""
+        """End all calls and reads: as unknown if they may have had an effect, else as refused."""
         up = self._answers(self._calls.end(reason))
         up += [Answer(token, Refused(reason, unreachable=True)) for token in self._reads.end()]
         return up if self.mergeable is None else up + self.mergeable.end(Unknown(reason))
 
-    # -------------------------------------------------------------------------------------------- the turns
+    # ------------------------------------------------------------------------------------------------ turns
 
     @property
     def status(self) -> Status:
@@ -129,7 +129,7 @@ class Group:
 
     @property
     def deadline(self) -> float:
-        """When `receive` must be called even without messages."""
+        """The time at which `receive` must be called even without messages."""
         if self._disk.failure:
             return self._disk.deadline
         if self._disk.unwritten:
@@ -141,11 +141,11 @@ class Group:
 
     @property
     def backlog(self) -> int:
-        """Bytes of calls that wait for their answers, as a guess."""
+        """Estimated bytes of the calls that wait for their answers."""
         return 256 * len(self._calls)
 
     def receive(self, now: float, deliveries: Sequence[Delivery]) -> tuple[list[Happening], list[Request]]:
-        """Take messages of other replicas; do what is due; ask what was asked of this one."""
+        """Take messages of other replicas, do what is due, and propose what this endpoint asked for."""
         up: list[Happening] = []
         down: list[Request] = []
         if self._disk.failure and not self._is_back(now, up, down):
@@ -156,7 +156,7 @@ class Group:
                 deliveries = self._merge(now, self.mergeable, deliveries, up, down)
             self._propose(now)
             self._obey(now, self.replica.receive(now, self._messages(now, deliveries)), up, down)
-            if not down:  # then nobody waits for what this turn has to say
+            if not down:  # without messages, nothing has to leave before the sync
                 self._sync(now, up, down)
             if self._status.leader in self._speakers:
                 self._heard_at = now
@@ -168,14 +168,14 @@ class Group:
         return up, down
 
     def _sync(self, now: float, up: list[Happening], down: list[Request]) -> None:
-        """Make durable what the replica wants to be."""
+        """Make the pending writes durable, and tell the replica."""
         if self._disk.unwritten:
             self._obey(now, self.replica.synced(now, self._disk.flush()), up, down)
 
     def _merge(
         self, now: float, part: Mergeable, deliveries: Sequence[Delivery], up: list[Happening], down: list[Request]
     ) -> Sequence[Delivery]:
-        """Let the mergeable part have its turn; returns the deliveries that are not for it."""
+        """Give the mergeable part its turn; returns the deliveries of the other part."""
         its = [delivery for delivery in deliveries if delivery.topic.startswith(part.topic)]
         others = [delivery for delivery in deliveries if delivery not in its] if its else deliveries
         if its or part.deadline <= now:
@@ -185,18 +185,18 @@ class Group:
         return others
 
     def _fail(self, now: float, error: StorageError, up: list[Happening]) -> None:
-        """This replica says nothing any more: until there is room on a full disk, else for good."""
+        """Stop this replica after a failed write: until a full disk has room, else for good."""
         self._disk.fail(now, error)
         up += self._end(self._disk.failure)
-        self._calls = self._new_calls()  # for when there is room: what was asked before has been answered
+        self._calls = self._new_calls()  # The calls so far have been answered; new ones may come once there is room.
 
     def _step_down(self, now: float, up: list[Happening], down: list[Request]) -> None:
-        """Whoever cannot store does not lead: let another one take over."""
+        """Hand the leadership over, because a replica that cannot store must not lead."""
         if self._status.role is Role.LEADER:
             self._obey(now, self.replica.step_down(now), up, down)
 
     def _is_back(self, now: float, up: list[Happening], down: list[Request]) -> bool:
-        """Whether a disk that was full has room again; what others say until then is as if lost."""
+        """Whether a full disk has room again. Messages that arrive until then count as lost."""
         self._step_down(now, up, down)
         others = [] if self.mergeable is None else [self.mergeable.recover]
         number = self._disk.retry(now, others)
@@ -213,10 +213,10 @@ class Group:
                 self._stirred_at = now
         return messages
 
-    # ------------------------------------------------------------------------------------ obeying the replica
+    # ---------------------------------------------------------------------------------- output of the replica
 
     def _obey(self, now: float, output: Output, up: list[Happening], down: list[Request]) -> None:
-        """Messages first; then the state; then the tickets; the disk at last. The order matters: see `Output`."""
+        """Carry out an output: messages, then the state, then the tickets, and the disk last. Its module tells why."""
         for receiver, message in output.messages:
             if not is_heartbeat(message):
                 self._stirred_at = now
@@ -236,8 +236,8 @@ class Group:
                 applied = self.state.apply(entry.index, entry.data)
                 up += self._answers(self._calls.take(applied))
                 up += self._watches.tell(applied.changes)
-        for outcome in output.resolved:
-            self._settle(now, outcome, up)
+        for resolution in output.resolved:
+            self._settle(now, resolution, up)
         if output.write is not None:
             self._disk.unwritten.append(output.write)
         if output.wants_snapshot:
@@ -245,14 +245,14 @@ class Group:
             self._obey(now, self.replica.take_snapshot(now, commit_index, self.state.snapshot()), up, down)
 
     def _follow(self, status: Status) -> None:
-        """Note a new status; whatever an earlier leader was asked is asked again of a new one."""
+        """Note a new status; if the leader is new, ask it for everything that is under way."""
         if status.leader and (status.leader, status.term) != (self._status.leader, self._status.term):
             self._calls.repeat()
             self._reads.repeat()
         self._status = status
 
     def _restore(self, snapshot: Snapshot, up: list[Happening]) -> None:
-        """Another replica's state takes the place of entries that are gone."""
+        """Replace the state by a leader's snapshot, and settle the calls with results in it."""
         before, self.state = self.state, State.restore(snapshot.data)
         for session, serial in self._calls.results():
             result = self.state.sessions.result(session, serial)
@@ -262,30 +262,30 @@ class Group:
         if len(self._watches):
             up += self._watches.tell(difference(before, self.state))
 
-    def _settle(self, now: float, outcome: Outcome, up: list[Happening]) -> None:
-        ticket, fate = outcome.ticket, outcome.fate
+    def _settle(self, now: float, resolution: Resolution, up: list[Happening]) -> None:
+        ticket, outcome = resolution.ticket, resolution.outcome
         reads = self._reads.take(ticket)
         if reads is not None:
-            if fate is Fate.READABLE:
+            if outcome is Outcome.READABLE:
                 up += [Answer(token, Found(self._match(pattern))) for _, token, pattern in reads]
             else:
                 self._reads.again(reads, now + self._lifespan / 20)
         elif ticket in self._changes:
-            answer = Found([]) if fate in (Fate.COMMITTED, Fate.READABLE) else Refused(outcome.reason)
+            answer = Found([]) if outcome in (Outcome.COMMITTED, Outcome.READABLE) else Refused(resolution.reason)
             up.append(Answer(self._changes.pop(ticket), answer))
-        elif fate is Fate.COMMITTED:
+        elif outcome is Outcome.COMMITTED:
             self._calls.committed(ticket)
         else:
-            self._calls.settle(now, ticket, fate is Fate.REFUSED)
+            self._calls.settle(now, ticket, outcome is Outcome.REFUSED)
 
     @staticmethod
     def _answers(settled: Settled) -> list[Happening]:
         return [Answer(token, ending) for token, ending in settled]
 
-    # ------------------------------------------------------------------------------------- asking the replica
+    # ---------------------------------------------------------------------------------------------- questions
 
     def ask(self, now: float, asked: Ask) -> list[Happening]:
-        """Take a question; its answer comes from here or from a later `receive`."""
+        """Take a question; its answer is returned here or comes from a later `receive`."""
         up: list[Happening] = []
         self._stirred_at = now
         token, question, deadline = asked.token, asked.question, now + asked.timeout
@@ -305,12 +305,12 @@ class Group:
     def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
         match question:
             case Write(operations, patient):
-                return self._answers(self._calls.add(Call(token, operations, deadline, patient)))
+                return self._answers(self._calls.add(CommandCall(token, operations, deadline, patient)))
             case Read(pattern):
                 if len(self._reads) >= READS:
                     return [Answer(token, Refused(f"more than {READS} reads wait"))]
                 self._reads.add(deadline, token, Pattern(pattern))
-            case Watch(watcher, text):
+            case WatchPattern(watcher, text):
                 if len(self._watches) >= WATCHES:
                     return [Answer(token, Refused(f"more than {WATCHES} watches of one model"))]
                 wanted = Pattern(text)
@@ -330,7 +330,7 @@ class Group:
         return []
 
     def _propose(self, now: float) -> None:
-        """Hand everything that waits to the replica, as few entries and reads as possible."""
+        """Pass all waiting commands and reads to the replica, in as few entries as possible."""
         leads = self._status.role is Role.LEADER
         for commands, calls in self._calls.batches(now):
             stamp = self._clock.stamp(now) if leads else 0
@@ -341,7 +341,7 @@ class Group:
             self._reads.asked(self.replica.read(now))
 
     def _match(self, pattern: Pattern) -> list[Change]:
-        """All keys that match, of both parts."""
+        """All keys of both parts that match, in order of key."""
         found = self.state.match(pattern)
         if self.mergeable is not None:
             found = sorted(found + self.mergeable.match(pattern), key=lambda change: change.key)
@@ -357,7 +357,7 @@ class Group:
         up += [Answer(token, Refused(self._trouble(now), unreachable=True)) for token in self._reads.expired(now)]
 
     def _trouble(self, now: float) -> str:
-        """Why nothing is committed now, as far as this replica knows."""
+        """Describe why nothing is committed now, as far as this replica knows."""
         if self._status.role is Role.FOUNDING:
             reason = f"the model {self.name!r} is not founded yet, or not in reach: too few of its voters are found"
             trouble = self.failure(now) or missing(self._settings, self.replica.found, self.names)
@@ -365,26 +365,26 @@ class Group:
         return f"{NO_MAJORITY} of model {self.name!r}; reads with stale=True still work"
 
     def failure(self, now: float) -> str:
-        """Why this replica takes no part, or others do not; "" if all is as it should be."""
+        """Describe why this replica, or another one, takes no part; "" if all is well."""
         if self._disk.failure:
             return self._disk.failure
         if self.replica.is_among_strangers:
             return DISAGREEMENT
         return disagreement(self._settings, self.replica.differing(now), self.names)
 
-    # --------------------------------------------------------------------------------------- stale reading
+    # ----------------------------------------------------------------------------------------- stale reads
 
     def age(self, now: float) -> float:
-        """How old the local state may be: seconds since a leader was heard; 0 for the leader itself."""
+        """Seconds since a leader's message arrived, which bounds the age of the local state; 0 at the leader itself."""
         return 0.0 if self._status.role is Role.LEADER else now - self._heard_at
 
     def local(self, pattern: str) -> list[Change]:
-        """What this replica has, however old. Raises ModelError for a malformed pattern."""
+        """Return the local entries, however old. Raises ModelError for a malformed pattern."""
         return self._match(Pattern(pattern))
 
     @property
     def size(self) -> int:
-        """Keys that have a value."""
+        """The number of keys with a value."""
         return len(self.state) + (0 if self.mergeable is None else len(self.mergeable.store))
 
     @property

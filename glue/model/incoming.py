@@ -1,4 +1,4 @@
-"""What comes in for one group: bytes of other replicas become messages, and what is none is counted and dropped."""
+"""Decodes the messages of other replicas for one group. Malformed payloads are counted and dropped."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from glue.contract import Delivery
 from glue.model.consensus.messages import Forward, Message
-from glue.model.consensus.wire import MalformedError, decode
+from glue.model.consensus.wire import MalformedMessageError, decode
 from glue.model.names import Names
 from glue.model.state import State
 
 MESSAGES = 16_384
-"""Messages of consensus taken in one turn; the rest is dropped, as if lost: a turn brings a few dozen."""
+"""Messages of consensus taken in one turn; more are dropped as if lost. A usual turn brings a few dozen."""
 
 UNSTAMPED = b"[0,"
-"""How an entry begins that carries no time."""
+"""The first bytes of an entry without a time stamp."""
 
 
 def messages_of(deliveries: Sequence[Delivery], names: Names, statistics: Counter[str]) -> list[tuple[str, Message]]:
-    """The messages in these deliveries, each with its sender; names are learned on the way."""
+    """Decode the messages in these deliveries, each with its sender's id, and learn names from them."""
     messages: list[tuple[str, Message]] = []
     for delivery in deliveries:
         sender = delivery.publisher_id
@@ -29,7 +29,7 @@ def messages_of(deliveries: Sequence[Delivery], names: Names, statistics: Counte
                 continue
             try:
                 message = decode(payload)
-            except MalformedError:
+            except MalformedMessageError:
                 if not names.take(payload):
                     statistics["malformed messages of consensus"] += 1
                 continue
@@ -40,9 +40,9 @@ def messages_of(deliveries: Sequence[Delivery], names: Names, statistics: Counte
 
 
 def _strip_stamps(message: Forward, statistics: Counter[str]) -> None:
-    """Only a leader stamps the time into the log; what another one, or a former leader, has stamped counts nothing.
+    """Remove the time stamps from forwarded commands, because only the leader may stamp the log.
 
-    A stamp far ahead would end all leases, and leave no room for later ones.
+    A stamp far ahead would end all leases at once and leave no room for later stamps.
     """
     commands = message.commands
     if all(command is None or command.startswith(UNSTAMPED) for command in commands):
@@ -54,7 +54,7 @@ def _strip_stamps(message: Forward, statistics: Counter[str]) -> None:
 
 
 def is_state(snapshot: bytes) -> bool:
-    """Whether a state can be made of a snapshot."""
+    """Whether the state machine can be restored from a snapshot."""
     try:
         State.restore(snapshot)
     except ValueError:

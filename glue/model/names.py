@@ -1,7 +1,7 @@
-"""What endpoints are called, also those that have gone: consensus knows ids alone, and people know names.
+"""Names of endpoints by id, also of endpoints that have left: consensus uses ids, error messages use names.
 
-A name is learned from discovery while its endpoint is there, from the `members` that were given, and from members of
-a group, who tell a newcomer the names of its voters. A name that does not belong to its id is not taken.
+Names come from discovery, from the `members` setting, and from members of a group, which send a newcomer the names of
+its voters. An id is a hash of the name, so no message can give an endpoint a wrong name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from glue.model.consensus import ConsensusSettings
 
 KNOWN = 4096
-"""Names that are remembered, 200 bytes each with its id: 0.8 MB."""
+"""Names kept, 200 bytes each with the id: 0.8 MB."""
 
 NAME_LIMIT = 255
 """Characters of a name."""
@@ -28,34 +28,34 @@ MARK = b'["names",'
 
 
 class Names:
-    """The names by id, as far as they are known."""
+    """The known names by id. At `KNOWN` names, the one learned first is forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def learn(self, peer: str, name: str) -> None:
-        """This endpoint is called so."""
+        """Note the name of an endpoint."""
         self._known.pop(peer, None)
         if len(self._known) >= KNOWN:
             del self._known[next(iter(self._known))]
         self._known[peer] = name
 
     def learn_all(self, names: Mapping[str, str]) -> None:
-        """As `learn`, for several."""
+        """Note the names of several endpoints, given by id."""
         for peer, name in names.items():
             self.learn(peer, name)
 
     def of(self, peer: str) -> str:
-        """An endpoint's name, or else its id."""
+        """Return an endpoint's name, or its id if the name is unknown."""
         return self._known.get(peer, peer)
 
     def told(self, peers: Iterable[str]) -> bytes:
-        """A message with the names of these."""
+        """Encode a message with the known names of these endpoints, `TOLD` at most."""
         names = [self._known[peer] for peer in peers if peer in self._known]
         return orjson.dumps(["names", names[:TOLD]])
 
     def take(self, payload: bytes) -> bool:
-        """Learn from a message, if it is one of names; those that are known already stay."""
+        """Learn new names from a message; false if it is not a message of names."""
         if not payload.startswith(MARK):
             return False
         try:
@@ -71,14 +71,14 @@ class Names:
 
 
 def who_votes(settings: ConsensusSettings, names: Names) -> str:
-    """Who is to vote by these settings, as a program gives it."""
+    """Describe the voters of these settings as a program writes them: `voters=3` or `members=[…]`."""
     if settings.members is not None:
         return f"members={[names.of(member) for member in settings.members]}"
     return f"voters={settings.voters}"
 
 
 def disagreement(settings: ConsensusSettings, differing: Mapping[str, str], names: Names) -> str:
-    """Who was given something else, and what; "" if nobody was."""
+    """Describe which endpoints were given other voters; "" if none was."""
     if not differing:
         return ""
     others = "; ".join(
@@ -88,7 +88,7 @@ def disagreement(settings: ConsensusSettings, differing: Mapping[str, str], name
 
 
 def missing(settings: ConsensusSettings, found: Sequence[str], names: Names) -> str:
-    """Which of the voters of a group that is not founded yet are not there."""
+    """Describe which voters are missing while the group is not founded; "" if that is unknown."""
     if settings.members is not None:
         absent = [names.of(member) for member in settings.members if member not in found]
         return f"missing: {', '.join(absent)}" if absent else ""
@@ -96,5 +96,5 @@ def missing(settings: ConsensusSettings, found: Sequence[str], names: Names) -> 
 
 
 def id_of(name: str) -> str:
-    """The id of the endpoint of this name: 16 hex digits."""
+    """Return the id of the endpoint of this name: 16 hex digits."""
     return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()

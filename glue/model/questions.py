@@ -1,7 +1,7 @@
-"""What an application asks of a model, and the answers it gets: how each call is said to have ended.
+"""The questions of an application to a model, and the endings of its calls.
 
-A write is `Committed`, `Refused` or `Unknown`, and nothing in between: what may have happened is never called a
-failure. A read is `Found` or `Refused`, since asking again does no harm.
+A write ends as `Committed`, `Refused` or `Unknown`: an effect that is possible is never reported as a failure. A read
+ends as `Found` or `Refused`, because repeating a read is harmless.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Write:
-    """Operations to be committed together; `patient`: wait for a lock that somebody else holds."""
+    """Commit these operations together. A `patient` write waits for a lock that another session holds."""
 
     operations: Sequence[Operation]
     patient: bool = False
@@ -24,14 +24,14 @@ class Write:
 
 @dataclass(slots=True)
 class Read:
-    """All keys that match a pattern, as of a moment between question and answer."""
+    """Read all keys that match a pattern, as of a moment between question and answer."""
 
     pattern: str
 
 
 @dataclass(slots=True)
-class Watch:
-    """Tell `token` (as `Delivery` of `Change`) what matches the pattern now, and every change from now on."""
+class WatchPattern:
+    """Send `token` what matches the pattern now, and every later change, as a `Delivery` of `Change` objects."""
 
     token: Hashable
     pattern: str
@@ -39,7 +39,7 @@ class Watch:
 
 @dataclass(slots=True)
 class Unwatch:
-    """Stop that."""
+    """End the watch of this token."""
 
     token: Hashable
 
@@ -53,24 +53,24 @@ class Transfer:
 
 @dataclass(slots=True)
 class Remove:
-    """Take the endpoint of this id out of the group, with its vote."""
+    """Remove the endpoint of this id, and its vote, from the group."""
 
     peer: str
 
 
 @dataclass(slots=True)
 class Synchronize:
-    """Wait until another replica has of the mergeable keys what this one has, and the other way round."""
+    """Wait until this replica and another one have the same mergeable keys."""
 
 
-Question = Write | Read | Watch | Unwatch | Transfer | Remove | Synchronize
+Question = Write | Read | WatchPattern | Unwatch | Transfer | Remove | Synchronize
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """It happened once, at this log index; of a lock `index` is the fencing token.
+    """The write took effect once, at this log index. The index of a lock is its fencing token.
 
-    `since`: when it was first tried (monotonic seconds), before which it cannot have happened.
+    `since` is the time of the first try (monotonic seconds): the write took effect no earlier.
     """
 
     index: int
@@ -79,7 +79,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It did not happen and never will. `unreachable`: for want of a majority, rather than by its own conditions."""
+    """The call has no effect, now or later. `unreachable` is true if a majority was missing."""
 
     reason: str
     unreachable: bool = False
@@ -87,14 +87,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It may have happened, or happen yet."""
+    """The write may have taken effect, or may still do so."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a read found, by key."""
+    """The entries that a read found, by key."""
 
     entries: list[Change]
 

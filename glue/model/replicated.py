@@ -1,12 +1,11 @@
-"""The model layer: shared state beside topics. What concerns no model passes through unchanged.
+"""The model layer: shared state beside topics. Items that concern no model pass through unchanged.
 
-Each model that was opened is a `Group`; the groups' messages travel on topics of their own under `$glue/model`,
-where everything to all replicas is one topic, so one multicast, and everything to one of them another.
+Each open model is a `ModelGroup`. Its messages travel on topics under `$glue/model`: one topic for all replicas, which
+costs one multicast, and one topic for each replica.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
@@ -20,7 +19,7 @@ from glue.model.questions import Refused
 from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
 
 if TYPE_CHECKING:
-    from glue.model.group import Group
+    from glue.model.group import ModelGroup
     from glue.model.mergeable import Prefixes
 
 MODELS = 64
@@ -30,24 +29,26 @@ MODELS = 64
 class Replicated:
     """A `Layer[Event, Happening, Wish, Request]` with models."""
 
+    unfinished = 0
+
     def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, random: Random) -> None:
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
         self._network_id = network_id
         self._luck = random
-        self._counts: Counter[str] = Counter()
-        self.groups: dict[str, Group] = {}
+        self._counters: Counter[str] = Counter()
+        self.groups: dict[str, ModelGroup] = {}
         self.names = Names()
-        self._was_used = False
-        self._up: list[Happening] = []  # answers that are known already, for the next `receive`
+        self.was_used = False
+        self._up: list[Happening] = []  # known answers, for the next `receive`
 
     def fit(self, size: int) -> int:
-        """Messages may have any size."""
+        """Return `size`: messages may have any size."""
         return size
 
     @property
     def deadline(self) -> float:
-        """The earliest of all groups'."""
+        """The earliest deadline of all groups."""
         if self._up:
             return -inf
         if not self.groups:
@@ -56,24 +57,27 @@ class Replicated:
 
     @property
     def backlog(self) -> int:
-        """Of all groups."""
+        """Estimated bytes of the calls that wait in all groups."""
         return sum(group.backlog for group in self.groups.values()) if self.groups else 0
+
+    def commit(self) -> None:
+        """Nothing is deferred."""
 
     @property
     def statistics(self) -> Counter[str]:
-        """What this layer and its replicas have counted."""
-        counts = self._counts.copy()
+        """The counters of this layer, its groups and their replicas."""
+        counters = self._counters.copy()
         for group in self.groups.values():
-            counts += group.statistics
-            counts += group.replica.statistics
-        return counts
+            counters += group.statistics
+            counters += group.replica.statistics
+        return counters
 
     # ------------------------------------------------------------------------------------------------- down
 
     def send(self, now: float, items: list[Wish]) -> list[Request]:
-        """Take what is for models; everything else goes on down, in its place."""
+        """Take what concerns models, and pass on the rest in its order."""
         down: list[Request] = []
-        asked: dict[str, Group] = {}
+        asked: dict[str, ModelGroup] = {}
         for item in items:
             if item.__class__ is Publication:
                 down.append(item)
@@ -93,22 +97,18 @@ class Replicated:
             self._turn(now, group, [], down)
         return down
 
-    def lower(self, now: float, item: Wish) -> Request | None:
-        """Publications pass."""
-        return item if isinstance(item, Publication) else None
-
-    def _ask(self, now: float, item: Ask, asked: dict[str, Group]) -> None:
+    def _ask(self, now: float, item: Ask, asked: dict[str, ModelGroup]) -> None:
         group = self.groups.get(item.name)
         if group is None:
-            self._was_used = True
+            self.was_used = True
             self._up.append(Answer(item.token, Refused(f"no model {item.name!r} is open here")))
             return
         self._up += group.ask(now, item)
         asked[item.name] = group
 
     def _open(self, now: float, item: OpenModel) -> list[Request]:
-        """Raises ModelError for a name that is not free."""
-        from glue.model.group import Group  # consensus is loaded by those who use it
+        """Open a model. Raises ModelError if the name is in use here, or too many models are open."""
+        from glue.model.group import ModelGroup  # imports consensus only where a model is used
         from glue.model.state import check_name
 
         check_name(item.name)
@@ -117,34 +117,34 @@ class Replicated:
         luck = Random(self._luck.getrandbits(64))
         self.names.learn_all(item.options.names)
         scope = self.scope(item.name, item.options.mergeable)
-        group = Group(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
+        group = ModelGroup(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
         self.groups[item.name] = group
-        self._was_used = True
+        self.was_used = True
         return group.open()
 
     def scope(self, name: str, mergeable: Prefixes) -> str:
-        """What is one group at most: the network, the model's name, and its mergeable prefixes if there are any.
+        """Name the group that replicas may form: network, model name, and mergeable prefixes if there are any.
 
-        So replicas that do not agree on which keys are mergeable share no log, and no such key gets into one.
+        Replicas with different mergeable prefixes share no log, so no mergeable key enters one.
         """
         return f"{self._network_id}/{name}{'+' + mergeable.mark if mergeable else ''}"
 
     # --------------------------------------------------------------------------------------------------- up
 
     def receive(self, now: float, items: list[Event]) -> tuple[list[Happening], list[Request]]:
-        """Take what is for models; everything else goes on up, in its place."""
-        if not self._was_used:
+        """Take what concerns models, pass on the rest in its order, and serve the groups that are due."""
+        if not self.was_used:
             return [*items], []
         up: list[Happening] = []
         down: list[Request] = []
         for_groups: dict[str, list[Delivery]] = {}
         for item in items:
             if isinstance(item, Delivery) and item.topic.startswith(PREFIX):
-                if item.publisher_id != self._endpoint_id:  # what it said itself it knows
+                if item.publisher_id != self._endpoint_id:  # own messages are known here
                     name = item.topic[len(PREFIX) + 1 :].partition("/")[0]
                     for_groups.setdefault(name, []).append(item)
             elif isinstance(item, Missed) and item.topic.startswith(PREFIX):
-                self._counts["messages missed"] += item.count  # consensus asks again for what it needs
+                self._counters["messages missed"] += item.count  # consensus asks again for what it needs
                 self._meet(now)
             else:
                 if isinstance(item, PeerAdded | PeerInterest):
@@ -160,20 +160,12 @@ class Replicated:
         self._up = []
         return up, down
 
-    def lift(self, now: float, item: Event) -> Happening | None:
-        """Where there never was a model, everything passes."""
-        return None if self._was_used else item
-
-    def rally(self) -> int:
-        """Where there never was a model, a body of any size passes; see `glue.fastpath.parts`."""
-        return 0 if self._was_used else sys.maxsize
-
     def _meet(self, now: float) -> None:
         for group in self.groups.values():
             if group.mergeable is not None:
                 group.mergeable.meet(now)
 
-    def _turn(self, now: float, group: Group, deliveries: Sequence[Delivery], down: list[Request]) -> None:
+    def _turn(self, now: float, group: ModelGroup, deliveries: Sequence[Delivery], down: list[Request]) -> None:
         up, requests = group.receive(now, deliveries)
         self._up += up
         down += requests

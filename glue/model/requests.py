@@ -1,4 +1,4 @@
-"""What an application says to the model layer, and hears from it, beside what the contract has for topics."""
+"""The requests and answers between an application and the model layer, besides those of topics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from glue.model.storage import DeltaFile, Storage
 
 PREFIX = "$glue/model"
-"""First levels of the topics that models use: by the rules of MQTT a wildcard does not match them."""
+"""The first levels of the topics of models: by the rules of MQTT, a wildcard does not match them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How an endpoint takes part in a model. `stored` is what `storage` has loaded, `deltas` what `delta_file` has.
+    """How an endpoint takes part in a model.
 
-    `delta_file` is None where mergeable keys are kept in memory. `names` are those of endpoints, by id, that are known.
+    `stored` is what `storage` has loaded, and `deltas` what `delta_file` has. Without a `delta_file` mergeable keys
+    stay in memory. `names` are the known endpoint names by id.
     """
 
     consensus: ConsensusSettings
@@ -35,14 +36,14 @@ class ModelOptions:
 
 
 class Pending(Protocol):
-    """Whoever waits for an answer."""
+    """The caller that waits for an answer."""
 
     def answered(self, answer: Ending) -> None:
-        """Called once, within a turn: to be quick, and not to raise."""
+        """Take the answer. Called once, within a turn: it must be quick and must not raise."""
 
 
 class OpenModel:
-    """Take part in the shared state of this name. `at` is the wall clock (Unix)."""
+    """Open the model of this name. `at` is the wall clock (Unix seconds)."""
 
     __slots__ = ("at", "name", "options")
 
@@ -53,7 +54,7 @@ class OpenModel:
 
 
 class CloseModel:
-    """Take part no more."""
+    """Close the model of this name."""
 
     __slots__ = ("name",)
 
@@ -62,7 +63,10 @@ class CloseModel:
 
 
 class Ask:
-    """A question to the model of that name; an `Answer` comes in `timeout` seconds. `at` is the wall clock (Unix)."""
+    """Put a question to the model of this name. An `Answer` comes within `timeout` seconds.
+
+    `at` is the wall clock (Unix seconds).
+    """
 
     __slots__ = ("at", "name", "question", "timeout", "token")
 
@@ -75,7 +79,7 @@ class Ask:
 
 
 class Answer:
-    """What became of the `Ask` with this token."""
+    """The ending of the `Ask` with this token."""
 
     __slots__ = ("answer", "token")
 
@@ -85,7 +89,7 @@ class Answer:
 
 
 Wish = Request | OpenModel | CloseModel | Ask
-"""What an application hands to a stack."""
+"""The requests of an application to a stack."""
 
 Happening = Event | Answer
-"""What a stack hands to an application."""
+"""The events of a stack for an application."""

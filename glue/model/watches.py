@@ -1,7 +1,7 @@
-"""Who is told of which changes: each watcher gets what there is when it begins, then every change once, in order.
+"""The watches of one endpoint: each gets what matches at its start, then every change once and in order.
 
-A replica that was cut off for long continues from a snapshot, in which the changes between are no longer told apart.
-Its watchers get the difference instead, marked as not `live`, so that what they know is right again.
+A replica that was cut off for long continues from a snapshot, which does not tell single changes. Its watches get the
+difference between the old state and the new one, marked as not `live`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WATCHES = 4096
 
 
 class Watches:
-    """The watches of one model at one endpoint. Events are deliveries whose payloads are `Change` objects."""
+    """The watches of one model at one endpoint. Events are deliveries with `Change` objects as payloads."""
 
     def __init__(self, model: str, peer: str, incarnation: int = 0) -> None:
         self._model = model
@@ -29,18 +29,18 @@ class Watches:
         return len(self._patterns)
 
     def add(self, token: Hashable, pattern: Pattern, now: Iterable[Change]) -> list[Delivery]:
-        """Begin a watch; `now` is what matches at this moment."""
+        """Begin a watch; `now` holds the entries that match at this moment."""
         self._patterns[token] = pattern
         self._told[token] = 0
         return self._deliver(token, [change.past for change in now])
 
     def remove(self, token: Hashable) -> None:
-        """End a watch; one that has ended is let be."""
+        """End a watch. A token without a watch is ignored."""
         self._patterns.pop(token, None)
         self._told.pop(token, None)
 
     def tell(self, changes: Sequence[Change]) -> list[Delivery]:
-        """These changes happened."""
+        """Return the deliveries of these changes to the watches that match."""
         deliveries: list[Delivery] = []
         if changes:
             for token, pattern in self._patterns.items():
@@ -57,7 +57,7 @@ class Watches:
 
 
 def difference(before: State, after: State) -> list[Change]:
-    """What one who knows a state must be told to know a later one, in order of index."""
+    """Return the changes from one state to a later one, in order of index."""
     everything = Pattern("#")
     old = {change.key: change.index for change in before.match(everything)}
     changes = [change.past for change in after.match(everything) if old.pop(change.key, 0) != change.index]

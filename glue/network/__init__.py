@@ -5,11 +5,17 @@ and what would be chosen.
 """
 
 from glue.network.choice import Choice, choose_interface, obstacle
-from glue.network.group import Group, parse_group
+from glue.network.group import MulticastGroup, parse_group
 from glue.network.interfaces import Interface, list_interfaces
 from glue.network.multicast import MulticastNetwork
 
 __all__ = [
-    "Choice", "Group", "Interface", "MulticastNetwork", "choose_interface", "list_interfaces",
-    "obstacle", "parse_group",
+    "Choice",
+    "Interface",
+    "MulticastGroup",
+    "MulticastNetwork",
+    "choose_interface",
+    "list_interfaces",
+    "obstacle",
+    "parse_group",
 ]  # fmt: skip

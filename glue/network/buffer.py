@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from glue.contract import Address, Train
-from glue.contract.borrowed import Joins, Lent
+from glue.contract.borrowed import Borrowed, GatherCache
 from glue.contract.pieces import Pieces, Views, fresh_memory
 
 LARGEST = 64 << 10  # UDP's largest datagram, and the most that the kernel coalesces unless told otherwise
@@ -13,11 +13,11 @@ STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; 
 JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
-LENT = 32 << 10  # bytes of a train from which on its bodies are joined only by who knows what they are parts of
+BORROWED = 32 << 10  # bytes of a train from which on its bodies are joined only by who knows what they are parts of
 LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 600 kB at most
 
 
-class Buffer:
+class TrainBuffer:
     """Where trains arrive, and views of the two parts of their datagrams there."""
 
     __slots__ = ("_memory", "_places", "_size", "_views", "memory")
@@ -25,7 +25,7 @@ class Buffer:
     def __init__(self) -> None:
         self._memory = fresh_memory(JOINED + LARGEST)
         self.memory = memoryview(self._memory)
-        self._views: dict[tuple[int, int], tuple[Views, Views, Joins]] = {}
+        self._views: dict[tuple[int, int], tuple[Views, Views, GatherCache]] = {}
         self._size = 0
         self._places: list[tuple[memoryview]] = []
 
@@ -53,18 +53,18 @@ class Buffer:
         """The other part of each."""
         _, views, joins = self._parts(segment, at)
         rests = views.of(size)
-        if size >= LENT and segment > at:
+        if size >= BORROWED and segment > at:
             whole, left = divmod(size, segment)
-            return Lent(rests, segment - at, whole * (segment - at) + max(left - at, 0), joins)
+            return Borrowed(rests, segment - at, whole * (segment - at) + max(left - at, 0), joins)
         return Pieces([b"".join(rests)], segment - at, len(rests))
 
-    def _parts(self, segment: int, at: int) -> tuple[Views, Views, Joins]:
+    def _parts(self, segment: int, at: int) -> tuple[Views, Views, GatherCache]:
         """Views of the two parts of datagrams of this size, and what was joined of the second."""
         parts = self._views.get((segment, at))
         if parts is None:
             if len(self._views) >= LAYOUTS:
                 self._views.clear()
-            parts = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment), Joins()
+            parts = Views(self.memory, segment, 0, at), Views(self.memory, segment, at, segment), GatherCache()
             self._views[segment, at] = parts
         return parts
 
@@ -74,7 +74,7 @@ class Arrived(Train):
 
     __slots__ = ("_buffer",)
 
-    def __init__(self, address: Address, buffer: Buffer, size: int, segment: int) -> None:
+    def __init__(self, address: Address, buffer: TrainBuffer, size: int, segment: int) -> None:
         super().__init__(address, buffer.memory[:size], segment)
         self._buffer = buffer
 

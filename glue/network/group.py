@@ -19,7 +19,7 @@ WRITTEN = re.compile(r"(?:\[(?P<ipv6>[^\]]+)\]|(?P<ipv4>[^\[\]:]+)):(?P<port>[0-
 
 
 @dataclass(frozen=True)
-class Group:
+class MulticastGroup:
     """A multicast group and its port. The family of everything else follows that of the group."""
 
     family: int
@@ -53,7 +53,7 @@ class Group:
         return (host, port, 0, interface_index) if self.family == socket.AF_INET6 else (host, port)
 
 
-def parse_group(multicast_address: str) -> Group:
+def parse_group(multicast_address: str) -> MulticastGroup:
     """The group that a setting names; ConfigurationError if it is malformed or not a multicast address."""
     written = WRITTEN.fullmatch(multicast_address)
     if written is None:
@@ -71,7 +71,7 @@ def parse_group(multicast_address: str) -> Group:
         raise _wrong(multicast_address, "a multicast address (224.0.0.0 to 239.255.255.255, or ff00::/8)")
     if not 1 <= port <= 65535:
         raise _wrong(multicast_address, "a port from 1 to 65535")
-    return Group(socket.AF_INET6 if address.version == 6 else socket.AF_INET, str(address), port)
+    return MulticastGroup(socket.AF_INET6 if address.version == 6 else socket.AF_INET, str(address), port)
 
 
 def _wrong(multicast_address: str, wanted: str) -> ConfigurationError:

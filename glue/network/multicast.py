@@ -16,14 +16,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from glue.contract import Address, Train
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.errors import ConfigurationError, InterfaceError
-from glue.network import courtesy, sockets
+from glue.network import batch_scheduling, sockets
 from glue.network.choice import choose_interface, obstacle
-from glue.network.court import UnicastCourt
-from glue.network.echo import Echo
+from glue.network.fastpath import UnicastFastPath
 from glue.network.group import parse_group
 from glue.network.interfaces import Interface, find_interface
+from glue.network.loopback import MulticastLoopback
 from glue.network.offload import enable_coalescing, has_segmentation
 from glue.network.receiver import Receiver
 from glue.network.sender import Sender
@@ -49,8 +49,8 @@ ENOUGH = 4  # reads of unicast in one turn; by the time it is over as much has c
 class MulticastNetwork:
     """`glue.contract.Network` over UDP multicast; the address family follows the group.
 
-    Not thread-safe, but for `wake`. An endpoint hears what it sends to all, and, if others run on its machine, what it
-    sends to known peers by multicast, as those do (`Echo`).
+    Not thread-safe, but for `wake`. An endpoint receives its own announcements, and, if others run on its machine, its
+    multicasts to known peers (`MulticastLoopback`).
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class MulticastNetwork:
         Raises ConfigurationError for a bad address, InterfaceError for an unknown interface, PortInUseError for a port
         that is taken.
         """
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._group = parse_group(multicast_address)
         if listen_port == self._group.port:
             raise ConfigurationError(f"listen_port={listen_port}: that is the port of the group; choose another, or 0")
@@ -95,12 +95,12 @@ class MulticastNetwork:
         self._receive_buffer_granted = min(sockets.raise_receive_buffer(s, self._receive_buffer) for s in both)
         self._coalescing = offload and all(enable_coalescing(s) for s in both)
         segmentation = offload and has_segmentation(self._unicast)
-        self._echo = Echo(self._unicast)
-        self._sender = Sender(self._unicast, self._group.payload_limit, segmentation, self.statistics, self._echo)
+        self._loopback = MulticastLoopback(self._unicast)
+        self._sender = Sender(self._unicast, self._group.payload_limit, segmentation, self.statistics, self._loopback)
         self._unicast_fileno, self._multicast_fileno = self._unicast.fileno(), self._multicast.fileno()
         self._port: int = self._unicast.getsockname()[1]
         self._waiter = Waiter(self.filenos(), spin)
-        self._is_courteous = sched_batch
+        self._sched_batch = sched_batch
         self._unicast_receiver = self._receiver(self._unicast, self._multicast, False)
         self._multicast_receiver = self._receiver(self._multicast, self._unicast, sched_batch)
         self._unicast_ready = self._multicast_ready = True  # unless `wait` knows better
@@ -112,10 +112,10 @@ class MulticastNetwork:
         self._drops = [0, 0]
         self._forget_refusals_at = 0.0
 
-    def _receiver(self, receiving: socket.socket, other: socket.socket, is_courteous: bool) -> Receiver:
+    def _receiver(self, receiving: socket.socket, other: socket.socket, sched_batch: bool) -> Receiver:
         """What reads one of the sockets, and waits for more there as long as nothing comes from elsewhere."""
         others = (other.fileno(), self._waiter.wake_fileno)
-        return Receiver(receiving, self._coalescing, self.statistics, self._echo, others, is_courteous)
+        return Receiver(receiving, self._coalescing, self.statistics, self._loopback, others, sched_batch)
 
     # ------------------------------------------------------------------------------------------ datagrams
 
@@ -129,12 +129,12 @@ class MulticastNetwork:
             self._unicast_ready, self._multicast_ready = True, False
             return
         rested, is_shared = self._look_back()
-        is_courteous = is_shared and self._is_courteous and courtesy.show()
+        is_batch = is_shared and self._sched_batch and batch_scheduling.enter()
         try:
             ready = self._waiter.wait(timeout, patient or rested)
         finally:
-            if is_courteous:
-                courtesy.take_back()
+            if is_batch:
+                batch_scheduling.leave()
         self._fresh = self._waiter.fresh
         self._waited_by = 0 if self._waiter.woken else get_ident()
         self._unicast_ready = self._unicast_fileno in ready
@@ -160,9 +160,9 @@ class MulticastNetwork:
             return self._multicast_receiver.receive(READS, fresh, waited)
         return self._receive_both(fresh, waited)
 
-    def rally(self) -> UnicastCourt:
-        """What it does with lone datagrams that go back and forth; see `glue.fastpath.parts`."""
-        return UnicastCourt(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
+    def session_part(self) -> UnicastFastPath:
+        """The part that this network takes in a session; see `glue.fastpath.parts`."""
+        return UnicastFastPath(self._waiter, self._unicast_fileno, self._unicast_receiver, self._sender)
 
     def _receive_both(self, fresh: bool, waited: bool) -> Iterator[Train]:
         yield from self._unicast_receiver.receive(UNICAST_READS, fresh, waited)
@@ -261,7 +261,7 @@ class MulticastNetwork:
             self._joined = interface
             if addresses := interface.addresses(self._group.family):  # else it would leave with another's address
                 self._sender.destination = self._group.destination(interface.index)
-                self._echo.settle(addresses)
+                self._loopback.set_addresses(addresses)
         if interface != before:
             self._tell(interface, trouble)
 

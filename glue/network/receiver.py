@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from glue.contract import Address, Train
-from glue.network import courtesy
-from glue.network.buffer import JOINED, LARGEST, STREAM, Arrived, Buffer
-from glue.network.echo import Echo
+from glue.network import batch_scheduling
+from glue.network.buffer import JOINED, LARGEST, STREAM, Arrived, TrainBuffer
+from glue.network.loopback import MulticastLoopback
 from glue.network.offload import CONTROL_SIZE
 
 # Plain integers, because arithmetic on Python's flags costs as much as a system call.
@@ -60,8 +60,8 @@ class Receiver:
     """Reads one socket, without blocking but where `receive` may be patient; `coalescing`: whether UDP_GRO is on."""
 
     __slots__ = (
-        "_beginning", "_buffer", "_control_size", "_drained", "_echo", "_fileno", "_is_courteous", "_octets", "_poll",
-        "_queued", "_resting", "_rests", "_socket", "_taken", "_unseen", "_until", "coalesced", "kept", "reads",
+        "_beginning", "_buffer", "_control_size", "_drained", "_fileno", "_loopback", "_octets", "_poll", "_queued",
+        "_resting", "_rests", "_sched_batch", "_socket", "_taken", "_unseen", "_until", "coalesced", "kept", "reads",
         "rested", "source", "statistics", "streams",
     )  # fmt: skip
 
@@ -70,14 +70,14 @@ class Receiver:
         receiving: socket.socket,
         coalescing: bool,
         statistics: Counter[str],
-        echo: Echo | None = None,
+        loopback: MulticastLoopback | None = None,
         others: Sequence[int] = (),
-        is_courteous: bool = False,
+        sched_batch: bool = False,
     ) -> None:
-        """`echo` tells what is this endpoint's own, and is told who else is heard.
+        """`loopback` tells which datagrams are this endpoint's own, and learns the sources of the others.
 
         `others`: file descriptors that are readable when something else is to be done than to wait for more.
-        `is_courteous`: who waits for more lets others go on first (see `glue.network.courtesy`).
+        `sched_batch`: a thread that waits for more does so as SCHED_BATCH (see `glue.network.batch_scheduling`).
         """
         self.statistics = statistics
         self._socket = receiving
@@ -86,13 +86,13 @@ class Receiver:
         for fileno in (self._fileno, *others):
             self._poll.register(fileno, select.POLLIN)
         self._control_size = CONTROL_SIZE if coalescing else 0
-        self._is_courteous = is_courteous
+        self._sched_batch = sched_batch
         self._resting = self._rests = 0  # how often one sleeps at once, now and after the latest look in vain
         self._queued = bytearray(NOTHING)
-        self._buffer = Buffer()
+        self._buffer = TrainBuffer()
         self._beginning = (self._buffer.memory,)
         self._drained = False  # whether nothing was left in the latest look
-        self._echo = echo
+        self._loopback = loopback
         self.source: Address = ()  # of what was glanced at last
         self.kept: Kept | None = None  # what was glanced at and is still to be received
         self._taken = self._octets = 0  # what was taken, and not counted
@@ -118,8 +118,8 @@ class Receiver:
         if first is None:
             return ()
         size, segment, address, _ = first
-        if self._echo is not None and not self._echo.is_needed:
-            self._echo.hear(address)
+        if self._loopback is not None and not self._loopback.is_needed:
+            self._loopback.received_from(address)
         if not self.coalesced and (fresh or not self._more()):
             self._count(self.reads, 1, size)
             return (Train(address, self._buffer.memory[:size], segment),)
@@ -142,15 +142,15 @@ class Receiver:
         return data
 
     def keep(self, data: bytes) -> None:
-        """What was glanced at last is to be received later, after all."""
+        """Receive the latest datagram of `glance` later, after all."""
         self.kept = data, [], 0, self.source
 
     def take(self, data: bytes) -> None:
-        """It is done with."""
+        """Be done with the latest datagram of `glance`."""
         self._taken += 1
         self._octets += len(data)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Count what was taken."""
         self._count(self._taken, self._taken, self._octets)
         self._taken = self._octets = 0
@@ -233,13 +233,13 @@ class Receiver:
         self._until = self._until or now + REST
         if now >= self._until:
             return []
-        if self._is_courteous:
-            is_shown = courtesy.show()
+        if self._sched_batch:
+            is_batch = batch_scheduling.enter()
             try:
                 found = self._poll.poll(SHORTEST)
             finally:
-                if is_shown:
-                    courtesy.take_back()
+                if is_batch:
+                    batch_scheduling.leave()
         else:
             found = self._look(now) or self._poll.poll(SHORTEST)
         return [fileno for fileno, _ in found]
@@ -259,10 +259,10 @@ class Receiver:
 
     def _is_own(self, address: Address) -> bool:
         """Whether what came from there is this endpoint's own; else it may be of a neighbour's."""
-        if self._echo is None:
+        if self._loopback is None:
             return False
-        self._echo.hear(address)
-        return self._echo.is_own(address)
+        self._loopback.received_from(address)
+        return self._loopback.is_own(address)
 
     def _pass_by(self, limit: int, own: Address) -> int:
         """Let go, unread, of what else this endpoint itself has sent, as long as nothing from others comes first.

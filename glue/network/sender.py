@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from glue.contract import Address, Train
-from glue.network.echo import Echo
+from glue.network.loopback import MulticastLoopback
 from glue.network.offload import MAXIMUM_SEGMENTS, SEGMENTATION_REFUSED, segmentation_control
 
 REMEMBERED = 1024  # destinations known to refuse UDP_SEGMENT: more than one segment has hosts; about 100 kB
@@ -23,7 +23,7 @@ class Sender:
     """Sends trains; `destination` is where those for the group go, None while there is no way to it."""
 
     __slots__ = (
-        "_control", "_echo", "_flags", "_octets", "_payload_limit", "_plain", "_posted", "_segment", "_socket",
+        "_control", "_flags", "_loopback", "_octets", "_payload_limit", "_plain", "_posted", "_segment", "_socket",
         "destination", "segmentation", "statistics",
     )  # fmt: skip
 
@@ -33,17 +33,17 @@ class Sender:
         payload_limit: int,
         segmentation: bool,
         statistics: Counter[str],
-        echo: Echo | None = None,
+        loopback: MulticastLoopback | None = None,
     ) -> None:
         """`payload_limit`: the most bytes of UDP payload in one call. `segmentation`: the kernel knows UDP_SEGMENT.
 
-        `echo` is that of the same socket; None: what goes to the group always comes back.
+        `loopback` is that of the same socket; None: multicasts are always returned.
         """
         self.destination: Address | None = None
         self.segmentation = segmentation
         self.statistics = statistics
         self._socket = unicast
-        self._echo = echo
+        self._loopback = loopback
         self._payload_limit = payload_limit
         self._flags = 0
         self._posted = self._octets = 0  # what was posted, and not counted
@@ -57,8 +57,8 @@ class Sender:
         trains_sent = datagrams = octets = 0
         for train in trains:
             segment, address = train.segment, train.address or self.destination
-            if not train.address and self._echo is not None:
-                self._echo.prepare(train.address is None)
+            if not train.address and self._loopback is not None:
+                self._loopback.prepare(train.address is None)
             before = datagrams
             for data in train.portions():
                 if address is None:
@@ -85,7 +85,7 @@ class Sender:
         except OSError as error:
             self._failed(error, 1)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Count what was posted."""
         self._count(self._posted, self._posted, self._octets)
         self._posted = self._octets = 0

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from glue.contract import RENDEZVOUS_PORT
 from glue.errors import ConfigurationError, PortInUseError
-from glue.network.group import Group
+from glue.network.group import MulticastGroup
 from glue.network.interfaces import Interface
 
 HOPS = 1  # one layer-2 segment: routers never pass the group on
@@ -70,7 +70,7 @@ NEVER_FRAGMENT: dict[tuple[str, int], tuple[int, int, int]] = {
 }
 
 
-def open_multicast_socket(group: Group) -> socket.socket:
+def open_multicast_socket(group: MulticastGroup) -> socket.socket:
     """The socket that hears the group, once it has joined; PortInUseError if a program does not share its port."""
     opened = _open(group.family)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,7 +87,7 @@ def open_multicast_socket(group: Group) -> socket.socket:
     return opened
 
 
-def open_unicast_socket(group: Group, listen_port: int) -> socket.socket:
+def open_unicast_socket(group: MulticastGroup, listen_port: int) -> socket.socket:
     """The socket that sends everything and hears unicast, on all interfaces.
 
     `listen_port` 0 takes RENDEZVOUS_PORT, else any free port. It is not shared: PortInUseError if another program
@@ -118,7 +118,7 @@ def bind_first(opened: socket.socket, addresses: list[tuple[str, int]]) -> None:
     opened.bind(addresses[-1])
 
 
-def join(receiver: socket.socket, group: Group, interface: Interface) -> None:
+def join(receiver: socket.socket, group: MulticastGroup, interface: Interface) -> None:
     """Join the group on an interface, by its index or else by its address; OSError if it is not to be had."""
     options = OPTIONS[group.family]
     try:
@@ -128,14 +128,14 @@ def join(receiver: socket.socket, group: Group, interface: Interface) -> None:
             raise
 
 
-def leave(receiver: socket.socket, group: Group, interface: Interface) -> None:
+def leave(receiver: socket.socket, group: MulticastGroup, interface: Interface) -> None:
     """Leave the group on an interface, which may be gone."""
     options = OPTIONS[group.family]
     with contextlib.suppress(OSError):
         _set_first(receiver, options.level, options.leave, _memberships(group, interface))
 
 
-def send_through(sender: socket.socket, group: Group, interface: Interface) -> None:
+def send_through(sender: socket.socket, group: MulticastGroup, interface: Interface) -> None:
     """Let multicast leave through an interface; OSError if it is not to be had."""
     options = OPTIONS[group.family]
     if group.family == socket.AF_INET6:
@@ -185,7 +185,7 @@ def _not_bound(error: OSError, setting: str, cure: str) -> Exception:
     return ConfigurationError(f"{setting}: {error.strerror}; {cure}")
 
 
-def _memberships(group: Group, interface: Interface) -> list[bytes]:
+def _memberships(group: MulticastGroup, interface: Interface) -> list[bytes]:
     """The ways to say "this group on this interface", best first: ipv6_mreq; or ip_mreqn, then ip_mreq."""
     if group.family == socket.AF_INET6:
         return [group.packed + struct.pack("@I", interface.index)]
@@ -193,7 +193,7 @@ def _memberships(group: Group, interface: Interface) -> list[bytes]:
     return [_by_index(group, interface, bytes(4)), *by_address]
 
 
-def _by_index(group: Group, interface: Interface, address: bytes) -> bytes:
+def _by_index(group: MulticastGroup, interface: Interface, address: bytes) -> bytes:
     """struct ip_mreqn: group, address, interface index."""
     return group.packed + address + struct.pack("@i", interface.index)
 

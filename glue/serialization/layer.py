@@ -9,27 +9,23 @@ comes alone is recognized by the form of its header (see `forms`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
-from glue.contract import TAKEN, Address, Header, Inbound, Outbound, Train
-from glue.contract.counters import Counts
-from glue.contract.header import INTEGER_LIMIT, MAX_HEADER, NUMBER
+from glue.contract import Address, Header, Inbound, Outbound, Train
+from glue.contract.counters import Counters
+from glue.contract.header import MAX_HEADER
 from glue.contract.pieces import Pieces
-from glue.serialization.forms import Forms, form_of
-from glue.serialization.runs import Rows, Span, are_run, counts_on, run_length, spans_of, train_of, widened
+from glue.serialization.forms import Forms
+from glue.serialization.runs import Rows, Span, run_length, spans_of, train_of, widened
 from glue.serialization.staging import Stage, Staged
 from glue.serialization.wire import GLUE, ID_DIGITS, KEY, VERSION
 
 _HEX = "0123456789abcdef"
-_NETWORK, _PEER, _INCARNATION, _COUNTER = map(GLUE.place, ("network", "sender", "incarnation", "counter"))
+_NETWORK, _PEER, _INCARNATION = map(GLUE.place, ("network", "sender", "incarnation"))
 _VERSION = GLUE.place("version")
-
-COUNTERS = 10**15  # of counters in a rally
-FIRST = b'{"glue":['
-"""How a header begins whose first counter is that of the datagrams."""
 
 Lone = tuple[Address | None, bytes, int]
 """A single datagram: where from, its data, and the bytes of its header."""
@@ -50,27 +46,24 @@ def spans_in(header: Header, head: bytes) -> list[Span] | None:
     return spans
 
 
-Awaits = Callable[[Inbound], bool]
-"""Whether a layer awaits a run that begins with this header; its bodies are not there yet."""
-
-
 class Serialization:
     """The serialization layer of one endpoint: Train below, Inbound and Outbound above."""
 
     deadline = math.inf
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, counter: int = 0) -> None:
         """`counter` is the number of the first datagram."""
-        self.statistics = Counts()
-        self._network_id = network_id
-        self._own = _beginning(GLUE.pack(network=network_id, sender=endpoint_id, incarnation=incarnation))
-        self._counter = counter
-        self._stage = Stage()
-        self._forms = Forms()
-        self._spans: dict[bytes, list[Span]] = {}  # of others' headers, by form
-        self._own_spans: dict[bytes, list[Span]] = {}
-        self.awaited_by: Sequence[Awaits] = ()  # what is awaited by all of these, if there are any, is known
+        self.statistics = Counters()
+        self.network_id = network_id
+        self.prefix = _beginning(GLUE.pack(network=network_id, sender=endpoint_id, incarnation=incarnation))
+        self.counter = counter  # of the next datagram
+        self.stage = Stage()
+        self.forms = Forms()
+        self.spans: dict[bytes, list[Span]] = {}  # of others' headers, by form
+
+    def commit(self) -> None:
+        """Nothing is deferred."""
 
     def fit(self, size: int) -> int:
         """A datagram of `size` bytes leaves this much for the body, whatever the headers hold."""
@@ -85,8 +78,8 @@ class Serialization:
             bodies = item.bodies
             count = len(bodies)
             others = b"," + orjson.dumps(item.header)[1:] if item.header else b"}"
-            head = b"%b%d]%b\n" % (self._own, self._counter, others)
-            self._counter += count
+            head = b"%b%d]%b\n" % (self.prefix, self.counter, others)
+            self.counter += count
             if count > 1 and len(head) <= MAX_HEADER:
                 head, spans = widened(head, spans_of(head), count)
             if len(head) > MAX_HEADER:
@@ -95,87 +88,11 @@ class Serialization:
                 data = head + bodies[0]
                 trains.append(Train(item.address, data, len(data)))
             elif isinstance(bodies, Pieces):
-                trains.append(Staged(item.address, self._stage, head, spans, bodies))
+                trains.append(Staged(item.address, self.stage, head, spans, bodies))
             else:
                 trains.append(Train(item.address, train_of(head, spans, bodies), len(head) + len(bodies[0])))
             self.statistics["datagrams sent"] += count
         return trains
-
-    def lower(self, now: float, item: Outbound) -> Train | None:
-        """The datagrams of a run."""
-        if not item.header:
-            return None
-        bodies = item.bodies
-        count = len(bodies)
-        head = b"%b%d],%b\n" % (self._own, self._counter, orjson.dumps(item.header)[1:])
-        if len(head) > MAX_HEADER:
-            return None
-        train: Train
-        if count == 1:
-            data = head + bodies[0]
-            train = Train(item.address, data, len(data))
-        else:
-            if not isinstance(bodies, Pieces):
-                return None
-            head, spans = widened(head, self._spans_of(head), count)
-            if len(head) > MAX_HEADER:
-                return None
-            train = Staged(item.address, self._stage, head, spans, bodies)
-        self._counter += count
-        self.statistics["datagrams sent"] += count
-        return train
-
-    def _spans_of(self, head: bytes) -> list[Span]:
-        """Where a header of this endpoint counts."""
-        form = form_of(head)
-        spans = self._own_spans.get(form)
-        if spans is None:
-            if len(self._own_spans) >= Forms.LIMIT:
-                self._own_spans.clear()
-            spans = self._own_spans[form] = spans_of(head)
-        return spans
-
-    # ------------------------------------------------------------------------------------------- in a rally
-
-    def rally(self) -> Serialization:
-        """What it does with lone datagrams that go back and forth; see `glue.fastpath.parts`."""
-        return self
-
-    def pattern(self, entry: bytes) -> bytes:
-        """The regular expression of a header with one more entry, of which that is the expression."""
-        own = GLUE.pattern(
-            version=b"%d" % VERSION,
-            network=b"%d" % self._network_id,
-            sender=rb'("[0-9a-f]{%d}"' % ID_DIGITS,  # the group ends with the incarnation
-            incarnation=rb"(?:0|[1-9][0-9]{0,15}))",
-            counter=rb"(%b)" % NUMBER,
-        )
-        return rb"\{%b,%b\}\n" % (own, entry)
-
-    def write(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram; what the layers write in a rally is no longer than what they may."""
-        datagram = b"%b%d],%b}\n%b" % (self._own, self._counter, entry, body)
-        self.wrote()
-        return datagram
-
-    def wrote(self) -> None:
-        """A datagram leaves."""
-        self._counter += 1
-
-    def expected(self, sender: bytes, counter: int) -> tuple[bytes, bytes] | None:
-        """The next header of who sent one with this counter: what stands before, and behind, another layer's entry."""
-        if counter + 1 >= COUNTERS:
-            return None
-        return b'{"glue":[%d,%d,%b,%d],' % (VERSION, self._network_id, sender, counter + 1), b"}\n"
-
-    def foresee(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram, as a format: of what these two are formats of."""
-        return b"%b%d],%b}\n%b" % (self._own, self._counter, entry, body)  # nothing in `_own` is special there
-
-    def book(self, heard: int, said: int) -> None:
-        """So many datagrams came and left."""
-        self.statistics["datagrams received"] += heard
-        self.statistics["datagrams sent"] += said
 
     # ---------------------------------------------------------------------------------------------- up
 
@@ -191,7 +108,7 @@ class Serialization:
                 continue
             is_lone = len(data) <= segment
             start = bytes(data if is_lone else data[:MAX_HEADER])
-            if start.startswith(self._own):  # and so is the rest: a train has one source
+            if start.startswith(self.prefix):  # and so is the rest: a train has one source
                 self.statistics["own datagrams heard"] += -(-len(data) // segment)
                 continue
             size = start.find(b"\n", 0, min(segment, MAX_HEADER)) + 1
@@ -213,66 +130,6 @@ class Serialization:
         elif rows is not None:
             self._read(rows, frames)
         return frames, []
-
-    def lift(self, now: float, item: Train) -> Inbound | tuple[()] | None:
-        """The frames of a train that is one run, if others with a header of this form were read before.
-
-        As `receive` does, it takes a whole train for its own if the first datagram is: it has one source.
-        """
-        is_run = len(item.data) > item.segment
-        data = bytes(item.data[:MAX_HEADER] if is_run else item.data)
-        if data.startswith(self._own):
-            self.statistics["own datagrams heard"] += -(-len(item.data) // item.segment)
-            return TAKEN
-        size = data.find(b"\n", 0, MAX_HEADER) + 1
-        head = data[:size]
-        form = self._forms.of(head)
-        if form is None:
-            return None
-        try:
-            header = orjson.loads(head)
-        except orjson.JSONDecodeError:  # a leading zero
-            return None
-        own = header[KEY]  # integers, but for a peer's id
-        incarnation = own[_INCARNATION]
-        if own[_VERSION] != VERSION or own[_NETWORK] != self._network_id:
-            return None
-        if not incarnation < INTEGER_LIMIT > own[_COUNTER]:
-            return None
-        run = Inbound(own[_PEER], incarnation, item.address, header, [data[size:]], 0.0, True, form)
-        if is_run:
-            bodies = self._bodies_of(item, head, run)
-            if bodies is None:
-                return None
-            run.bodies = bodies
-        self.statistics["datagrams received"] += len(run.bodies)
-        return run
-
-    def _bodies_of(self, train: Train, head: bytes, run: Inbound) -> Pieces | None:
-        """The bodies of a train whose datagrams are this run; None if they are not, as far as is known.
-
-        Frames that are awaited are sent once, one after the other. If the first and the last datagram hold such frames,
-        and between them, by their sender's counter, are as many datagrams as there are frames, each of these holds one
-        of those. Being fragments of one message they have bodies of one size, and so headers of one size, which differ
-        in what counts alone. So no more is read of these: it would take an eighth of a subscriber's time for a stream.
-        """
-        spans = self._spans.get(run.form) if run.form else None
-        if spans is None:
-            return None
-        size, segment, length = len(head), train.segment, len(train.data)
-        count = -(-length // segment)
-        if size > segment or length - (count - 1) * segment < size:
-            return None
-        if self._is_awaited(head, run):
-            return train.rests(size) if counts_on(train, head, spans) else None
-        heads, bodies = train.split(size)
-        return bodies if are_run(heads, head, spans) else None
-
-    def _is_awaited(self, head: bytes, run: Inbound) -> bool:
-        """Whether the run that begins with this header is awaited by those who know what it consists of."""
-        if not self.awaited_by or not head.startswith(FIRST):
-            return False
-        return False not in [awaits(run) for awaits in self.awaited_by]
 
     def _rows(self, lone: Lone) -> Rows:
         """A single datagram as the first of several."""
@@ -301,7 +158,7 @@ class Serialization:
         header = self._parse(head)
         if header is not None:
             own = header[KEY]
-            form = self._forms.of(head) or self._forms.learn(head, header, KEY)
+            form = self.forms.of(head) or self.forms.learn(head, header, KEY)
             frames.append(Inbound(own[_PEER], own[_INCARNATION], address, header, [data[size:]], 0.0, True, form))
             self.statistics["datagrams received"] += 1
 
@@ -315,7 +172,7 @@ class Serialization:
         if header is None:
             return 1
         count = 1
-        form = self._forms.of(head) or self._forms.learn(head, header, KEY)
+        form = self.forms.of(head) or self.forms.learn(head, header, KEY)
         if rows.count > start + 1 and (spans := self._known_spans(header, head, form)):
             count = run_length(heads, start * rows.size, head, spans)
         own = header[KEY]
@@ -326,13 +183,13 @@ class Serialization:
 
     def _known_spans(self, header: Header, head: bytes, form: bytes | None) -> list[Span] | None:
         """Where this header counts, which is the same for all of its form."""
-        spans = None if form is None else self._spans.get(form)
+        spans = None if form is None else self.spans.get(form)
         if spans is None:
             spans = spans_in(header, head)
             if spans and form is not None:
-                if len(self._spans) >= Forms.LIMIT:
-                    self._spans.clear()
-                self._spans[form] = spans
+                if len(self.spans) >= Forms.LIMIT:
+                    self.spans.clear()
+                self.spans[form] = spans
         return spans
 
     def _parse(self, head: bytes) -> Header | None:
@@ -343,7 +200,7 @@ class Serialization:
             version, network, peer = own[_VERSION], own[_NETWORK], own[_PEER]
             if len(own) != len(GLUE.fields) or version.__class__ is not int or network.__class__ is not int:
                 raise ValueError
-            if version != VERSION or network != self._network_id:
+            if version != VERSION or network != self.network_id:
                 self.statistics["other version" if version != VERSION else "other network"] += 1
                 return None
             if not GLUE.fits(own) or len(peer) != ID_DIGITS or peer.strip(_HEX):

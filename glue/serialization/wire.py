@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glue.contract.header import Entry, Field, Text
+from glue.contract.header import Field, HeaderEntry, Text
 
 KEY = "glue"
 VERSION = 1
@@ -10,7 +10,7 @@ ID_DIGITS = 16
 MAX_NETWORK = 65_535
 MAX_COUNTER = 10**14 - 1  # three years of a million datagrams a second
 
-GLUE = Entry(
+GLUE = HeaderEntry(
     KEY,
     None,
     Field("version", most=VERSION, default=VERSION),

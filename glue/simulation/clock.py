@@ -1,4 +1,4 @@
-"""A host's monotonic clock: it starts anywhere, runs a little fast or slow, and never goes back."""
+"""A host's monotonic clock. It has an arbitrary start, a small error of rate, and never goes back."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from glue.errors import ConfigurationError
 
 
 class Clock:
-    """Turns the world's true time into what one host reads, and back.
+    """Converts between the world's true time and the reading of one host's clock, in seconds.
 
-    `offset` is what it reads at true time 0; `drift` its error of rate (50e-6: fast by 50 µs each second).
+    `offset` is the reading at true time 0. `drift` is the error of rate: 50e-6 gains 50 µs each second.
     """
 
     __slots__ = ("_rate", "_reading", "_since")
@@ -21,18 +21,21 @@ class Clock:
         self._rate = _rate(drift)
 
     def read(self, time: float) -> float:
-        """What the clock shows at this true time."""
+        """Return the clock's reading at true time `time`."""
         return self._reading + (time - self._since) * self._rate
 
     def moment(self, reading: float) -> float:
-        """The true time from which on the clock shows at least this."""
+        """Return the true time from which the clock reads at least `reading`."""
         time = self._since + (reading - self._reading) / self._rate
-        while self.read(time) < reading:  # rounded down: step by what floating point can tell apart
+        while self.read(time) < reading:  # rounding left the time too early: take the smallest step that changes it
             time += max(math.ulp(time), math.ulp(reading))
         return time
 
     def adjust(self, time: float, drift: float | None = None, jump: float = 0.0) -> None:
-        """From this true time on run at another rate, and be `jump` seconds further; it cannot jump back."""
+        """Change the rate from true time `time` on, and advance the reading by `jump` seconds.
+
+        `drift=None` keeps the rate. Raises ConfigurationError for a negative jump, or a drift of -1 or less.
+        """
         if not 0 <= jump < math.inf:
             raise ConfigurationError(f"jump={jump!r}: a monotonic clock only jumps forward; expected 0 or more seconds")
         rate = self._rate if drift is None else _rate(drift)

@@ -1,7 +1,7 @@
-"""What a link does to the datagrams that cross it, in numbers.
+"""Conditions of a link: loss, delay, rate and other effects on datagrams, in numbers.
 
-The words and their meaning are those of Linux's netem where it has them, so that a condition tried in the
-simulator can be tried on a real network too.
+Names and meanings follow Linux's netem where netem has the same effect. Therefore conditions from the simulator can be
+tried on a real network.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from dataclasses import dataclass, fields
 from glue.errors import ConfigurationError
 
 FRAME_OVERHEAD = 42
-"""Bytes that a datagram takes of a limited rate beside its payload: Ethernet 14, IPv4 20, UDP 8."""
+"""Bytes that each datagram adds to its payload on a limited rate: Ethernet 14, IPv4 20, UDP 8."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """Losses that come in bursts: the Gilbert-Elliott model (Elliott 1963), stepped once a datagram.
+    """Losses in bursts, by the Gilbert-Elliott model (Elliott 1963).
 
-    `enter` and `leave` are the probabilities to go from the good state to the bad one and back; `loss` is the
-    probability of loss in the bad state. A bad spell lasts 1 / leave datagrams on average, and the link is bad
-    for enter / (enter + leave) of them. Raises ConfigurationError for what is not a probability.
+    - `enter`: probability to go from the good state to the bad one, for each datagram.
+    - `leave`: probability to return to the good state, for each datagram.
+    - `loss`: probability of loss in the bad state.
+
+    A bad period lasts 1 / leave datagrams on average, and enter / (enter + leave) of all datagrams fall into bad
+    periods. Raises ConfigurationError for values that are not probabilities.
     """
 
     enter: float
@@ -34,21 +37,17 @@ class Burst:
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """How one direction of a link treats each datagram.
+    """Conditions for one direction of a link, applied to each datagram in this order.
 
-    In the order in which a datagram meets it all:
-
-    - `rate`: bytes per second that the transmitter puts on the wire (None: at once). Each datagram counts
-      with `FRAME_OVERHEAD`. It waits for those before it; one that would wait longer than `queue` seconds is
-      dropped.
-    - `loss`: the probability that it is lost. `burst`: losses in bursts instead, `loss` then being that of
-      the good state.
-    - `corrupt`: the probability that one of its bits is flipped (and that no checksum noticed).
-    - `duplicate`: the probability that it arrives twice; the copy has a jitter of its own.
-    - `delay` seconds on the way, plus a uniformly random part of `jitter` seconds: a jitter longer than the
-      gap between two datagrams lets the second overtake the first.
-    - `reorder`: the probability that it (but not its copy) is held back by another `reorder_delay` seconds, so
-      that those sent in the meantime overtake it.
+    - `rate`: bytes per second that the transmitter sends; None sends at once. A datagram counts with `FRAME_OVERHEAD`
+      and waits for earlier datagrams. A datagram that would wait longer than `queue` seconds is dropped.
+    - `loss`: the probability of loss. With `burst`, `loss` applies in the good state only.
+    - `corrupt`: the probability of a flipped bit that no checksum notices.
+    - `duplicate`: the probability of a second copy. The copy has its own jitter.
+    - `delay`: seconds on the way. A random part of `jitter` seconds is added, uniformly distributed. A jitter longer
+      than the gap between two datagrams lets the second datagram overtake the first.
+    - `reorder`: the probability of `reorder_delay` seconds of additional delay, so that later datagrams overtake. The
+      copy of a duplicate has no such delay.
 
     Raises ConfigurationError for a value out of range.
     """
@@ -74,7 +73,7 @@ class Conditions:
 
     @property
     def is_plain(self) -> bool:
-        """Whether luck plays no part and nothing queues: every datagram arrives once, after `delay`."""
+        """Whether every datagram arrives once, after exactly `delay`: nothing is random and nothing queues."""
         chances = self.loss, self.corrupt, self.duplicate, self.jitter, self.reorder
         return self.burst is None and self.rate is None and not any(chances)
 

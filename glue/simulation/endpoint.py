@@ -1,8 +1,8 @@
-"""A whole endpoint in virtual time: the same stack and the same core as `glue.Endpoint`, on a host of a world.
+"""A whole endpoint in virtual time: the stack and the core of `glue.Endpoint`, on a host of a world.
 
-What is called between two runs happens at the present virtual instant, as soon as time passes again. Handlers are
-called while `World.run` passes the time, after the turn that brought their messages; they may publish, subscribe
-and close, and what they raise comes out of `run`, so that an assertion in a handler fails the test it is part of.
+A call between two runs takes effect at the present virtual time, when the next run starts. Handlers run during
+`World.run`, after the turn that delivered their messages. They may publish, subscribe and close. An exception in a
+handler comes out of `run`, so an assertion in a handler fails its test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, cast, overload
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
-from glue.endpoint.core import Core, check_not_reserved
+from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
@@ -34,14 +34,14 @@ from glue.simulation.subscription import SimulatedSubscription
 from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
-"""The states of a life that has not ended: in use; waiting for acknowledgements; its goodbye is on its way."""
+"""States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
 class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
-    """One participant in a world, running from the start; made by `World.endpoint`.
+    """One endpoint of a world, made by `World.endpoint` and running from the start.
 
-    Settings and layers are keywords as those of `glue.Endpoint`; environment variables do not count, as all must
-    follow from the seed. `host` is the machine it runs on, `world` where that stands.
+    Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
+    follow from the seed. `host` is the endpoint's machine, and `world` is the world of that host.
     """
 
     _environment = MappingProxyType({})
@@ -49,16 +49,16 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
     def __init__(
         self, world: Hosts, name: str, address: Address | None, offset: float, drift: float, **settings: Any
     ) -> None:
-        """Use `World.endpoint`."""
+        """Internal. Call `World.endpoint` instead."""
         self.world = world
         self._number = len(world.hosts)
         self._lives = 0
         self._state: str | None = RUNNING
         self._subscriptions: dict[SimulatedSubscription, None] = {}
-        self._owner = OwnerFunctions(  # each life has a core of its own
+        self._owner = OwnerFunctions(  # reads self._core at each call, because each life has a new core
             lambda delivery: self._core.keep(delivery),
             self._handled,
-            lambda fate, count: self._core.settled(fate, count),
+            lambda outcome, count: self._core.settled(outcome, count),
             lambda: self._core.failed(),
             self._tell_gap,
             self.unsubscribe,
@@ -77,11 +77,11 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
             on_events=self._take,
         )
 
-    def _new_core(self) -> Core:
+    def _new_core(self) -> EndpointCore:
         self._lives += 1
         unix_time = self.host.unix_time if self._lives > 1 else EPOCH + self.world.time
         random = self.world.random(f"life {self._lives} of endpoint {self._number}")
-        core = Core(self.settings, random, unix_time, self._factories)
+        core = EndpointCore(self.settings, random, unix_time, self._factories)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
         self._replies = self._responders = None
@@ -91,13 +91,14 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
 
     @property
     def is_running(self) -> bool:
-        """Whether it can be used: it has neither crashed, nor was it closed."""
+        """Whether the endpoint is in use: not closed and not crashed."""
         return self._state == RUNNING
 
     def close(self, timeout: float = LINGER) -> None:
-        """Leave the network: wait `timeout` virtual seconds at most for acknowledgements, say goodbye, end.
+        """Leave the network: wait for acknowledgements, say goodbye, and end.
 
-        Returns at once; all that happens while time passes. Nothing can be published or subscribed any more.
+        The wait takes at most `timeout` seconds of virtual time. The call returns at once, and the endpoint refuses to
+        publish or subscribe from now on.
         """
         if self._state != RUNNING:
             return
@@ -109,23 +110,23 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         else:
             self.world.after(timeout, lambda: self._leave(core))
 
-    def _leave(self, core: Core) -> None:
+    def _leave(self, core: EndpointCore) -> None:
         if self._core is core and self._state == CLOSING:
             self._state = LEAVING
             core.outbox.order(Leave())
             self._wake()
 
     def crash(self) -> None:
-        """End without a word, as by SIGKILL or a power cut: what was published and has not left is lost."""
+        """End at once, as by SIGKILL or a power cut. Messages that have not been sent are lost."""
         self._state = None
         self.host.crash()
         for subscription in list(self._subscriptions):
             subscription.close()
 
     def restart(self) -> None:
-        """Begin another life, under the same name, on the same host, without subscriptions; crash first if need be.
+        """Begin another life with the same name and host, without subscriptions. A running endpoint crashes first.
 
-        `on_peer_added` and its like stay.
+        Callbacks such as `on_peer_added` stay.
         """
         self.crash()
         self._core = self._new_core()
@@ -133,14 +134,14 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         self.host.restart(self)
 
     def pause(self) -> None:
-        """Stop the process (SIGSTOP), handlers included: what arrives waits in the socket's buffer."""
+        """Stop the process and its handlers (SIGSTOP). Arriving data waits in the receive buffers of the sockets."""
         self.host.pause()
 
     def resume(self) -> None:
-        """Let the process go on (SIGCONT)."""
+        """Continue the process (SIGCONT)."""
         self.host.resume()
 
-    def _running(self) -> Core:
+    def _running(self) -> EndpointCore:
         if self._state != RUNNING:
             raise ClosedError(f"{self} was closed or has crashed; restart() begins another life")
         return self._core
@@ -149,14 +150,15 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
 
     @property
     def deadline(self) -> float:
-        """For the host: when the next turn is due."""
+        """When the next turn is due, by the host's clock. For the host."""
         return self._core.deadline
 
     def turn(self, now: float, trains: list[Train], requests: list[Request]) -> tuple[list[Event], list[Train]]:
-        """For the host: one turn, with what was published since the last one, behind `requests` of the host's."""
+        """Run one turn with the host's requests and all waiting publications. For the host."""
         for request in requests:
             self._core.outbox.order(request)
-        events, out = self._core.turn(now, tuple(trains))  # which are all that came
+        events, out = self._core.turn(now, tuple(trains))  # one turn reads all of them
+        self._core.stack.commit()
         if self._core.outbox.requests:  # news of peers may have left something to ask
             self._wake()
         if self._state == LEAVING:
@@ -166,12 +168,12 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
             self._leave(self._core)
         return events, out
 
-    def _end(self, core: Core) -> None:
+    def _end(self, core: EndpointCore) -> None:
         if self._core is core and self._state == LEAVING:
             self.crash()
 
     def _take(self, events: list[Event]) -> None:
-        """Hand out what a turn brought, as long as this life lasts."""
+        """Deliver the events of a turn until this life ends."""
         core = self._core
         for event in events:
             if self._core is not core or self._state is None:
@@ -227,9 +229,10 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         block: bool = False,
         receipt: bool = False,
     ) -> Receipt | None:
-        """As `glue.Endpoint.publish`, but as no time passes in a call, `block` makes no difference.
+        """Publish a message as `glue.Endpoint.publish` does, without ever waiting.
 
-        It raises WouldBlockError while `queue_limit` is exceeded.
+        Raises WouldBlockError while `queue_limit` is exceeded. `block` has no effect, because virtual time does not
+        pass during a call.
         """
         core = self._running()
         now = self.host.unix_time
@@ -238,7 +241,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish these payloads on one topic at this instant, all of them or, if it raises, none."""
+        """Publish these payloads on one topic at this instant. If the call raises, it publishes none."""
         self._queue(self._running().publications(topic, payloads, self.host.unix_time, priority))
 
     def _queue(self, publications: list[Publication]) -> None:
@@ -258,9 +261,11 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         policy: Policy = "block",
         limit: int | None = None,
     ) -> SimulatedSubscription:
-        """As `glue.Endpoint.subscribe`; without a handler, the subscription's `received` lists the messages.
+        """Subscribe as `glue.Endpoint.subscribe` does. Without a handler, `received` of the subscription lists the
+        messages.
 
-        `handling_time` is how long (virtual seconds) the handler takes for each message; the next ones wait.
+        `handling_time` is the duration of the handler for each message, in seconds of virtual time. Later messages
+        wait.
         """
         check_pattern(pattern)
         check_not_reserved(pattern)
@@ -275,7 +280,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         return subscription
 
     def unsubscribe(self, subscription: SimulatedSubscription) -> None:
-        """The same as closing the subscription."""
+        """Close the subscription."""
         subscription.close()
         if subscription in self._subscriptions:
             del self._subscriptions[subscription]
@@ -283,18 +288,18 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
             self._wake()
 
     def _handled(self, delivery: Delivery) -> None:
-        """Note that a delivery was handled."""
+        """Report a handled delivery to the core."""
         self._core.handled(delivery)
         if self._core.outbox.requests:
             self._wake()
 
     def _tell_gap(self, gap: Gap) -> None:
-        """Call the callback of gaps."""
+        """Call `on_gap`, if the program has set it."""
         if self.on_gap is not None:
             self.on_gap(gap)
 
     def _wake(self) -> None:
-        """See to it that the outbox is emptied at this instant, unless this life is over."""
+        """Schedule a turn at this instant, unless this life is over."""
         if self._state is not None:
             self.host.submit()
 
@@ -311,11 +316,11 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         directory: Directory | None = None,
         election_timeout: float = 1.0,
     ) -> SimulatedModel:
-        """As `glue.Endpoint.model`; what is stored is kept in `directory`, such as a `SimulatedDisk`."""
+        """Open a model as `glue.Endpoint.model` does. `directory` holds the stored data, such as a `SimulatedDisk`."""
         core = self._running()
         options = model_options(
             core, name, voters=voters, members=members, observer=observer, mergeable=mergeable,
-            directory=directory, election_timeout=election_timeout,
+            open_directory=lambda: directory, election_timeout=election_timeout,
         )  # fmt: skip
         self._order(OpenModel(name, options, self.host.unix_time))
         return SimulatedModel(
@@ -331,15 +336,15 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
     # --------------------------------------------------------------------------------- peers and progress
 
     def subscribers(self, topic: str) -> list[str]:
-        """Ids of the peers that want this topic, as far as this endpoint knows."""
+        """Return the ids of known peers that subscribe to this topic."""
         return self._core.subscribers(topic)
 
     @property
     def backlog(self) -> int:
-        """Bytes published that are not yet acknowledged by everyone they are for."""
+        """Published bytes that at least one receiver has not acknowledged."""
         return self._core.backlog
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:
-        """A copy of all counters of this life by layer; those of the network are `World.network.counts`."""
+        """A copy of this life's counters by layer. The network's counters are in `World.network.counters`."""
         return self._read_statistics()

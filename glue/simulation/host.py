@@ -1,9 +1,9 @@
-"""One machine at its place in the world: its address, its clock, its sockets, and what befalls it.
+"""One machine in the world, with its address, clock and sockets, and its faults.
 
-The host is the machine's driver. It obeys the machine's deadline to the exact virtual time, hands over what
-arrived and what was asked for, and passes on what the machine sends. Like a process with a
-unicast and a multicast socket it can be paused while their receive buffers fill, lose its interface, crash and be
-started again. Each turn reads the unicast socket first, so what came by multicast may be overtaken there.
+The host is the machine's driver. It calls the machine exactly at its deadline, passes arrived trains and requests to
+it, and sends its trains. Like a process with a unicast and a multicast socket, a host can be paused while the receive
+buffers fill, lose its interface, crash, and restart. Each turn reads the unicast socket first, so unicast may overtake
+earlier multicast.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ RECEIVE_BUFFER = 32 << 20
 """Bytes of payload that wait at each socket of a paused machine, as `Settings.receive_buffer` asks of the kernel."""
 
 TRAINS_A_TURN = 64
-"""What is handed over in one turn at most, so that a burst comes in pieces as from a real socket."""
+"""Most trains in one turn, so that a burst arrives in pieces as from a real socket."""
 
 UNICAST_TRAINS = 48
-"""How many of them come from the unicast socket at most, while the other has any; see `glue.network.multicast`."""
+"""Most unicast trains in one turn while multicast trains wait; see `glue.network.multicast`."""
 
 IDLE_TURNS = 1000
-"""Turns at one instant without input, after which the machine's deadline is taken to be stuck."""
+"""Turns at one instant without input, after which the machine's deadline counts as stuck."""
 
 EPOCH = 1_700_000_000.0
-"""Unix seconds at true time 0 (a day of November 2023)."""
+"""Unix seconds at true time 0, a day in November 2023."""
 
 _WIPED = b"\xdb"
 
 
 class Socket:
-    """What has arrived at one socket and is not yet read."""
+    """Trains that have arrived at one socket and are not yet read."""
 
     __slots__ = ("_buffered", "_receive_buffer", "trains")
 
@@ -47,7 +47,7 @@ class Socket:
         self._buffered = 0
 
     def put(self, source: Address, data: bytes, segment: int) -> bool:
-        """Keep a train; returns False if there is no room for it."""
+        """Keep a train. Returns False if the receive buffer has no room for the train."""
         if self._buffered + len(data) > self._receive_buffer:
             return False
         self._buffered += len(data)
@@ -55,23 +55,23 @@ class Socket:
         return True
 
     def take(self, limit: int) -> list[tuple[Address, bytes, int]]:
-        """Read so many trains at most."""
+        """Remove and return at most `limit` trains."""
         taken = [self.trains.popleft() for _ in range(min(len(self.trains), limit))]
         self._buffered -= sum(len(data) for _, data, _ in taken)
         return taken
 
     def clear(self) -> None:
-        """Lose all of it."""
+        """Drop all waiting trains."""
         self.trains.clear()
         self._buffered = 0
 
 
 class Host:
-    """A machine in the world; made by `World.add`.
+    """A machine in the world, made by `World.add`.
 
-    `machine` is None while it is crashed. `wall_offset` is the error of its wall clock in seconds, to be
-    changed at will: a wall clock, unlike the monotonic one, may jump. `turn_time` is how many seconds a turn takes
-    that leaves anything unread, so that more arrives while a backlog is read.
+    - `machine`: the machine, None while the host is crashed.
+    - `wall_offset`: error of the wall clock in seconds. Tests may change it at any time, because a wall clock may jump.
+    - `turn_time`: duration in seconds of a turn that leaves trains unread, so that more trains arrive meanwhile.
     """
 
     def __init__(
@@ -111,25 +111,25 @@ class Host:
 
     @property
     def now(self) -> float:
-        """What the host's monotonic clock shows."""
+        """The reading of the host's monotonic clock, in seconds."""
         return self._clock.read(self._schedule.time)
 
     @property
     def unix_time(self) -> float:
-        """What the host's wall clock shows (Unix seconds)."""
+        """The reading of the host's wall clock, in Unix seconds."""
         return EPOCH + self._schedule.time + self.wall_offset
 
     @property
     def is_listening(self) -> bool:
-        """Whether a datagram that arrives finds a socket; a paused machine still has one."""
+        """Whether an arriving datagram finds a socket. A paused machine still has one."""
         return self.is_up and self.machine is not None
 
     # ---------------------------------------------------------------------------------- what it is asked for
 
     def submit(self, *requests: Request) -> None:
-        """Hand requests to the machine, at the present instant (or when it is resumed).
+        """Hand requests to the machine at this instant, or when the machine resumes.
 
-        Raises SimulationError if it is crashed.
+        Raises SimulationError if the host is crashed.
         """
         if self.machine is None:
             raise SimulationError(f"{self} is crashed: restart it before asking it for something")
@@ -137,7 +137,7 @@ class Host:
         self._wake()
 
     def receive(self, source: Address, data: bytes, segment: int, is_multicast: bool = False) -> bool:
-        """A train arrives at one of the sockets; returns False if its buffer has no room for it."""
+        """Keep an arriving train. Returns False if the socket's buffer has no room for the train."""
         socket = self._multicast if is_multicast else self._unicast
         if not socket.put(source, data, segment):
             return False
@@ -147,16 +147,16 @@ class Host:
     # --------------------------------------------------------------------------------------- what befalls it
 
     def pause(self) -> None:
-        """Stop the process (SIGSTOP): its timers pass, what arrives waits in the socket's buffer."""
+        """Stop the process (SIGSTOP). Its deadlines pass, and arriving trains wait in the sockets' buffers."""
         self.is_paused = True
 
     def resume(self) -> None:
-        """Let the process go on (SIGCONT): it finds at once what has arrived and which deadlines passed."""
+        """Continue the process (SIGCONT). It handles waiting trains and passed deadlines at once."""
         self.is_paused = False
         self._wake()
 
     def crash(self) -> None:
-        """End the process without a word (SIGKILL, power cut): machine, buffer and requests are gone."""
+        """End the process without notice (SIGKILL, power cut). The machine, waiting trains and requests are lost."""
         self.machine = None
         self.is_paused = False
         self._unicast.clear()
@@ -165,21 +165,21 @@ class Host:
         self._alarm_at = math.inf
 
     def restart(self, machine: Machine) -> None:
-        """Start another process at the same address and with the same clock."""
+        """Start another machine with the same address and clock."""
         self.crash()
         self.machine = machine
         self._arm()
 
     def take_down(self) -> None:
-        """The interface goes down: nothing leaves or arrives, the process goes on."""
+        """Take the interface down: no datagram leaves or arrives, and the process continues."""
         self.is_up = False
 
     def bring_up(self) -> None:
-        """The interface is up again."""
+        """Bring the interface up again."""
         self.is_up = True
 
     def adjust_clock(self, drift: float | None = None, jump: float = 0.0) -> None:
-        """From now on let the monotonic clock run at another rate, `jump` seconds further; see `Clock`."""
+        """Change the rate of the monotonic clock and advance it by `jump` seconds; see `Clock.adjust`."""
         self._clock.adjust(self._schedule.time, drift, jump)
         self._alarm_at = math.inf
         self._arm()
@@ -222,7 +222,7 @@ class Host:
         unicast, multicast = self._unicast, self._multicast
         if not unicast.trains and not multicast.trains:
             return []
-        for buffer in self._lent:  # whoever kept a view of it shall notice
+        for buffer in self._lent:  # code that keeps a view too long reads garbage
             buffer[:] = _WIPED * len(buffer)
         self._lent = lent = []
         taken = unicast.take(UNICAST_TRAINS if multicast.trains else TRAINS_A_TURN)
@@ -235,7 +235,7 @@ class Host:
         return trains
 
     def _arm(self) -> None:
-        """See to it that the machine's deadline is obeyed."""
+        """Schedule a turn or an alarm for the machine's deadline."""
         if self.machine is None or self.is_paused:
             return
         deadline = self.machine.deadline
@@ -249,12 +249,12 @@ class Host:
             self._schedule.call_at(due, self._alarm, due)
 
     def _alarm(self, due: float) -> None:
-        if due == self._alarm_at:  # else an earlier one took its place
+        if due == self._alarm_at:  # false if an earlier alarm has replaced this one
             self._alarm_at = math.inf
             self._arm()
 
     def _guard(self, machine: Machine, has_input: bool) -> None:
-        """Refuse to turn for ever at one instant."""
+        """Raise SimulationError if the machine takes too many turns at one instant."""
         if has_input or self._schedule.time > self._idle_at:
             self._idle_at = self._schedule.time
             self._idle_turns = 0

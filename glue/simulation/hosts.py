@@ -1,4 +1,4 @@
-"""Hosts on a virtual LAN in virtual time; all their chances follow from one seed."""
+"""Hosts on a virtual LAN in virtual time. One seed determines everything random."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from glue.simulation.schedule import Schedule
 
 PORT = 37320
 HOSTS_PER_BYTE = 250
-"""Hosts are numbered 10.0.0.1 to 10.0.0.250, then 10.0.1.1 and so on: no address ends in .0 or .255."""
+"""Hosts per /24: addresses run from 10.0.0.1 to 10.0.0.250, then from 10.0.1.1, so none ends in .0 or .255."""
 
 
 class Hosts:
-    """Machines on hosts, the network between them, and the time, which starts at 0 and passes only in `run`."""
+    """Machines on hosts, their network, and the time. Time starts at 0 and passes only in `run` and `run_until`."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -33,20 +33,20 @@ class Hosts:
 
     @property
     def time(self) -> float:
-        """The true time (seconds); each host sees it through its own clock."""
+        """True time in seconds. Each host reads it through its own clock."""
         return self._schedule.time
 
     @property
     def trace_hash(self) -> str:
-        """A hash of all that was sent, has arrived, or was noted so far, and when."""
+        """Hash of all sends, arrivals, turns and notes so far, and their times."""
         return self._schedule.trace.digest
 
     def note(self, text: str) -> None:
-        """Make something that the network does not see, such as a decision, part of the trace."""
+        """Add a text to the trace, for events that the network does not see, such as a decision."""
         self._schedule.trace.note(self.time, text)
 
     def random(self, purpose: str) -> Random:
-        """Randomness for this purpose and no other; asked for again it starts again."""
+        """Return a new random generator for this purpose. The same purpose always gives the same sequence."""
         return stream(self.seed, f"purpose {purpose}")
 
     def add(
@@ -59,11 +59,15 @@ class Hosts:
         receive_buffer: int = RECEIVE_BUFFER,
         on_events: Callable[[list[Event]], object] | None = None,
     ) -> Host:
-        """Start a machine on a host of its own, at `address` (default: the next free one of 10.0.0.n).
+        """Start a machine on a new host.
 
-        Its clock reads `offset` at true time 0 and is fast by `drift` seconds a second; `receive_buffer` is
-        the bytes that can wait for it; `on_events` is given what its turns return. Raises ConfigurationError
-        for an address that is taken.
+        - `address`: by default the next free address of 10.0.0.n.
+        - `offset`: reading of the host's clock at true time 0.
+        - `drift`: seconds that the clock gains each second.
+        - `receive_buffer`: bytes that can wait at each socket.
+        - `on_events`: called with the events of the machine's turns.
+
+        Raises ConfigurationError if the address is taken.
         """
         address = self._next_address() if address is None else address
         if any(host.address == address for host in self.hosts):
@@ -83,21 +87,21 @@ class Hosts:
         return next(address for address in addresses if address not in taken)
 
     def at(self, time: float, action: Callable[[], object]) -> None:
-        """Do this at that true time. Raises SimulationError if it has passed."""
+        """Call `action` at true time `time`. Raises SimulationError if that time has passed."""
         self._schedule.call_at(time, action)
 
     def after(self, delay: float, action: Callable[[], object]) -> None:
-        """Do this so many seconds from now."""
+        """Call `action` after `delay` seconds."""
         self._schedule.call_at(self.time + delay, action)
 
     def run(self, seconds: float) -> None:
-        """Let that much time pass. Raises whatever a machine or an action raises, with a note where and when."""
+        """Let `seconds` pass. An exception of a machine or an action comes out with a note that tells host and time."""
         self._pass(self.time + seconds, lambda: False)
 
     def run_until(self, condition: Callable[[], object], timeout: float) -> bool:
-        """Let time pass until the condition holds, which is looked at after each happening.
+        """Let time pass until the condition holds, at most `timeout` seconds. Return whether it holds.
 
-        Returns whether it came to hold within `timeout` seconds of virtual time.
+        The condition is evaluated after each event.
         """
         return bool(condition()) or self._pass(self.time + timeout, condition)
 

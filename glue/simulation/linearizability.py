@@ -1,9 +1,9 @@
-"""Is there one order of these operations, each between its call and its return, in which every answer is right?
+"""Checker of linearizability: does one order of the operations explain every answer?
 
-The algorithm is that of Wing and Gong (1993) as improved by Lowe ("Testing for linearizability", 2017): try to put
-the operations that could come first, undo what led nowhere, and remember each (set of operations placed, state)
-so that it is tried once. Histories are checked key by key, since a history is linearizable if and only if it is for
-each object alone (Herlihy and Wing 1990, locality).
+In the order, each operation takes effect between its call and its return. The algorithm is from Wing and Gong (1993),
+as improved by Lowe ("Testing for linearizability", 2017). It tries operations that can come first, undoes failed
+attempts, and remembers each pair of placed operations and state, so that no pair is tried twice. Each key is checked
+alone, because a history is linearizable if and only if each object's history is (Herlihy and Wing 1990, locality).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from math import inf
 from typing import Any
 
 READ, WRITE, COMPARE_AND_SET, ADD = "read", "write", "compare and set", "add"
-"""What can be done to a register. A read answers the value, compare-and-set whether it was done, the others nothing."""
+"""Operations on a register. A read returns the value, compare-and-set whether it was done, the others None."""
 
 NOTHING: Hashable = None
-"""The value of a key that has none."""
+"""The value of a key that has not been set."""
 
 
 class Operation:
-    """One call of a client to a key, from `called` to `returned` (any clock that all clients share, seconds).
+    """One call of a client to a key, from `called` to `returned`, in seconds of a clock that all clients share.
 
-    An operation of which nobody knows whether it happened has `returned` infinite and any `answer`. One that
-    certainly did not happen is not part of a history.
+    If the outcome is unknown, `returned` is infinite and `answer` has no meaning. An operation that certainly had no
+    effect is not part of a history.
     """
 
     __slots__ = ("answer", "arguments", "called", "client", "key", "kind", "returned")
@@ -49,7 +49,7 @@ class Operation:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether its client never learned what became of it."""
+        """Whether the client never learned the outcome."""
         return self.returned == inf
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Operation:
 
 
 def step(operation: Operation, value: Any) -> tuple[bool, Any]:
-    """Whether the operation could have given its answer on a register with this value, and the value afterwards."""
+    """Return whether a register with this value can give the operation's answer, and the value afterwards."""
     kind, arguments = operation.kind, operation.arguments
     if kind == READ:
         return operation.is_unknown or operation.answer == value, value
@@ -73,7 +73,7 @@ def step(operation: Operation, value: Any) -> tuple[bool, Any]:
 
 
 class Verdict:
-    """The outcome of a check: `linearizable`, or if not, the key and the operations of the longest wrong prefix."""
+    """Outcome of a check: `linearizable`, or the key and the operations of the shortest wrong prefix."""
 
     __slots__ = ("key", "operations")
 
@@ -83,7 +83,7 @@ class Verdict:
 
     @property
     def linearizable(self) -> bool:
-        """Whether an order was found for every key."""
+        """Whether an order exists for every key."""
         return self.key is None
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Verdict:
 
 
 def check(history: Iterable[Operation], initial: Hashable = NOTHING) -> Verdict:
-    """Check a whole history; keys start with the value `initial`."""
+    """Check a whole history, key by key. Each key starts with the value `initial`."""
     by_key: dict[str, list[Operation]] = defaultdict(list)
     for operation in history:
         by_key[operation.key].append(operation)
@@ -105,7 +105,7 @@ def check(history: Iterable[Operation], initial: Hashable = NOTHING) -> Verdict:
 
 
 def shortest_wrong_prefix(operations: Sequence[Operation], initial: Hashable) -> Sequence[Operation]:
-    """The operations called before the first return that cannot be explained, to be shown to somebody."""
+    """Return the operations called up to the first return that no order explains."""
     returns = sorted(operation.returned for operation in operations if not operation.is_unknown)
     low, high = 0, len(returns) - 1
     while low < high:
@@ -118,7 +118,7 @@ def shortest_wrong_prefix(operations: Sequence[Operation], initial: Hashable) ->
 
 
 def _until(operations: Sequence[Operation], time: float) -> list[Operation]:
-    """What was known at that time: what returned later is unknown."""
+    """Return the operations called until `time`. Operations that return later become unknown."""
     return [
         o if o.returned <= time else Operation(o.client, o.key, o.kind, o.arguments, o.called)
         for o in operations
@@ -127,18 +127,18 @@ def _until(operations: Sequence[Operation], time: float) -> list[Operation]:
 
 
 class _Event:
-    """A call or a return in the list of events, which is doubly linked so that placing and undoing cost O(1)."""
+    """A call or a return in a doubly linked list of events, where placing and undoing cost O(1)."""
 
     __slots__ = ("after", "before", "match", "number")
 
     def __init__(self, number: int, match: _Event | None) -> None:
         self.number = number
-        self.match = match  # of a call: its return; of a return: None
+        self.match = match  # the return of a call; None for a return
         self.before: _Event = self
         self.after: _Event | None = None
 
     def lift(self) -> None:
-        """Take a call and its return out of the list."""
+        """Remove a call and its return from the list."""
         for event in (self, self.match):
             assert event is not None
             event.before.after = event.after
@@ -146,7 +146,7 @@ class _Event:
                 event.after.before = event.before
 
     def unlift(self) -> None:
-        """Put them back where they were."""
+        """Undo `lift`."""
         for event in (self.match, self):
             assert event is not None
             event.before.after = event
@@ -155,10 +155,11 @@ class _Event:
 
 
 def is_linearizable(operations: Sequence[Operation], initial: Hashable = NOTHING) -> bool:
-    """Whether the operations on one key have a legal order. Exponential only where many overlap and disagree.
+    """Tell whether the operations on one key have a legal order.
 
-    First without those unknown ones whose value nobody saw, as they may never have happened: they are what makes
-    it exponential. Only if there is no order then are they needed, to explain a comparison that failed.
+    The cost is exponential only where many operations overlap and disagree. Unknown operations cause most of it.
+    Therefore the first attempt leaves out unknown operations whose effect no answer shows, as if they had never
+    happened. If it finds no order, the second attempt includes them, because they may explain a failed comparison.
     """
     needed = [operation for operation in operations if not operation.is_unknown or _was_seen(operation, operations)]
     if _has_order(needed, initial):
@@ -167,7 +168,7 @@ def is_linearizable(operations: Sequence[Operation], initial: Hashable = NOTHING
 
 
 def _was_seen(unknown: Operation, operations: Sequence[Operation]) -> bool:
-    """Whether an answer may depend on what this operation wrote."""
+    """Tell whether an answer may depend on the effect of this unknown operation."""
     if unknown.kind == ADD:
         return True
     if unknown.kind == READ:
@@ -183,7 +184,7 @@ def _has_order(operations: Sequence[Operation], initial: Hashable) -> bool:
     head = _events(operations)
     event = head.after
     value: Any = initial
-    placed = 0  # one bit an operation
+    placed = 0  # one bit for each operation
     tried: set[tuple[int, Hashable]] = set()
     path: list[tuple[_Event, Any]] = []
     waiting = sum(not operation.is_unknown for operation in operations)
@@ -201,7 +202,7 @@ def _has_order(operations: Sequence[Operation], initial: Hashable) -> bool:
                 event = head.after
             else:
                 event = event.after
-        else:  # a return whose call was not placed: something before was placed wrongly
+        else:  # the return of a call that is not placed, so an earlier choice was wrong
             if not path:
                 return False
             undone, value = path.pop()
@@ -213,7 +214,7 @@ def _has_order(operations: Sequence[Operation], initial: Hashable) -> bool:
 
 
 def _events(operations: Sequence[Operation]) -> _Event:
-    """All calls and returns in order of time, calls first where they coincide; behind a head that is neither."""
+    """Return the head of a list of all calls and returns in order of time. At equal times calls come first."""
     timed: list[tuple[float, int, int, _Event]] = []
     for number, operation in enumerate(operations):
         returned = _Event(number, None)

@@ -1,7 +1,7 @@
-"""One direction between two hosts: what its conditions and its luck make of each datagram.
+"""One direction between two hosts: the effect of conditions and randomness on each datagram.
 
-Datagrams that left together and arrive together stay together: they are handed on as one train, as a
-kernel's receive offload does, and those that luck took out of it travel apart.
+Datagrams that leave together and arrive together form one train, as from a kernel's receive offload. Datagrams with
+another fate travel alone.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Literal
 from glue.simulation.conditions import FRAME_OVERHEAD, Conditions
 from glue.simulation.host import Host
 from glue.simulation.luck import Luck
-from glue.simulation.recorded import RecordedFates
+from glue.simulation.recorded import RecordedOutcomes
 
-Fate = Literal[
+Outcome = Literal[
     "arrived", "lost", "queue full", "cut", "sender down", "receiver down", "buffer full", "unknown destination"
 ]
-"""What became of a datagram: exactly one of these, once it is known."""
+"""Outcome of a datagram. Each datagram gets exactly one."""
 
 Arrival = tuple[float, bytes, int]
-"""True time, the datagrams end to end, and the length of each but the last."""
+"""True time of arrival, concatenated datagrams, and the length of each datagram but the last."""
 
 
 class Port:
-    """A transmitter that takes time for each byte, with a queue of bounded length before it (drop tail)."""
+    """A transmitter with a limited rate and a queue of bounded length before it (drop tail)."""
 
     __slots__ = ("_busy_until", "queue", "rate")
 
@@ -34,7 +34,7 @@ class Port:
         self._busy_until = 0.0
 
     def departures(self, now: float, data: bytes, segment: int) -> list[float | None]:
-        """When each of these datagrams will have left; None for those that found the queue full."""
+        """Return the time at which each datagram has left, None for datagrams that found the queue full."""
         return [self._departure(now, len(datagram)) for datagram in split(data, segment)]
 
     def _departure(self, now: float, size: int) -> float | None:
@@ -46,26 +46,27 @@ class Port:
 
 
 class Link:
-    """What happens on the way from `source` to `destination`, and the counts of what happened.
+    """The way from `source` to `destination`, and its counts.
 
-    Every datagram counts once as "sent", each copy that luck made of it once as "duplicated"; and each of
-    them, when its fate is known, once under that `Fate`. Beside that there are "held back" and "corrupted",
-    and "sent bytes" and "arrived bytes" of payload.
+    - "sent", "duplicated": every datagram once, and every additional copy once. Each of these counts once more under
+      its `Outcome`, when the fate is known.
+    - "held back", "corrupted": datagrams with these faults.
+    - "sent bytes", "arrived bytes": bytes of payload.
     """
 
     __slots__ = (
-        "_conditions", "_is_bad", "_is_plain", "_luck", "counts", "destination", "fates", "is_blocked",
-        "is_partitioned", "port", "source",
+        "_conditions", "_is_bad", "_is_plain", "_luck", "counters", "destination", "is_blocked", "is_partitioned",
+        "outcomes", "port", "source",
     )  # fmt: skip
 
     def __init__(self, source: Host, destination: Host, seed: int) -> None:
         self.source = source
         self.destination = destination
-        self.counts: Counter[str] = Counter()
+        self.counters: Counter[str] = Counter()
         self.is_blocked = False
         self.is_partitioned = False
         self.port: Port | None = None
-        self.fates: RecordedFates | None = None
+        self.outcomes: RecordedOutcomes | None = None
         self._conditions = Conditions()
         self._is_plain = True
         self._luck = Luck(seed, f"link {source.address} {destination.address}")
@@ -73,11 +74,11 @@ class Link:
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing passes at all."""
+        """Whether no datagram passes."""
         return self.is_blocked or self.is_partitioned
 
     def set_conditions(self, conditions: Conditions, port: Port | None) -> None:
-        """From now on treat datagrams so; they have left through `port` if there is one."""
+        """Apply these conditions from now on. `port` is the transmitter that the datagrams have passed, if any."""
         self._conditions = conditions
         self._is_plain = conditions.is_plain
         self.port = port
@@ -85,18 +86,19 @@ class Link:
 
     def carry(
         self, now: float, data: bytes, segment: int, departures: list[float | None] | None
-    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
-        """Send datagrams on their way, which leave now or at `departures`: those that arrive, those that do not."""
-        if self.fates is not None:
-            return self._carry_as_recorded(self.fates, now, data, segment)
+    ) -> tuple[list[Arrival], list[tuple[bytes, Outcome]]]:
+        """Decide the fate of datagrams that leave now or at `departures`. Return arrivals and losses."""
+        if self.outcomes is not None:
+            return self._carry_as_recorded(self.outcomes, now, data, segment)
         conditions, strikes = self._conditions, self._luck.strikes
         if self._is_plain:
             return [(now + conditions.delay, data, segment)], []
         together: dict[float, list[bytes]] = {}
         copies: list[Arrival] = []
-        missing: list[tuple[bytes, Fate]] = []
+        missing: list[tuple[bytes, Outcome]] = []
         for number, datagram in enumerate(split(data, segment)):
-            # Every luck is tried for every datagram, also for a lost one: so none shifts another's numbers.
+            # Every random decision is made for every datagram, also for a lost one. Otherwise one fault would shift the
+            # random numbers of the others.
             is_lost, is_held_back = self._loses(), strikes("reorder", conditions.reorder)
             jitter = self._jitter("jitter")
             copy_jitter = self._jitter("jitter of the copy") if strikes("duplicate", conditions.duplicate) else None
@@ -106,26 +108,26 @@ class Link:
                 missing.append((datagram, "queue full" if departure is None else "lost"))
                 continue
             if flip is not None and datagram:
-                self.counts["corrupted"] += 1
+                self.counters["corrupted"] += 1
                 datagram = flipped(datagram, int(flip * 8 * len(datagram)))
             time = departure + conditions.delay
             if copy_jitter is not None:
-                self.counts["duplicated"] += 1
+                self.counters["duplicated"] += 1
                 copies.append((time + copy_jitter, datagram, len(datagram) or 1))
             if is_held_back:
-                self.counts["held back"] += 1
+                self.counters["held back"] += 1
                 time += conditions.reorder_delay
             together.setdefault(time + jitter, []).append(datagram)
         arrivals = [(time, b"".join(datagrams), segment) for time, datagrams in together.items()]
         return arrivals + copies, missing
 
     def _carry_as_recorded(
-        self, fates: RecordedFates, now: float, data: bytes, segment: int
-    ) -> tuple[list[Arrival], list[tuple[bytes, Fate]]]:
+        self, outcomes: RecordedOutcomes, now: float, data: bytes, segment: int
+    ) -> tuple[list[Arrival], list[tuple[bytes, Outcome]]]:
         together: dict[float, list[bytes]] = {}
-        missing: list[tuple[bytes, Fate]] = []
+        missing: list[tuple[bytes, Outcome]] = []
         for datagram in split(data, segment):
-            time = fates.arrival(now)
+            time = outcomes.arrival(now)
             if time is None:
                 missing.append((datagram, "lost"))
             else:
@@ -148,14 +150,14 @@ class Link:
 
 
 def flipped(datagram: bytes, bit: int) -> bytes:
-    """The datagram with this one bit of it changed."""
+    """Return the datagram with one bit flipped."""
     changed = bytearray(datagram)
     changed[bit >> 3] ^= 1 << (bit & 7)
     return bytes(changed)
 
 
 def split(data: bytes, segment: int) -> list[bytes]:
-    """The datagrams of a train; no data at all is one empty datagram, as for a socket."""
+    """Return the datagrams of a train. Empty data is one empty datagram, as for a socket."""
     if len(data) <= segment:
         return [data]
     return [data[start : start + segment] for start in range(0, len(data), segment)]

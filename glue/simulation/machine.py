@@ -1,4 +1,4 @@
-"""What the simulator runs: anything with a deadline that takes turns, such as a whole stack."""
+"""Interface of simulated machines: anything with a deadline and turns, such as a whole stack."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from glue.errors import GlueError
 class Machine(Protocol):
     """A state machine without clock or socket.
 
-    It is called when datagrams or requests are there for it, and once its clock has reached `deadline`.
+    The host calls `turn` when datagrams or requests are waiting, and when the host's clock has reached `deadline`.
     """
 
     @property
     def deadline(self) -> float:
-        """When `turn` must be called even with nothing to hand over (seconds of `now`; `inf`: never)."""
+        """When `turn` must be called even without input, in seconds of `now`. `inf` means never."""
 
     def turn(self, now: float, trains: list[Train], requests: list[Request]) -> tuple[list[Event], list[Train]]:
-        """Take what arrived and what the application asks for; return what to tell it and what to send.
+        """Handle arrived trains and requests. Return events for the application and trains to send.
 
-        The data of `trains` is valid until the next turn that brings some: it is overwritten then, as a
-        socket's receive buffer is.
+        The data of `trains` is valid until the next turn with trains, and is overwritten then like a socket's receive
+        buffer.
         """
 
 
 class SimulationError(GlueError, RuntimeError):
-    """A machine broke its promise, or the simulation was asked for what cannot be; the message says which."""
+    """A machine broke the rules of `Machine`, or the simulation cannot do what was asked. The message says which."""

@@ -1,7 +1,7 @@
-"""A model at a simulated endpoint: questions that are answered while the time of the world passes.
+"""A model at a simulated endpoint. Its questions are answered while virtual time passes.
 
-It offers the questions themselves (`glue.model.Write` and so on) instead of calls that wait, since nothing can wait
-inside a simulation; `history` notes what its clients saw, for `linearizability.check`.
+Calls cannot wait inside a simulation. Therefore the interface consists of questions (`glue.model.Write` and others).
+Methods with a `history` record what clients saw, for `linearizability.check`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from glue.contract import Delivery
 from glue.model import Ask, Wish
-from glue.model.group import Group
-from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, Watch, Write
+from glue.model.group import ModelGroup
+from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, WatchPattern, Write
 from glue.model.state import ABSENT, Change, Expect, Set
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts
@@ -22,7 +22,7 @@ TIMEOUT = 5.0
 
 
 class SimulatedQuestion:
-    """A question; `ending` is None until it is answered, and for ever if its endpoint crashed meanwhile."""
+    """A pending question. `ending` is None until the answer, and stays None if the endpoint crashes before."""
 
     __slots__ = ("_then", "ending")
 
@@ -31,30 +31,30 @@ class SimulatedQuestion:
         self._then = then
 
     def answered(self, answer: Ending) -> None:
-        """For the endpoint."""
+        """Store the answer. For the endpoint."""
         self.ending = answer
         if self._then is not None:
             self._then(answer)
 
 
 class SimulatedWatch:
-    """The changes that a watch was told of."""
+    """Changes reported by a watch."""
 
     def __init__(self, handled: Callable[[Delivery], None]) -> None:
         self.changes: list[Change] = []
         self._handled = handled
 
     def deliver(self, delivery: Delivery) -> None:
-        """For the endpoint."""
+        """Store the changes of a delivery. For the endpoint."""
         self.changes += delivery.payloads
         self._handled(delivery)
 
     def close(self) -> None:
-        """For the endpoint: it crashed or was closed."""
+        """Do nothing. The endpoint calls this method when it crashes or is closed."""
 
 
 class SimulatedModel:
-    """A model at a simulated endpoint; made by `SimulatedEndpoint.model`."""
+    """A model at a simulated endpoint, made by `SimulatedEndpoint.model`."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class SimulatedModel:
         handled: Callable[[Delivery], None],
         host: Host,
         world: Hosts,
-        group: Callable[[], Group],
+        group: Callable[[], ModelGroup],
     ) -> None:
-        """Use `SimulatedEndpoint.model`."""
+        """Internal. Call `SimulatedEndpoint.model` instead."""
         self.name = name
         self._order = order
         self._handled = handled
@@ -74,28 +74,31 @@ class SimulatedModel:
         self._group = group
 
     @property
-    def group(self) -> Group:
-        """The replica with its state, to be looked into."""
+    def group(self) -> ModelGroup:
+        """The group with its replica and state, for tests to inspect."""
         return self._group()
 
     def ask(
         self, question: Question, timeout: float = TIMEOUT, then: Callable[[Ending], object] | None = None
     ) -> SimulatedQuestion:
-        """Ask at this instant; `then` is called with the ending."""
+        """Ask a question at this instant. `then` is called with the ending.
+
+        `timeout` is in seconds of virtual time.
+        """
         pending = SimulatedQuestion(then)
         self._order(Ask(self.name, pending, question, timeout, self._host.unix_time))
         return pending
 
     def watch(self, pattern: str) -> SimulatedWatch:
-        """Note all changes of the keys that match."""
+        """Watch all keys that match the pattern. The result lists their changes."""
         watch = SimulatedWatch(self._handled)
-        self.ask(Watch(watch, pattern))
+        self.ask(WatchPattern(watch, pattern))
         return watch
 
     # --------------------------------------------------------------- clients whose calls become a history
 
     def read(self, history: list[Operation], client: str, key: str) -> SimulatedQuestion:
-        """Read a key; a read without an answer tells nothing and leaves no trace."""
+        """Read a key. A read without an answer is left out of the history."""
         operation = Operation(client, key, READ, (), self._world.time)
 
         def finish(ending: Ending) -> None:
@@ -114,13 +117,13 @@ class SimulatedModel:
     def compare_and_set(
         self, history: list[Operation], client: str, key: str, expected: Any, value: Any
     ) -> SimulatedQuestion:
-        """Set a key if it has the expected value, None standing for no value."""
+        """Set a key if it has the expected value. None means that the key is absent."""
         operation = Operation(client, key, COMPARE_AND_SET, (expected, value), self._world.time)
         condition = Expect(key, ABSENT if expected is None else expected)
         return self._write(history, operation, Write([condition, Set(key, value)]))
 
     def _write(self, history: list[Operation], operation: Operation, question: Write) -> SimulatedQuestion:
-        """It is part of the history from the beginning, as unknown, for this endpoint may crash."""
+        """Ask, and add the operation to the history at once as unknown, because this endpoint may crash."""
         history.append(operation)
 
         def finish(ending: Ending) -> None:

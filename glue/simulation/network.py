@@ -1,8 +1,8 @@
-"""A virtual LAN: every host reaches every other by unicast, and all of them, itself too, by multicast.
+"""A virtual LAN: unicast between any two hosts, and multicast from each host to all hosts, itself included.
 
-Each ordered pair of hosts is a `Link` with conditions and luck of its own, so that of one multicast each
-receiver gets or misses what it would on its own cable. All of it is counted and can be watched: the network
-knows the truth that the endpoints have to find out.
+Each ordered pair of hosts is a `Link` with its own conditions and random numbers. Therefore each receiver of a
+multicast loses datagrams independently. All datagrams are counted and can be observed, so tests can compare an
+endpoint's view with the truth.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from glue.contract import Address, Train
 from glue.errors import ConfigurationError
 from glue.simulation.conditions import Conditions
 from glue.simulation.host import Host
-from glue.simulation.link import Fate, Link, Port, split
+from glue.simulation.link import Link, Outcome, Port, split
 from glue.simulation.machine import SimulationError
-from glue.simulation.recorded import RecordedFates
+from glue.simulation.recorded import RecordedOutcomes
 from glue.simulation.schedule import Schedule
 from glue.simulation.trace import ARRIVED, SENT
 
 DATAGRAM_SIZE = 1472
-"""The largest datagram: Ethernet's 1,500 bytes less 20 of IPv4 and 8 of UDP."""
+"""Largest datagram in bytes: Ethernet's 1,500 less 20 of IPv4 and 8 of UDP."""
 
 TRAIN_SIZE = 65_507
-"""The most bytes that arrive as one train: the largest UDP payload, as with UDP_GRO."""
+"""Most bytes of an arriving train: the largest UDP payload, as with UDP_GRO."""
 
 LOOPBACK = Conditions(delay=10e-6)
-"""From a host to itself nothing is lost; the delay keeps one that answers itself from stopping the time."""
+"""Conditions from a host to itself: no loss. The delay lets time pass when an endpoint answers itself."""
 
 Rule = tuple[Host | None, Host | None]
-"""For which links conditions are set: the source and the destination, None for any."""
+"""Links that conditions apply to: source and destination, None for any."""
 
 
 class Crossing(NamedTuple):
-    """One datagram whose fate on one link is known.
+    """One datagram whose outcome on one link is known.
 
-    `time` is when (true time), `sent_at` when it was sent, `destination` the address it was sent to (None:
-    the multicast group) and `receiver` the host at the end of this link.
+    - `time`, `sent_at`: true times in seconds at which the fate was decided, and the datagram was sent.
+    - `destination`: address that the datagram was sent to, None for the multicast group.
+    - `receiver`: address of the host at the end of the link.
     """
 
     time: float
@@ -46,15 +47,15 @@ class Crossing(NamedTuple):
     destination: Address | None
     receiver: Address
     data: bytes
-    fate: Fate
+    outcome: Outcome
     sent_at: float
 
 
 class VirtualLan:
-    """The network of a `World`: its conditions, its cuts, and what it counted.
+    """Network of a `World`: its links, conditions, cuts and counts.
 
-    `observer`, if set, is called with a `Crossing` for each datagram on each link. While `carries_multicast` is
-    False, multicast reaches nobody but its own sender, as in many clouds and guest networks.
+    `observer`, if set, is called with a `Crossing` for each datagram on each link. While `carries_multicast` is False,
+    multicast reaches only the sender itself, as in many clouds and guest networks.
     """
 
     datagram_size = DATAGRAM_SIZE
@@ -71,7 +72,7 @@ class VirtualLan:
         self._to_unknown = 0
 
     def attach(self, host: Host) -> None:
-        """Plug a host in; `World.add` does it."""
+        """Connect a host. `World.add` calls this method."""
         self._links[host] = {}
         for other in self._links:
             self._connect(host, other)
@@ -88,13 +89,17 @@ class VirtualLan:
     def set_conditions(
         self, conditions: Conditions, *, source: Host | None = None, destination: Host | None = None
     ) -> None:
-        """Let all links be so, or those from `source`, or to `destination`, or the one between them.
+        """Set the conditions of all links, of links from `source` or to `destination`, or of one link.
 
-        The most specific one set counts: of the pair, then of the source, then of the destination, then of
-        all; from a host to itself `LOOPBACK` holds unless set for that pair. A `rate` limits the one link
-        when set for a pair; all that the source sends together (a multicast counts once), or all that the
-        destination is sent together; when set for all, each host's sending. What is on its way already is
-        not touched.
+        The most specific setting applies: pair, then source, then destination, then all. A link from a host to itself
+        has `LOOPBACK` unless this pair is set. Datagrams on their way keep the old conditions.
+
+        The meaning of `rate` depends on the setting:
+
+        - for a pair, it limits this link;
+        - for a source, it limits all sending of this host, where a multicast counts once;
+        - for a destination, it limits all datagrams to this host;
+        - for all, it limits the sending of each host.
         """
         self._rules[source, destination] = conditions
         sources = self._links if source is None else [source]
@@ -103,12 +108,12 @@ class VirtualLan:
         else:
             self._obey_rules(self.link(sender, destination) for sender in sources)
 
-    def repeat(self, source: Host, destination: Host, fates: RecordedFates) -> None:
-        """Let the one link between them do what it did once; conditions do not count there any more."""
-        self.link(source, destination).fates = fates
+    def repeat(self, source: Host, destination: Host, outcomes: RecordedOutcomes) -> None:
+        """Give datagrams on one link the recorded fates. Conditions no longer apply to this link."""
+        self.link(source, destination).outcomes = outcomes
 
     def clear_conditions(self) -> None:
-        """Forget all conditions set: every link is as `Conditions()` again."""
+        """Remove all conditions set. Every link is as `Conditions()` again."""
         self._rules.clear()
         self._obey_rules(self._all_links())
 
@@ -118,7 +123,7 @@ class VirtualLan:
             link.set_conditions(conditions, self._port(sharers, conditions))
 
     def _rule(self, source: Host, destination: Host) -> tuple[Rule, Conditions]:
-        """The conditions of a link, and which links share its port."""
+        """Return the links that share the link's port, and the link's conditions."""
         pair = (source, destination)
         if source is destination:
             return pair, self._rules.get(pair, LOOPBACK)
@@ -138,10 +143,10 @@ class VirtualLan:
     # -------------------------------------------------------------------------------------------------- cuts
 
     def partition(self, *groups: Sequence[Host]) -> None:
-        """Let hosts reach only those in their own group; those not named are together in one more group.
+        """Let hosts reach only hosts of their own group. Hosts that are not named form one more group.
 
-        Replaces the partition before. It works at once: what is on its way across is lost. Raises
-        ConfigurationError for a host in two groups.
+        The call replaces an earlier partition and takes effect at once: datagrams on their way to another group are
+        lost. Raises ConfigurationError for a host in two groups.
         """
         members = {host: number for number, group in enumerate(groups) for host in group}
         if len(members) < sum(map(len, groups)):
@@ -151,7 +156,7 @@ class VirtualLan:
             link.is_partitioned = members.get(link.source) != members.get(link.destination)
 
     def block(self, source: Host, destination: Host) -> None:
-        """Let nothing pass in this direction, whatever the partition; what is on its way is lost."""
+        """Cut this direction, in addition to any partition. Datagrams on their way are lost."""
         self.link(source, destination).is_blocked = True
 
     def unblock(self, source: Host, destination: Host) -> None:
@@ -159,7 +164,7 @@ class VirtualLan:
         self.link(source, destination).is_blocked = False
 
     def heal(self) -> None:
-        """Undo the partition and every `block`; the conditions stay."""
+        """Undo the partition and every `block`. Conditions stay."""
         self.partition()
         for link in self._all_links():
             link.is_blocked = False
@@ -167,18 +172,18 @@ class VirtualLan:
     # ------------------------------------------------------------------------------------------------ counts
 
     def link(self, source: Host, destination: Host) -> Link:
-        """The link from one host to another; its `counts` are the truth about it."""
+        """Return the link from one host to another. Its `counts` are the truth about its datagrams."""
         return self._links[source][destination.address]
 
-    def counts(self) -> dict[tuple[Address, Address], Counter[str]]:
-        """A copy of the counts of every link, by source and destination; see `Link`."""
-        return {(link.source.address, link.destination.address): Counter(link.counts) for link in self._all_links()}
+    def counters(self) -> dict[tuple[Address, Address], Counter[str]]:
+        """Return a copy of the counts of every link, by source and destination; see `Link`."""
+        return {(link.source.address, link.destination.address): Counter(link.counters) for link in self._all_links()}
 
     def totals(self) -> Counter[str]:
-        """The counts of all links added up; datagrams to no host's address only as "unknown destination"."""
+        """Return the sum of all links' counts. Datagrams to no host's address count only as "unknown destination"."""
         totals: Counter[str] = Counter()
         for link in self._all_links():
-            totals.update(link.counts)
+            totals.update(link.counters)
         if self._to_unknown:
             totals["unknown destination"] = self._to_unknown
         return totals
@@ -189,9 +194,9 @@ class VirtualLan:
     # ------------------------------------------------------------------------------------------- the traffic
 
     def transmit(self, source: Host, train: Train) -> None:
-        """Send a host's train; `Host` does it.
+        """Send a host's train. `Host` calls this method.
 
-        Raises SimulationError for a datagram larger than `datagram_size`, which IP would have to fragment.
+        Raises SimulationError for a datagram larger than `datagram_size`, which IP would fragment.
         """
         data, segment = bytes(train.data), train.segment
         if segment < 1 or min(segment, len(data)) > DATAGRAM_SIZE:
@@ -215,11 +220,11 @@ class VirtualLan:
 
     def _send(self, ways: Sequence[Link], to: Address | None, data: bytes, segment: int) -> None:
         now, call_at = self._schedule.time, self._schedule.call_at
-        departures: dict[Port, list[float | None]] = {}  # a port shared by several receivers sends once for all
+        departures: dict[Port, list[float | None]] = {}  # a port that several receivers share sends once for all
         count = _count(data, segment)
         for link in ways:
-            link.counts["sent"] += count
-            link.counts["sent bytes"] += len(data)
+            link.counters["sent"] += count
+            link.counters["sent bytes"] += len(data)
             if not link.source.is_up:
                 self._finish(link, to, data, segment, "sender down", now)
                 continue
@@ -232,28 +237,30 @@ class VirtualLan:
             arrivals, missing = link.carry(now, data, segment, departures[port] if port else None)
             for time, part, part_segment in arrivals:
                 call_at(time, self._arrive, link, to, part, part_segment, now)
-            for datagram, fate in missing:
-                self._finish(link, to, datagram, segment, fate, now)
+            for datagram, outcome in missing:
+                self._finish(link, to, datagram, segment, outcome, now)
 
     def _arrive(self, link: Link, to: Address | None, data: bytes, segment: int, sent_at: float) -> None:
         source, destination = link.source, link.destination
-        fate: Fate = "arrived"
+        outcome: Outcome = "arrived"
         if link.is_cut:
-            fate = "cut"
+            outcome = "cut"
         elif not destination.is_listening:
-            fate = "receiver down"
+            outcome = "receiver down"
         elif not destination.receive(source.address, data, segment, to is None):
-            fate = "buffer full"
+            outcome = "buffer full"
         else:
             self._schedule.trace.record(ARRIVED, self._schedule.time, source.index, destination.index, len(data), data)
-            link.counts["arrived bytes"] += len(data)
-        self._finish(link, to, data, segment, fate, sent_at)
+            link.counters["arrived bytes"] += len(data)
+        self._finish(link, to, data, segment, outcome, sent_at)
 
-    def _finish(self, link: Link, to: Address | None, data: bytes, segment: int, fate: Fate, sent_at: float) -> None:
-        """The fate of these datagrams is known."""
-        link.counts[fate] += _count(data, segment)
+    def _finish(
+        self, link: Link, to: Address | None, data: bytes, segment: int, outcome: Outcome, sent_at: float
+    ) -> None:
+        """Count the outcome of these datagrams and report them to the observer."""
+        link.counters[outcome] += _count(data, segment)
         if self.observer is not None:
-            self._show(link.source, to, link.destination.address, data, segment, fate, sent_at)
+            self._show(link.source, to, link.destination.address, data, segment, outcome, sent_at)
 
     def _lose_to_unknown(self, source: Host, to: Address, data: bytes, segment: int) -> None:
         self._to_unknown += _count(data, segment)
@@ -261,11 +268,18 @@ class VirtualLan:
             self._show(source, to, to, data, segment, "unknown destination", self._schedule.time)
 
     def _show(
-        self, source: Host, to: Address | None, receiver: Address, data: bytes, segment: int, fate: Fate, sent_at: float
+        self,
+        source: Host,
+        to: Address | None,
+        receiver: Address,
+        data: bytes,
+        segment: int,
+        outcome: Outcome,
+        sent_at: float,
     ) -> None:
         assert self.observer is not None
         for datagram in split(data, segment):
-            self.observer(Crossing(self._schedule.time, source.address, to, receiver, datagram, fate, sent_at))
+            self.observer(Crossing(self._schedule.time, source.address, to, receiver, datagram, outcome, sent_at))
 
 
 def _count(data: bytes, segment: int) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from glue.contract import Delivery, Event, Publication
-from glue.endpoint.core import Core
-from glue.endpoint.owner import Owner
+from glue.endpoint.core import EndpointCore
+from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
 from glue.endpoint.request_methods import RequestMethods
 from glue.endpoint.requests import TIMEOUT, Requests
@@ -63,7 +63,7 @@ class SimulatedResponder(BaseResponder):
         pattern: str,
         handler: RequestHandler,
         requests: Requests,
-        owner: Owner,
+        owner: SubscriptionOwner,
         limit: int,
         order: Callable[[Wish], None],
         close: Callable[[BaseResponder], None],
@@ -115,7 +115,7 @@ class SimulatedRequests(RequestMethods):
 
     world: Hosts
 
-    def _running(self) -> Core:
+    def _running(self) -> EndpointCore:
         raise NotImplementedError
 
     def _order(self, wish: Wish) -> None:
@@ -169,13 +169,15 @@ class SimulatedRequests(RequestMethods):
         self._start(core, found, *self._receive_replies().call_all(topic, tail, timeout, found))
         return found
 
-    def _start(self, core: Core, found: SimulatedCall, calls: list[Call], publications: list[Publication]) -> None:
+    def _start(
+        self, core: EndpointCore, found: SimulatedCall, calls: list[Call], publications: list[Publication]
+    ) -> None:
         found.begin(calls)
         for publication in publications:
             self._order(publication)
         self._watch(core, found)
 
-    def _watch(self, core: Core, found: SimulatedCall) -> None:
+    def _watch(self, core: EndpointCore, found: SimulatedCall) -> None:
         """Look after a call when something is due, as long as this life lasts."""
         requests, calls = core.requests, found.calls
         if self._core is not core or not calls:

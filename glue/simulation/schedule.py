@@ -1,8 +1,7 @@
-"""Virtual time: what happens when, in an order that only the seed decides.
+"""Virtual time: the order of all events, which depends on the seed alone.
 
-Happenings at the same instant come in the order in which they were scheduled. Hosts that have something to
-do are kept apart and take their turn when nothing else is left at that instant, so that all that arrives at
-once is handed over at once, as from a real socket.
+Events at one instant run in the order of scheduling. Turns of hosts are kept apart and run last at their instant.
+Therefore one turn receives everything that arrives at that instant, as from a real socket.
 """
 
 from __future__ import annotations
@@ -14,38 +13,38 @@ from math import isnan
 from typing import Any
 
 from glue.simulation.machine import SimulationError
-from glue.simulation.trace import Trace
+from glue.simulation.trace import TraceHash
 
 STEPS_AT_ONE_INSTANT = 1_000_000
-"""Far more than 200 hosts need that each multicast 20 datagrams to all others at once (800,000)."""
+"""More than 200 hosts need when each multicasts 20 datagrams to all others at once (800,000)."""
 
 
 class Schedule:
-    """The events of a world in virtual time, which starts at 0; `trace` is the record of what happened."""
+    """Events of a world in virtual time, which starts at 0. `trace` records what has happened."""
 
     __slots__ = ("_heap", "_ready", "_sequence", "_steps", "time", "trace")
 
     def __init__(self) -> None:
         self.time = 0.0
-        self.trace = Trace()
+        self.trace = TraceHash()
         self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._ready: deque[Callable[[], None]] = deque()
         self._sequence = 0
         self._steps = 0
 
     def call_at(self, time: float, action: Callable[..., object], *arguments: Any) -> None:
-        """Do this at that true time. Raises SimulationError if it has passed."""
+        """Call `action` at true time `time`. Raises SimulationError if that time has passed."""
         if time < self.time or isnan(time):
             raise SimulationError(f"cannot schedule {action!r} at {time}: it is {self.time} already")
         self._sequence += 1
         heappush(self._heap, (time, self._sequence, action, arguments))
 
     def call_last(self, turn: Callable[[], None]) -> None:
-        """Do this at the present instant, after all else that is scheduled for it so far."""
+        """Call `turn` at this instant, after all other events scheduled for it so far."""
         self._ready.append(turn)
 
     def step(self, end: float) -> bool:
-        """Do the next thing, if there is one until true time `end`; returns whether there was."""
+        """Run the next event, if one is due until true time `end`. Return whether one ran."""
         heap = self._heap
         if self._ready and not (heap and heap[0][0] <= self.time):
             self._count_step()

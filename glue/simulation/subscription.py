@@ -1,26 +1,26 @@
-"""A subscription in virtual time: its handler takes as long as it is said to, or no time."""
+"""A subscription in virtual time. Its handler takes a given duration, by default none."""
 
 from __future__ import annotations
 
 from glue.contract import Delivery, Missed
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
-from glue.endpoint.owner import Owner
-from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.queues import Kept, MessageBuffer
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts
 
 
 class SimulatedSubscription:
-    """Messages on the topics that match one pattern; `received` lists them if there is no handler."""
+    """Messages on the topics that match one pattern. Without a handler, `received` lists them."""
 
     def __init__(
         self,
         pattern: str,
         handler: Handler | None,
         handling_time: float,
-        owner: Owner,
-        waiting: Kept | Buffer,
+        owner: SubscriptionOwner,
+        waiting: Kept | MessageBuffer,
         host: Host,
         world: Hosts,
     ) -> None:
@@ -36,7 +36,7 @@ class SimulatedSubscription:
         self._is_busy = False
 
     def deliver(self, event: Delivery | Missed) -> None:
-        """Take a delivery, or news of a gap; messages are handled in order, one at a time."""
+        """Take a delivery or a gap. Messages are handled one at a time, in order."""
         if self.closed:
             if isinstance(event, Delivery):
                 self._owner.settled("unread", len(event.payloads))
@@ -45,7 +45,7 @@ class SimulatedSubscription:
         if isinstance(event, Missed):
             self._waiting.put_gap(event)
         else:
-            if isinstance(self._waiting, Buffer):
+            if isinstance(self._waiting, MessageBuffer):
                 self._owner.handled(event)
             if self._waiting.put(event) and self._waiting.cause == "disconnected":
                 self.close()
@@ -60,7 +60,7 @@ class SimulatedSubscription:
         self._world.after(self._handling_time, self._finish)
 
     def _finish(self) -> None:
-        """The handler has taken its time for the first message that waits; if it was not paused meanwhile."""
+        """Handle the first waiting message after the handling time, unless the host is paused."""
         try:
             if not self._host.is_paused:
                 self._handle()
@@ -70,7 +70,7 @@ class SimulatedSubscription:
                 self._begin()
 
     def _handle(self) -> bool:
-        """Handle the next message, if there is one."""
+        """Handle the next message. Return whether one was waiting."""
         while not self.closed and (found := self._waiting.take()) is not None:
             if isinstance(found, Message):
                 self._handler(found)
@@ -79,7 +79,7 @@ class SimulatedSubscription:
         return False
 
     def close(self) -> None:
-        """End the subscription; what waits for the handler is dropped. A second time does nothing."""
+        """End the subscription and drop waiting messages. A second call does nothing."""
         if self.closed:
             return
         self.closed = True

@@ -1,7 +1,8 @@
-"""A fingerprint of all that happened in a world, to tell whether two runs were the same.
+"""Fingerprint of everything that happened in a world, to compare two runs.
 
-Each record is a few numbers and the CRC-32 of the bytes involved, all of them fed into one BLAKE2b: a
-checksum is enough to notice an accident, and half the price of hashing every datagram for every receiver.
+Each record has a few numbers and the CRC-32 of the bytes involved. All records are fed into one BLAKE2b hash. A
+checksum is enough to notice an accidental difference, and costs half as much as hashing every datagram for every
+receiver.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ _RECORD = Struct("<cdIIII")  # kind, true time, three numbers of that kind, CRC-
 SENT, ARRIVED, TURNED, NOTED = b"s", b"a", b"t", b"n"
 
 
-class Trace:
-    """What happened so far, as a hash."""
+class TraceHash:
+    """Hash of everything that has happened so far."""
 
     __slots__ = ("_hash", "_update")
 
@@ -25,15 +26,15 @@ class Trace:
         self._update = self._hash.update
 
     def record(self, kind: bytes, time: float, first: int, second: int, third: int, data: bytes = b"") -> None:
-        """Add one happening."""
+        """Add one event."""
         self._update(_RECORD.pack(kind, time, first, second, third, crc32(data)))
 
     def note(self, time: float, text: str) -> None:
-        """Add something that only the test knows of."""
+        """Add a text that the network does not see."""
         data = text.encode()
         self.record(NOTED, time, len(data), 0, 0, data)
 
     @property
     def digest(self) -> str:
-        """The hash so far: 32 hex digits."""
+        """The hash so far, 32 hex digits."""
         return self._hash.hexdigest()

@@ -1,4 +1,4 @@
-"""A small world of hosts on a virtual LAN in virtual time, all of whose chances follow from one seed.
+"""A small world of hosts on a virtual LAN in virtual time. One seed determines everything random.
 
     world = World(seed=7)
     kitchen, hall = world.endpoint("kitchen"), world.endpoint("hall")
@@ -6,8 +6,8 @@
     world.at(5.0, lambda: world.network.partition([kitchen.host], [hall.host]))
     assert world.run_until(lambda: not hall.peers, timeout=30.0)
 
-Hosts run whole endpoints, or any other `Machine`. It takes as long as the machines' own work; two runs that do
-the same have the same `trace_hash`.
+Hosts run whole endpoints, or any other `Machine`. A run takes only the time of the machines' own work. Two identical
+runs have the same `trace_hash`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glue.simulation.hosts import Hosts
 
 
 class World(Hosts):
-    """Hosts with whole endpoints, the network between them, and the time; `Hosts` tells the rest."""
+    """Hosts with whole endpoints, their network, and the time. `Hosts` has the other methods."""
 
     def endpoint(
         self,
@@ -31,9 +31,10 @@ class World(Hosts):
         drift: float = 0.0,
         **settings: Any,
     ) -> SimulatedEndpoint:
-        """Start an endpoint on a host of its own; `settings` are those of `glue.Endpoint`, layers included.
+        """Start an endpoint on a new host. `settings` are the keywords of `glue.Endpoint`, layers included.
 
-        The rest is as for `add`. Raises ConfigurationError for a wrong setting, or an address that is taken.
+        `address`, `offset` and `drift` are those of `add`. Raises ConfigurationError for a wrong setting or a taken
+        address.
         """
         name = f"endpoint-{len(self.hosts) + 1}" if name is None else name
         return SimulatedEndpoint(self, name, address, offset, drift, **settings)

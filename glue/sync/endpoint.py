@@ -176,9 +176,9 @@ class Endpoint(SyncRequests, BaseEndpoint):
         Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
         """
         driver = self._driver
-        if driver is not None and driver.speaker and reliability == "reliable" and priority == "normal":
+        if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
             is_plain = not (retain or receipt) and type is None and lifespan is None
-            if is_plain and driver.say(topic, payload):
+            if is_plain and driver.reply(topic, payload):
                 return None
         driver = self._running()
         ticket = WaitingReceipt(driver.wait_until) if receipt else None
@@ -322,7 +322,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         options = model_options(
             self._core, name, voters=voters, members=members, observer=observer,
             mergeable=mergeable,
-            directory=open_directory(data_dir), election_timeout=election_timeout,
+            open_directory=lambda: open_directory(data_dir), election_timeout=election_timeout,
         )  # fmt: skip
         driver.order(OpenModel(name, options, time.time()))
         parts = EndpointParts(self, self._core, self._owner, self._subscriptions, self._models)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from glue.endpoint import model_calls as calls
 from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
 from glue.endpoint.model import Driver as OrderingDriver
-from glue.endpoint.model_calls import GRACE, TIMEOUT, Call, Entry
+from glue.endpoint.model_calls import GRACE, TIMEOUT, Entry, ModelCall
 from glue.errors import ClosedError, RefusedError
 from glue.model import Ask
 from glue.model.mergeable import Prefixes
@@ -156,7 +156,7 @@ class Model(BaseModel):
         """Take an endpoint out of the voters for good, by name. Only at the leader. Raises RefusedError."""
         self._ask(calls.remove(name), timeout)
 
-    def _ask(self, call: Call[Result], timeout: float) -> Result:
+    def _ask(self, call: ModelCall[Result], timeout: float) -> Result:
         """Ask a call's question and return its result."""
         pending = _Pending()
         self._driver.order(Ask(self.name, pending, call.question, timeout, time.time()), wait=False)
@@ -211,7 +211,7 @@ class Lock(BaseLock):
     """
 
     def __init__(
-        self, ask: Callable[[Call[int], float], int], name: str, owner: str, lease: float, token: int, since: float
+        self, ask: Callable[[ModelCall[int], float], int], name: str, owner: str, lease: float, token: int, since: float
     ) -> None:
         """Use `Model.lock`."""
         super().__init__(name, owner, lease, token, since)

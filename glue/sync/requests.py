@@ -12,7 +12,7 @@ from typing import Any, cast
 from glue.contract import Delivery, Event, Publication
 from glue.drivers.leader import ThreadDriver
 from glue.endpoint.handlers import is_awaited
-from glue.endpoint.owner import Owner
+from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
 from glue.endpoint.request_methods import AnyHandler, RequestMethods, check_outstanding
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
@@ -55,7 +55,7 @@ class Responder(BaseResponder):
         pattern: str,
         handler: RequestHandler,
         requests: Requests,
-        owner: Owner,
+        owner: SubscriptionOwner,
         limit: int,
         driver: ThreadDriver,
         close: Callable[[BaseResponder], None],
@@ -127,7 +127,7 @@ class Responder(BaseResponder):
 
     def _publish(self, topic: str, replies: list[bytes]) -> None:
         driver = self._driver
-        if driver.speaker and len(replies) == 1 and driver.say(topic, replies[0]):
+        if driver.replier and len(replies) == 1 and driver.reply(topic, replies[0]):
             return
         with contextlib.suppress(ClosedError):  # then the caller is told that this endpoint left
             driver.publish((self._requests.publication(topic, replies),), True)

@@ -16,18 +16,18 @@ from operator import length_hint
 from typing import Any
 
 from glue.contract import Delivery, Event, Missed
-from glue.drivers.lifetime import Life
+from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap, Message
-from glue.endpoint.owner import Owner
-from glue.endpoint.queues import Buffer, Kept
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.queues import Kept, MessageBuffer
 from glue.errors import ClosedError, SlowReaderError
 
 logger = logging.getLogger("glue")
 
 
-class Subscription(Life):
+class Subscription(Lifetime):
     """Messages on the topics that match one pattern; also a context manager.
 
     With a handler, it is called for each message, one at a time and in order. Without, iterate: `next` waits
@@ -38,8 +38,8 @@ class Subscription(Life):
         self,
         pattern: str,
         handler: Handler | None,
-        owner: Owner,
-        waiting: Kept | Buffer,
+        owner: SubscriptionOwner,
+        waiting: Kept | MessageBuffer,
         payload_only: bool = False,
     ) -> None:
         self._leave_rest: Callable[[], None] = _nothing  # lets whoever calls the handler leave all that follows unread
@@ -142,7 +142,7 @@ class Subscription(Life):
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
         """The same for any; returns how many it was, and how many of them were too old."""
         payload_only, expires, expired = self._payload_only, delivery.expires < inf, 0
-        for sequence, payload in enumerate(delivery.own(), delivery.sequence):
+        for sequence, payload in enumerate(delivery.to_owned(), delivery.sequence):
             if self._closed:
                 return sequence - delivery.sequence, expired
             if expires and delivery.expires < time.monotonic():

@@ -72,7 +72,6 @@ PLAIN_KEYS = frozenset({"topic", "sequence", "at", "length", "count", "lengths"}
 
 _LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
 _PLAIN = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d%b%b}]}\n'
-_NEXT = b'{"groups":[{"topic":%b,"sequence":%d,"at":%%d,"length":%%d%b}]}\n%%b'
 _LONE_JSON = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
 
 MANY = 32
@@ -83,7 +82,7 @@ class MalformedBundleError(ValueError):
     """A peer's bundle is not well-formed; the message is the cause. Never leaves the topics layer."""
 
 
-class Group:
+class MessageGroup:
     """Messages of one topic, alike but for their payloads. `length` is None when their lengths differ.
 
     `at` is in microseconds since 1970, `lifespan_ms` None for messages that are never too old. `position` numbers
@@ -127,10 +126,10 @@ class Group:
         """Bytes of payload."""
         return sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
 
-    def part(self, start: int, stop: int) -> Group:
+    def part(self, start: int, stop: int) -> MessageGroup:
         """The messages from `start` to before `stop` as a group of their own."""
         payloads = self.payloads[start:stop]
-        return Group(
+        return MessageGroup(
             self.topic,
             self.sequence + start,
             self.at,
@@ -151,7 +150,7 @@ class Group:
         self.payloads = self.payloads[count:]
         return len(self.payloads)
 
-    def is_continued_by(self, other: Group) -> bool:
+    def is_continued_by(self, other: MessageGroup) -> bool:
         """Whether `other` can be appended: the same topic and options, and the next sequence number."""
         return (
             other.topic == self.topic
@@ -164,7 +163,7 @@ class Group:
             and other.ordered == self.ordered
         )
 
-    def merge(self, other: Group) -> None:
+    def merge(self, other: MessageGroup) -> None:
         """Append a group that continues this one."""
         self.payloads += other.payloads
         if self.length != other.length:
@@ -200,18 +199,18 @@ def common_length(payloads: list[bytes]) -> int | None:
     return lengths.pop() if len(lengths) == 1 else None
 
 
-def encode(groups: Sequence[Group]) -> bytes:
+def encode(groups: Sequence[MessageGroup]) -> bytes:
     """One bundle of these groups."""
     return b"".join(parts(groups))
 
 
-def parts(groups: Sequence[Group]) -> list[bytes]:
+def parts(groups: Sequence[MessageGroup]) -> list[bytes]:
     """What the bundle of these groups is joined of."""
     index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
     return [index, *chain.from_iterable([group.payloads for group in groups])]
 
 
-def body_of(groups: Sequence[Group]) -> Sequence[bytes]:
+def body_of(groups: Sequence[MessageGroup]) -> Sequence[bytes]:
     """The bundle of these groups as the one body of a message."""
     found = parts(groups)
     return _body(found, sum(map(len, found)))
@@ -236,12 +235,7 @@ def encode_lone(topic: bytes, sequence: int, at: int, payload: bytes, json: bool
     return (_LONE_JSON if json else _LONE) % (topic, sequence, at, len(payload), payload)
 
 
-def lone_format(topic: bytes, sequence: int, json: bool) -> bytes:
-    """The same as a format of what is not known yet: when it is published, the length of its payload, and that."""
-    return _NEXT % (topic.replace(b"%", b"%%"), sequence, b',"json":1' if json else b"")
-
-
-def decode(body: bytes) -> list[Group]:
+def decode(body: bytes) -> list[MessageGroup]:
     """The groups of a bundle, strictly checked; raises MalformedBundleError, at a cost bounded by len(body)."""
     end = body.find(b"\n", 0, INDEX_LIMIT)
     if end < 0:
@@ -271,7 +265,7 @@ def decode(body: bytes) -> list[Group]:
     return groups
 
 
-def _lone(entry: dict[str, Any], body: bytes, start: int) -> Group | None:
+def _lone(entry: dict[str, Any], body: bytes, start: int) -> MessageGroup | None:
     """The group of a lone plain message, whose payload begins at `start`; None if it is something else."""
     length = entry.get("length")
     if len(entry) != 4 or length.__class__ is not int or length != len(body) - start:
@@ -307,7 +301,7 @@ def equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]
     return [body[first : first + length] for first in range(start, stop, length)]
 
 
-def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> Group:
+def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> MessageGroup:
     """The group of an entry, but for what is set only when it is needed."""
     topic, sequence, at = entry.get("topic"), entry.get("sequence"), entry.get("at")
     try:
@@ -318,10 +312,10 @@ def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> 
         raise MalformedBundleError("malformed sequence")
     if type(at) is not int or not -INTEGER_LIMIT <= at <= INTEGER_LIMIT:
         raise MalformedBundleError("malformed time")
-    return Group(topic, sequence, at, payloads, length)  # type: ignore[arg-type]
+    return MessageGroup(topic, sequence, at, payloads, length)  # type: ignore[arg-type]
 
 
-def _take_options(group: Group, entry: dict[str, Any]) -> None:
+def _take_options(group: MessageGroup, entry: dict[str, Any]) -> None:
     """Set what is set only when it is needed."""
     tag, json = entry.get("type"), entry.get("json", 0)
     retain, lifespan = entry.get("retain", LIVE), entry.get("lifespan")

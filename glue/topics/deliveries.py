@@ -6,36 +6,19 @@ from collections import Counter
 from collections.abc import Hashable
 
 from glue.contract import Delivery
-from glue.topics.bundle import KEPT, Group, decoded
+from glue.topics.bundle import KEPT, MessageGroup, decoded
 
 
 def deliveries(
     statistics: Counter[str],
-    group: Group,
+    group: MessageGroup,
     name: str,
     endpoint_id: str,
     incarnation: int,
     tokens: tuple[Hashable, ...],
     expires: float,
-    age: float = 0.0,
 ) -> list[Delivery]:
     """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
-    found = _deliveries(statistics, group, name, endpoint_id, incarnation, tokens, expires)
-    if age:
-        for delivery in found:
-            delivery.age = age
-    return found
-
-
-def _deliveries(
-    statistics: Counter[str],
-    group: Group,
-    name: str,
-    endpoint_id: str,
-    incarnation: int,
-    tokens: tuple[Hashable, ...],
-    expires: float,
-) -> list[Delivery]:
     replayed = group.retain == KEPT
     at = group.at / 1e6
     type, topic = group.type, group.topic

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from glue.contract import Options
-from glue.topics.bundle import Group
+from glue.topics.bundle import MessageGroup
 from glue.topics.published import PublishedTopic
 
 NOT_FOUND = "messages to nobody at the start"  # is counted, beside "messages to nobody", of what was held in vain
@@ -23,7 +23,13 @@ class Parcel:
     __slots__ = ("expires", "group", "is_heard", "options", "priority", "topic")
 
     def __init__(
-        self, topic: PublishedTopic, group: Group, priority: int, expires: float, options: Options, is_heard: bool
+        self,
+        topic: PublishedTopic,
+        group: MessageGroup,
+        priority: int,
+        expires: float,
+        options: Options,
+        is_heard: bool,
     ) -> None:
         self.topic = topic
         self.group = group
@@ -38,7 +44,7 @@ class Parcel:
         return self.options.reliable and not (self.options.retain or self.is_heard)
 
 
-class Held:
+class HeldParcels:
     """The parcels of one endpoint in the order in which they were published, and how long they wait.
 
     Bounded by the caller, who is shown their `size` (bytes) as backlog, and stops publishing.

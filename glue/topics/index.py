@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from glue.topics.names import is_wildcard
-from glue.topics.recent import Recent
+from glue.topics.recent import GenerationalCache
 
 Holder = TypeVar("Holder", bound=Hashable)
 Holders = dict[Holder, None]  # a set that keeps its order, so that runs repeat exactly
@@ -25,13 +25,13 @@ CACHED_LENGTH = 256
 the widest. Longer ones, which a peer could send to fill the memory, are looked up each time."""
 
 
-class Node(Generic[Holder]):
+class TopicNode(Generic[Holder]):
     """A level in the tree: what follows it, who ends here, and who takes everything from here on (`#`)."""
 
     __slots__ = ("children", "ending", "everything")
 
     def __init__(self) -> None:
-        self.children: dict[str, Node[Holder]] = {}
+        self.children: dict[str, TopicNode[Holder]] = {}
         self.ending: Holders[Holder] = {}
         self.everything: Holders[Holder] = {}
 
@@ -67,8 +67,8 @@ class Index(Generic[Holder]):
         self._changes = changes or Changes()
         self._key = key
         self._exact: dict[str, Holders[Holder]] = {}
-        self._root: Node[Holder] = Node()
-        self._cache: Recent[str, tuple[Holder, ...]] = Recent(CACHED_TOPICS)
+        self._root: TopicNode[Holder] = TopicNode()
+        self._cache: GenerationalCache[str, tuple[Holder, ...]] = GenerationalCache(CACHED_TOPICS)
 
     def add(self, pattern: str, holder: Holder) -> None:
         """`holder` holds a well-formed pattern; once or several times is the same."""
@@ -79,7 +79,7 @@ class Index(Generic[Holder]):
         node = self._root
         levels, open_end = _levels(pattern)
         for level in levels:
-            node = node.children.setdefault(level, Node())
+            node = node.children.setdefault(level, TopicNode())
         (node.everything if open_end else node.ending)[holder] = None
 
     def remove(self, pattern: str, holder: Holder) -> None:

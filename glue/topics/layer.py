@@ -20,7 +20,7 @@ from glue.contract import (
     Downward,
     Event,
     FirstRoundOver,
-    Gap,
+    FrameGap,
     Inbound,
     Leave,
     Missed,
@@ -35,28 +35,27 @@ from glue.contract import (
     Unsubscribe,
     Upward,
 )
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.errors import ConfigurationError
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
     KEEP,
     KEPT,
     LIVE,
-    Group,
     MalformedBundleError,
+    MessageGroup,
     common_length,
     decode,
     milliseconds,
 )
 from glue.topics.deliveries import deliveries
-from glue.topics.express import Arrivals, Departures
-from glue.topics.held import NOT_FOUND, Held, Parcel
+from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
 from glue.topics.names import check_pattern, check_topic, check_type
-from glue.topics.outbox import Outbox
+from glue.topics.outbox import BundleOutbox
 from glue.topics.peers import Peers
+from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
-from glue.topics.rally import Talk
 from glue.topics.retained import RetainedValues, kept, retained
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
@@ -65,28 +64,27 @@ from glue.topics.subscriptions import Subscriptions
 class Topics:
     """The topics layer of one endpoint, in one life (`incarnation`) of it."""
 
+    unfinished = 0
+
     def __init__(self, *, endpoint_id: str, incarnation: int, name: str) -> None:
-        self.statistics = Counts()
+        self.statistics = Counters()
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
         self._name = name
-        changes = Changes()
-        self._subscriptions = Subscriptions(changes)
-        self._peers = Peers(changes, self.statistics)
-        self._published = PublishedTopics(self._peers.table, self.statistics)
+        self.changes = Changes()  # to the patterns of the peers and of this endpoint
+        self.subscriptions = Subscriptions(self.changes)
+        self.peers = Peers(self.changes, self.statistics)
+        self.published = PublishedTopics(self.peers.table, self.statistics)
         self._retained = RetainedValues()  # this endpoint's own
         self._heard = RetainedValues()
-        self._outbox = Outbox()
+        self._outbox = BundleOutbox()
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
         self._local_size = 0
-        self._held: Held | None = None  # what waits for the first round of discovery; None: nothing does
+        self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
-        self._departures = Departures(
-            self._published, self._peers.index, self._subscriptions.index, changes, self.statistics
-        )
-        self._arrivals = Arrivals(self._streams, self._peers, self._subscriptions, changes, self.statistics)
+        self.plain_bundles = PlainBundles(self._streams, self.peers, self.subscriptions, self.changes, self.statistics)
 
     # ---------------------------------------------------------------------------------------------- the layer
 
@@ -102,9 +100,12 @@ class Topics:
         """Bytes on their way to oneself, or held until it is known who wants them."""
         return self._local_size if self._held is None else self._local_size + self._held.size
 
+    def commit(self) -> None:
+        """Nothing is deferred."""
+
     def expect_first_round(self) -> None:
         """Hold what is published until discovery tells that its first round is over."""
-        self._held = Held()
+        self._held = HeldParcels()
 
     def fit(self, size: int) -> int:
         """Best-effort bundles are kept small, so that none is cut; anything reliable may have any size."""
@@ -114,7 +115,7 @@ class Topics:
     def subscribers(self, topic: str) -> Sequence[str]:
         """Ids of the peers whose announced interests match `topic`, sorted. Raises TopicError."""
         check_topic(topic)
-        return self._peers.index.match(topic)
+        return self.peers.index.match(topic)
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Event], list[Downward]]:
         """Bundles become deliveries; news of peers is noted and passed on."""
@@ -127,7 +128,7 @@ class Topics:
             self._news.clear()
         for item in items:
             if isinstance(item, Inbound):
-                if (lone := self._arrivals.take(now, item)) is not None:
+                if (lone := self.plain_bundles.take(now, item)) is not None:
                     up.append(lone)
                 else:
                     self._take(now, item, up)
@@ -140,20 +141,6 @@ class Topics:
             for peer, topic, jump in self._streams.overdue(now):
                 self._miss(topic, peer, jump, up)
         return up, down
-
-    def lift(self, now: float, item: Upward) -> Event | None:
-        """The delivery of a lone plain message that is the next of its stream."""
-        if self._local or self._news or item.__class__ is not Inbound:
-            return None
-        return self._arrivals.take(now, item)
-
-    def lower(self, now: float, item: Request) -> Downward | None:
-        """What a lone plain message becomes on a topic that others went on before."""
-        return self._departures.take(item)
-
-    def rally(self) -> Talk:
-        """What it does with lone plain messages that go back and forth; see `glue.fastpath.parts`."""
-        return Talk(self._arrivals, self._departures, self.statistics)
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
         """Publications become bundles, subscriptions interests; other orders are passed on in their place.
@@ -169,7 +156,7 @@ class Topics:
             elif isinstance(item, Subscribe):
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
-                self._subscriptions.remove(item.token)
+                self.subscriptions.remove(item.token)
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
@@ -196,9 +183,9 @@ class Topics:
         if not count:
             return
         self.statistics["messages published"] += count
-        topic = self._published.topic(item.topic)
+        topic = self.published.topic(item.topic)
         sequence, position = topic.number(count, options.reliable)
-        group = Group(
+        group = MessageGroup(
             item.topic,
             sequence,
             int(item.published_at * 1e6),
@@ -215,10 +202,10 @@ class Topics:
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
             self._retain(group, expires)
-        tokens = self._subscriptions.index.match(item.topic)
+        tokens = self.subscriptions.index.match(item.topic)
         if tokens:
             self._deliver_to_self(group, expires, tokens)
-        route = self._peers.index.match(item.topic)
+        route = self.peers.index.match(item.topic)
         if self._held is not None and self._held.has_to_wait(now, options, route):
             self._held.add(Parcel(topic, group, priority, expires, options, bool(tokens)))
         else:
@@ -227,7 +214,7 @@ class Topics:
     def _dispatch(
         self,
         topic: PublishedTopic,
-        group: Group,
+        group: MessageGroup,
         priority: int,
         expires: float,
         options: Options,
@@ -237,7 +224,7 @@ class Topics:
         """Send a group to these peers; `is_heard`: this endpoint itself has subscribed to it."""
         if route:
             flow = route, priority
-            after = self._published.follow(topic, flow) if options.reliable and options.ordered else ()
+            after = self.published.follow(topic, flow) if options.reliable and options.ordered else ()
             self.statistics["messages owed"] += len(group.payloads) * len(route)
             self._outbox.add(flow, options.reliable, group, expires, after)
         elif not is_heard:
@@ -249,7 +236,7 @@ class Topics:
 
     def _release(self, now: float, down: list[Downward], is_over: bool = False) -> None:
         """Send what was held and somebody wants now; all of it, if the waiting is over."""
-        held, match = self._held, self._peers.index.match
+        held, match = self._held, self.peers.index.match
         if held is None:
             return
         for parcel in held.released(match, is_over):
@@ -263,7 +250,7 @@ class Topics:
             self._held = None
         self._flush(down)
 
-    def _retain(self, group: Group, expires: float) -> None:
+    def _retain(self, group: MessageGroup, expires: float) -> None:
         """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
         if not group.payloads[-1]:
             self._retained.discard(group.topic, self._endpoint_id)
@@ -274,7 +261,7 @@ class Topics:
 
     def _subscribe(self, now: float, item: Subscribe) -> None:
         """Begin a subscription, with the values that its peers will not send again as they were heard before."""
-        self._subscriptions.add(item.token, item.pattern)
+        self.subscriptions.add(item.token, item.pattern)
         for values in (self._retained, self._heard):
             for value in values.matching([item.pattern], now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
@@ -282,17 +269,17 @@ class Topics:
                     self._queue(delivery, value.expires, len(value.payload))
 
     def _flush(self, down: list[Downward]) -> None:
-        interest = self._subscriptions.interest()
+        interest = self.subscriptions.interest()
         if interest is not None:
             down.append(interest)
             for topic in self._heard.topics(interest.removed):
-                if not self._subscriptions.index.find(topic):
+                if not self.subscriptions.index.find(topic):
                     self._heard.drop(topic)  # from now on it would grow stale unnoticed
         down += self._outbox.flush()
 
     # ------------------------------------------------------------------------------------------- to oneself
 
-    def _deliver_to_self(self, group: Group, expires: float, tokens: tuple[Hashable, ...]) -> None:
+    def _deliver_to_self(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
         size = group.size
         live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
         live.retain = LIVE
@@ -318,7 +305,7 @@ class Topics:
     # --------------------------------------------------------------------------------------------------- up
 
     def _take(self, now: float, item: Inbound, up: list[Event]) -> None:
-        name = self._peers.name(item.peer)
+        name = self.peers.name(item.peer)
         for body in item.bodies:
             try:
                 groups = decode(body)
@@ -329,20 +316,23 @@ class Topics:
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
-                    until = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
-                    up += deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, until, item.age)
+                    expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
+                    found = deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, expires)
+                    if item.age:
+                        for delivery in found:
+                            delivery.age = item.age
+                    up += found
 
-    def _wanted(self, now: float, item: Inbound, name: str, group: Group, up: list[Event]) -> tuple[Hashable, ...]:
-        """The subscriptions that a group is for; none if it is too old, too late, or a replay already seen.
-
-        Those that miss what should have come before are told.
-        """
-        tokens = self._subscriptions.index.match(group.topic)
+    def _wanted(
+        self, now: float, item: Inbound, name: str, group: MessageGroup, up: list[Event]
+    ) -> tuple[Hashable, ...]:
+        """Return the subscriptions of a group, none if it is old, late or a known replay; report a gap before it."""
+        tokens = self.subscriptions.index.match(group.topic)
         if not tokens:
             self.statistics["messages not subscribed to"] += len(group.payloads)
             return ()
         if group.retain != KEPT:
-            mark = self._subscriptions.mark
+            mark = self.subscriptions.mark
             dropped, jump = self._streams.heard(now, item.peer, item.incarnation, group, item.reliable, mark)
             if jump is not None:
                 self._miss(group.topic, item.peer, jump, up)
@@ -359,15 +349,15 @@ class Topics:
         return tokens
 
     def _miss(self, topic: str, peer: str, jump: Jump, up: list[Event]) -> None:
-        tokens = self._subscriptions.since(jump.mark, topic)
+        tokens = self.subscriptions.since(jump.mark, topic)
         if tokens:
-            up.append(Missed(topic, self._peers.name(peer), peer, jump.count, jump.cause, tokens))
+            up.append(Missed(topic, self.peers.name(peer), peer, jump.count, jump.cause, tokens))
 
     # ------------------------------------------------------------------------------------------------- news
 
     def _note(self, now: float, news: News, down: list[Downward]) -> None:
         if isinstance(news, PeerInterest):
-            added = self._peers.change(news)
+            added = self.peers.change(news)
             if added:
                 self._replay(now, news.peer, added)
                 self._flush(down)
@@ -377,11 +367,11 @@ class Topics:
                 self._held.complete(news.until)
                 self._release(now, down)
         elif isinstance(news, PeerAdded):
-            self._peers.add(news)
+            self.peers.add(news)
         elif isinstance(news, PeerRemoved):
-            self._peers.remove(news)
+            self.peers.remove(news)
             self._streams.forget(news.peer)
-        elif isinstance(news, Gap):
+        elif isinstance(news, FrameGap):
             self._streams.give_up(now, news.peer, news.cause)
 
     def _replay(self, now: float, peer: str, patterns: list[str]) -> None:
@@ -392,9 +382,9 @@ class Topics:
             group = kept(value)
             if value.expires < inf:
                 group.lifespan_ms = milliseconds(value.expires - now)
-            topic = self._published.topic(value.topic)
+            topic = self.published.topic(value.topic)
             flow = (peer,), topic.priority
-            after = self._published.follow(topic, flow)
+            after = self.published.follow(topic, flow)
             self._outbox.add(flow, True, group, value.expires, after)
             self.statistics["messages owed"] += 1
             self.statistics["retained values replayed"] += 1

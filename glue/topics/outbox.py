@@ -14,7 +14,15 @@ from itertools import accumulate
 import orjson
 
 from glue.contract import Flow, Outbound
-from glue.topics.bundle import BUNDLE_MESSAGES, BUNDLE_SIZE, GROUP_SIZE, LENGTH_SIZE, UNORDERED_SIZE, Group, body_of
+from glue.topics.bundle import (
+    BUNDLE_MESSAGES,
+    BUNDLE_SIZE,
+    GROUP_SIZE,
+    LENGTH_SIZE,
+    UNORDERED_SIZE,
+    MessageGroup,
+    body_of,
+)
 
 
 class Bundle:
@@ -25,14 +33,14 @@ class Bundle:
     def __init__(self, flow: Flow, reliable: bool) -> None:
         self.flow = flow
         self.reliable = reliable
-        self.groups: list[Group] = []
+        self.groups: list[MessageGroup] = []
         self.size = 0
         self.count = 0
         self.expires = 0.0
         self.after: tuple[Flow, ...] = ()
         self.receipts: tuple[Hashable, ...] = ()
 
-    def take(self, group: Group, limit: int, expires: float, after: tuple[Flow, ...]) -> bool:
+    def take(self, group: MessageGroup, limit: int, expires: float, after: tuple[Flow, ...]) -> bool:
         """Take a group and its payloads, for good, if it fits; an empty bundle takes any single message.
 
         A group that continues the last one is merged into it.
@@ -64,7 +72,7 @@ class Bundle:
         )
 
 
-class Outbox:
+class BundleOutbox:
     """Groups in, Outbounds out. `frame_size`: the largest best-effort bundle, so that none is fragmented."""
 
     __slots__ = ("_closed", "_open", "frame_size")
@@ -74,7 +82,7 @@ class Outbox:
         self._open: dict[tuple[Flow, bool], Bundle] = {}
         self._closed: list[Bundle] = []
 
-    def add(self, flow: Flow, reliable: bool, group: Group, expires: float, after: tuple[Flow, ...]) -> None:
+    def add(self, flow: Flow, reliable: bool, group: MessageGroup, expires: float, after: tuple[Flow, ...]) -> None:
         """Send a group; it may be merged and split, its messages keep their order."""
         limit = BUNDLE_SIZE if reliable else self.frame_size
         for other in after:  # of what is still here, let go first what it must not overtake
@@ -118,13 +126,13 @@ class Outbox:
         return bundle
 
 
-def entry_size(group: Group) -> int:
+def entry_size(group: MessageGroup) -> int:
     """Bytes of a group in a bundle, at most, but for payloads and their lengths."""
     size = GROUP_SIZE + text_size(group.topic) + (0 if group.type is None else text_size(group.type))
     return size if group.ordered else size + UNORDERED_SIZE
 
 
-def cost(group: Group, last: Group | None) -> int:
+def cost(group: MessageGroup, last: MessageGroup | None) -> int:
     """Bytes that a group adds to a bundle, at most, if it is merged into the last one there, or into none."""
     size = group.size
     if last is None:

@@ -22,7 +22,7 @@ INTEREST_SIZE = 64 << 20
 """Bytes for the interests of all peers: eight that go to the limit, or a thousand with a hundred patterns each."""
 
 
-class Peer:
+class SubscribingPeer:
     """One life of a peer; `interests` maps its patterns to the bytes they count for."""
 
     __slots__ = ("incarnation", "interests", "name", "size")
@@ -42,7 +42,7 @@ class Peers:
     def __init__(self, changes: Changes, statistics: Counter[str]) -> None:
         self._changes = changes
         self.index: Index[str] = Index(changes=changes)
-        self.table: dict[str, Peer] = {}
+        self.table: dict[str, SubscribingPeer] = {}
         self._size = 0
         self._statistics = statistics
 
@@ -55,7 +55,7 @@ class Peers:
         """Begin a life of a peer, without interests."""
         self._forget(news.peer)
         self._changes.note()
-        self.table[news.peer] = Peer(news.name, news.incarnation)
+        self.table[news.peer] = SubscribingPeer(news.name, news.incarnation)
 
     def remove(self, news: PeerRemoved) -> None:
         """End a life of a peer; news of a former life changes nothing."""
@@ -74,7 +74,7 @@ class Peers:
                 self._withdraw(news.peer, peer, pattern)
         return [pattern for pattern in news.added if self._announce(news.peer, peer, pattern)]
 
-    def _announce(self, peer_id: str, peer: Peer, pattern: str) -> bool:
+    def _announce(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> bool:
         if pattern in peer.interests:
             return False
         try:
@@ -92,7 +92,7 @@ class Peers:
         self.index.add(pattern, peer_id)
         return True
 
-    def _withdraw(self, peer_id: str, peer: Peer, pattern: str) -> None:
+    def _withdraw(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> None:
         size = peer.interests.pop(pattern)
         peer.size -= size
         self._size -= size

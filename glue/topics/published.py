@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from glue.contract import LARGE, NORMAL, Flow
-from glue.topics.recent import Recent
+from glue.topics.recent import GenerationalCache
 
 PUBLISHED_TOPICS = 32_768
 """Topics in each of two generations; one that 32,768 others followed may be forgotten. Some 300 bytes each: 20 MB."""
@@ -22,7 +22,7 @@ FORGOTTEN_LANES = 256
 
 
 class Way:
-    """How lone messages of a topic go, as long as nothing changes; see `express`."""
+    """How lone messages of a topic go, as long as nothing changes; see `fastpath`."""
 
     __slots__ = ("changes", "peers", "priority", "topic")
 
@@ -78,7 +78,7 @@ class PublishedTopics:
     def __init__(self, peers: Mapping[str, Any], statistics: Counter[str]) -> None:
         self._peers = peers
         self._statistics = statistics
-        self._topics: Recent[str, PublishedTopic] = Recent(PUBLISHED_TOPICS, self._forget)
+        self._topics: GenerationalCache[str, PublishedTopic] = GenerationalCache(PUBLISHED_TOPICS, self._forget)
         self.known = self._topics.get  # the record of a topic if there is one; then its name is well-formed
         self._sequence = 0  # the last number of any forgotten topic
         self._forgotten: tuple[Flow, ...] = ()  # which forgotten topics went in

@@ -13,7 +13,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Recent(Generic[Key, Value]):
+class GenerationalCache(Generic[Key, Value]):
     """At most twice `limit` entries; `forget` is told the values of each generation that goes."""
 
     __slots__ = ("_forget", "_limit", "_old", "_young")

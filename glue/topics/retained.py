@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from math import inf
 
 from glue.contract import Inbound
-from glue.topics.bundle import KEPT, Group
+from glue.topics.bundle import KEPT, MessageGroup
 from glue.topics.index import Index
 from glue.topics.names import is_wildcard
 
@@ -141,7 +141,7 @@ class RetainedValues:
                 if value.expires >= now:
                     yield value
 
-    def remember(self, now: float, item: Inbound, name: str, group: Group, statistics: Counter[str]) -> bool:
+    def remember(self, now: float, item: Inbound, name: str, group: MessageGroup, statistics: Counter[str]) -> bool:
         """Keep a peer's retained value for later subscriptions; False if nothing is left that was not had before."""
         known = self.get(group.topic, item.peer)
         last = group.sequence + len(group.payloads) - 1
@@ -161,7 +161,7 @@ class RetainedValues:
         return True
 
 
-def retained(group: Group, name: str, endpoint_id: str, incarnation: int, expires: float) -> RetainedValue:
+def retained(group: MessageGroup, name: str, endpoint_id: str, incarnation: int, expires: float) -> RetainedValue:
     """The last message of a group as a value to keep."""
     sequence = group.sequence + len(group.payloads) - 1
     payload = group.payloads[-1]
@@ -170,7 +170,7 @@ def retained(group: Group, name: str, endpoint_id: str, incarnation: int, expire
     )
 
 
-def kept(value: RetainedValue) -> Group:
+def kept(value: RetainedValue) -> MessageGroup:
     """A kept value as a group of its own, marked as such."""
     size = len(value.payload)
-    return Group(value.topic, value.sequence, value.at, [value.payload], size, value.type, value.json, KEPT)
+    return MessageGroup(value.topic, value.sequence, value.at, [value.payload], size, value.type, value.json, KEPT)

@@ -20,8 +20,8 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from math import inf
 
-from glue.topics.bundle import Group
-from glue.topics.recent import Recent
+from glue.topics.bundle import MessageGroup
+from glue.topics.recent import GenerationalCache
 
 STREAMS = 32_768
 """Streams in each of two generations, as many as `PUBLISHED_TOPICS`; some 400 bytes each: 26 MB."""
@@ -65,7 +65,7 @@ class Stream:
         self.last = [0, 0]  # the highest sequence number received
         self.marks = [0, 0]  # which subscriptions there were at the last message
         self.heard_at = [-inf, -inf]
-        self.plain = 0  # the number of the next reliable message if it may go the express way; 0: none may
+        self.plain = 0  # the number of the next reliable message if it may go the fast path; 0: none may
         self.overdue: list[Overdue] = []
         self.refused = 0  # the sequence number that goes on from what was refused last
         self.refused_at = -inf
@@ -151,7 +151,7 @@ class Streams:
 
     def __init__(self, statistics: Counter[str]) -> None:
         self._statistics = statistics
-        self._streams: Recent[tuple[str, str], Stream] = Recent(STREAMS)
+        self._streams: GenerationalCache[tuple[str, str], Stream] = GenerationalCache(STREAMS)
         self._given_up: dict[str, tuple[float, str]] = {}  # by peer: when it last gave up anything, and why
         self._overdue: deque[Overdue] = deque()
 
@@ -173,7 +173,7 @@ class Streams:
         self._given_up.pop(peer, None)
 
     def heard(
-        self, now: float, peer: str, incarnation: int, group: Group, is_reliable: bool, mark: int
+        self, now: float, peer: str, incarnation: int, group: MessageGroup, is_reliable: bool, mark: int
     ) -> tuple[int, Jump | None]:
         """Note live messages; returns how many of the first are to be dropped, and what certainly is missing before."""
         stream = self._streams.get((peer, group.topic))

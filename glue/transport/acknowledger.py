@@ -3,7 +3,7 @@
 A gap, a duplicate or a resent frame is acknowledged in the same turn, and so is every so-many-th frame of a
 stream. In a stream that loses frames some gap is always open: once the sender knows of one, what else is missing is
 told with the delay of any other acknowledgement, as each costs both sides a turn. In a group, a gap is reported after a
-random time, as others are likely to miss the same, and one report may mend it for all (`spread`). Anything else may
+random time, as others are likely to miss the same, and one report may repair it for all (`spread`). Anything else may
 wait for `ACK_DELAY`, in the hope of data to the same peer that carries the acknowledgement for nothing. How many frames
 that is adapts to the sender: more as long as frames keep coming, since each acknowledgement costs both sides a turn;
 fewer when they stop short of it, as then the sender's window may be smaller than that, and it waits.
@@ -108,7 +108,7 @@ class Acknowledger:
         while self._reports and self._reports[0][0] <= now:
             _, _, incoming = heappop(self._reports)
             incoming.report_at = 0.0
-            if incoming.ranges:  # else it was mended before
+            if incoming.ranges:  # else FEC recovered it before
                 self._statistics["gaps reported to groups"] += 1
                 self._prompt[id(incoming)] = incoming
         if not self._prompt:
@@ -119,7 +119,7 @@ class Acknowledger:
 
     def _answers(self, now: float, incoming: IncomingChannel) -> Iterator[Outbound]:
         answer = self._acknowledgement(now, incoming)
-        if incoming.recovered != incoming.reported:  # twice, for if none came, all that was mended would be sent again
+        if incoming.recovered != incoming.reported:  # twice, for if none came, all recovered frames would be sent again
             incoming.reported = incoming.recovered
             answer.header[KEY] = _pack_mended(incoming.recovered, *_fields(answer.header[KEY]))
             yield Outbound(answer.peers, answer.bodies, dict(answer.header))
@@ -173,7 +173,7 @@ class Acknowledger:
             return
         entry = item.header[KEY]
         if entry[0] != "data":
-            return  # parity
+            return  # a repair symbol
         channel, upto = incoming.channel, incoming.next
         if not (upto < SHORT > entry[_SEQUENCE] and channel < FEW_DIGITS > entry[_CHANNEL]):
             carried = entry.copy()

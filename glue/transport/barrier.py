@@ -41,7 +41,7 @@ class Barrier:
         return other is not None and other.holds_one(peer)
 
     def is_detached(self, peer: str) -> bool:
-        """Whether a peer is served apart on that channel, and so at its own pace."""
+        """Whether a peer is detached on that channel, and so served at its own rate."""
         member = self._members.get(peer)
         return member is not None and member.detached
 

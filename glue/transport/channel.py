@@ -4,7 +4,7 @@ A channel belongs to a flow, a set of peers and a class: one peer (served by uni
 member acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
 all members, notices what each of them lost, and probes those that are silent (see `recovery`).
 
-A member that would hold up the others is served apart (see `slow_receivers`): each frame goes to it by unicast, at its
+A member that would hold up the others is detached (see `slow_receivers`): each frame goes to it by unicast, at its
 own pace.
 """
 
@@ -47,7 +47,7 @@ class Channel(ChannelState):
 
     # ------------------------------------------------------------------------------------------ sending
 
-    def express(self, now: float, item: Outbound) -> Outbound | None:
+    def send_now(self, now: float, item: Outbound) -> Outbound | None:
         """Send a message at once, if nothing stands before it; else it has to be queued."""
         if self._queue or not (self.kind == "data" or slow_receivers.is_uniform(self)):
             return None

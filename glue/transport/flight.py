@@ -30,7 +30,7 @@ class Flight:
         self.since = since  # when the message was handed to transport
         self.size = size  # bytes
         self.begins = begins  # whether it is the beginning of its message
-        self.covered_at = -inf  # when parity for it was sent
+        self.covered_at = -inf  # when repair symbols for it were sent
         self.forgone = NOBODY  # the members that will not get it
         self.repaired = NOBODY  # the members that any of this, or of its message before this, was resent to
 
@@ -38,7 +38,7 @@ class Flight:
 class Flights:
     """All flights of a channel, in order: those that hold up the sender, and before them those that are kept.
 
-    What all attached members have holds nobody up any more; it is kept for members that are served apart.
+    A flight that all attached members have holds up no member; it is kept for detached members.
     """
 
     __slots__ = ("_kept", "_open", "kept_size", "messages", "open_size", "repairs")

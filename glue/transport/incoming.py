@@ -54,8 +54,8 @@ class IncomingChannel:
         self.acknowledge_at = 0.0  # when a delayed acknowledgement is due; 0: none is
         self.newest_at = 0.0  # when the frame with the highest sequence came
         self.outcome = ""  # why the latest frames were not all taken, for the counters
-        self.decoder: Decoder | None = None  # if parity comes
-        self.recovered = 0  # frames that parity gave back
+        self.decoder: Decoder | None = None  # if repair symbols come
+        self.recovered = 0  # frames recovered by FEC
         self.reported = 0  # of them, those that the sender was told of
         self._early: dict[int, tuple[Inbound, float]] = {}  # by first sequence: the run, and when it came
         self._budget = budget
@@ -103,7 +103,7 @@ class IncomingChannel:
         return [sequence for start, stop in gaps for sequence in range(start, stop)]
 
     def newest_decoded(self, now: float) -> None:
-        """What was taken just now came by parity: if it is the newest, the time it took tells nothing about the way."""
+        """Forget the arrival time of the newest frame if FEC recovered it, as that says nothing about the link."""
         if self.newest_at == now:
             self.newest_at = now - UNKNOWN
 

@@ -19,14 +19,13 @@ from math import inf
 from random import Random
 from typing import Any
 
-from glue.contract import TAKEN, Accept, Downward, Flow, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
-from glue.contract.counters import Counts
+from glue.contract import Accept, Downward, Flow, Inbound, Outbound, PeerAdded, PeerRemoved, Upward
+from glue.contract.counters import Counters
 from glue.transport import recovery, slow_receivers
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.barrier import Barrier
 from glue.transport.best_effort import BestEffort
 from glue.transport.channel import Channel
-from glue.transport.exchange import Exchanges
 from glue.transport.fec import policy
 from glue.transport.incoming import IncomingPeer
 from glue.transport.outcomes import Outcomes
@@ -46,27 +45,27 @@ class Transport:
     def __init__(
         self, *, endpoint_id: str, window: Callable[[int], Window] = Window, parity: float | None = None
     ) -> None:
-        """`window` makes the congestion windows of each new channel, by its class; `parity` as of `Protection`."""
-        self.statistics = Counts()
+        """`window` makes the congestion windows of each new channel, by its class; `parity`: see `FecState`."""
+        self.statistics = Counters()
         self._id = endpoint_id
         self._make_window = window
         self._parity = parity
-        self._channels: OrderedDict[Flow, Channel] = OrderedDict()
+        self.channels: OrderedDict[Flow, Channel] = OrderedDict()
         self._by_number: dict[int, Channel] = {}
         self._replaced: dict[Flow, list[Channel]] = {}  # left by members, but not yet done with
         self._numbers = 0
-        self._busy: dict[int, Channel] = {}  # channels with anything queued or unacknowledged
-        self._sources: dict[str, IncomingPeer] = {}
+        self.busy: dict[int, Channel] = {}  # channels with anything queued or unacknowledged
+        self.sources: dict[str, IncomingPeer] = {}
         self._absent: OrderedDict[str, IncomingPeer] = OrderedDict()
-        self._acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
+        self.acknowledger = Acknowledger(self.statistics, Random(endpoint_id))
         self._best_effort = BestEffort(self.statistics)
-        self._reception = Reception(endpoint_id, self.statistics, self._acknowledger, self._best_effort)
+        self.reception = Reception(endpoint_id, self.statistics, self.acknowledger, self._best_effort)
         self._outcomes = Outcomes(self.statistics)
         self._stirred = False  # whether anything happened that may let channels send
         self._eased = False  # whether acknowledgements came, which do so if anything waits for them
-        self._kinds = Kinds()
+        self.kinds = Kinds()
         self._handlers: dict[str, Handler] = {
-            **self._reception.handlers, "ack": self._on_ack, "mended": self._on_ack,
+            **self.reception.handlers, "ack": self._on_ack, "mended": self._on_ack,
         }  # fmt: skip
 
     def fit(self, size: int) -> int:
@@ -76,32 +75,35 @@ class Transport:
     @property
     def backlog(self) -> int:
         """Bytes queued, or sent and not yet acknowledged by every receiver."""
-        self._take_carried()
-        return sum([channel.backlog for channel in self._busy.values()]) if self._busy else 0
+        return sum([channel.backlog for channel in self.busy.values()]) if self.busy else 0
 
     @property
     def unfinished(self) -> int:
         """Reliable messages that are on their way, once for each receiver."""
-        self._take_carried()
         return sum([channel.unfinished for channel in self._by_number.values()])
 
     @property
     def deadline(self) -> float:
-        """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due.
-
-        Only here it is found out, for all that came in a turn together, whether acknowledgements let anything be sent.
-        """
-        self._take_carried()
-        if self._eased:
-            self._stirred = self._stirred or not all(channel.resting for channel in self._busy.values())
-            self._eased = False
+        """At once if there is news, or more to send; else when an acknowledgement, a frame or a probe is due."""
         if self._outcomes.news or self._stirred:
             return -inf
-        at = self._acknowledger.deadline
-        for channel in self._busy.values():
+        at = self.acknowledger.deadline
+        for channel in self.busy.values():
             if channel.deadline < at:
                 at = channel.deadline
         return at
+
+    def receive_ack(self, now: float, run: Inbound, source: IncomingPeer) -> None:
+        """Take acknowledgements that came alone, on the fast path."""
+        self._take_carried()  # which are older
+        self._on_ack(now, run, run.header[KEY], source, [])
+
+    def commit(self) -> None:
+        """Take what came with data, and find out, once a turn, whether acknowledgements let anything be sent."""
+        self._take_carried()
+        if self._eased:
+            self._stirred = self._stirred or not all(channel.resting for channel in self.busy.values())
+            self._eased = False
 
     # ---------------------------------------------------------------------------------------------- up
 
@@ -116,13 +118,13 @@ class Transport:
                 self._on_frames(now, item, up)
             else:
                 up.append(item)
-        for channel in self._busy.values():
+        for channel in self.busy.values():
             if channel.deadline <= now:
                 channel.due(now)
                 self._stirred = True
             if channel.awaited:
                 self._outcomes.acknowledged(channel.awaited, channel.members)
-        down: list[Downward] = [*self._acknowledger.due(now)] if self._acknowledger.deadline <= now else []
+        down: list[Downward] = [*self.acknowledger.due(now)] if self.acknowledger.deadline <= now else []
         if self._stirred or self._eased:  # else all that it lets go has been sent
             down += self._pump(now)
         if self._outcomes.news:
@@ -132,39 +134,12 @@ class Transport:
 
     def _on_frames(self, now: float, run: Inbound, up: list[Upward]) -> None:
         entry = run.header[KEY]
-        kind = self._kinds.get(run.form) or self._kinds.check(run.form, entry)
-        source = self._sources.get(run.peer)
+        kind = self.kinds.get(run.form) or self.kinds.check(run.form, entry)
+        source = self.sources.get(run.peer)
         if kind is None or source is None or source.incarnation != run.incarnation:
             self.statistics["malformed entries" if kind is None else "frames of unknown peers"] += 1
             return
         self._handlers[kind](now, run, entry, source, up)
-
-    def lift(self, now: float, item: Upward) -> Upward | tuple[()] | None:
-        """Frames of a known kind that are the next of their channel go up; an acknowledgement is taken."""
-        if item.__class__ is not Inbound:
-            return None
-        kind, source = self._kinds.get(item.form), self._sources.get(item.peer)
-        if source is None or source.incarnation != item.incarnation:
-            return None
-        if kind == "data" or kind == "group":
-            return self._reception.lift(now, item, source)
-        if kind != "ack":
-            return None
-        self._take_carried()  # which are older
-        self._on_ack(now, item, item.header[KEY], source, [])
-        return TAKEN
-
-    def awaits(self, run: Inbound) -> bool:
-        """Whether a run (without bodies yet) begins with the next frame of its channel, sent for the first time."""
-        source, kind = self._sources.get(run.peer), self._kinds.get(run.form)
-        if source is None or source.incarnation != run.incarnation:
-            return False
-        return (kind == "data" or kind == "group") and self._reception.awaits(run.header[KEY], source)
-
-    def rally(self) -> Exchanges:
-        """What it does with lone frames that go back and forth; see `glue.fastpath.parts`."""
-        carried = self._reception.carried
-        return Exchanges(self._channels, self._busy, self._sources, self._acknowledger, carried, self.statistics)
 
     def _on_ack(self, now: float, run: Inbound, entry: list[Any], source: IncomingPeer, up: list[Upward]) -> None:
         held_us, window, channel, upto = ACKNOWLEDGED[entry[0]](entry)
@@ -183,7 +158,7 @@ class Transport:
 
         So before anything is said of what is acknowledged, or another acknowledgement is taken.
         """
-        carried = self._reception.carried
+        carried = self.reception.carried
         if carried:
             for came, peer, number, upto, held_us in carried:
                 self._acknowledged(came, peer, number, upto, [], WINDOW, held_us / 1e6)
@@ -192,7 +167,7 @@ class Transport:
             carried.clear()
 
     def _on_recovered(self, now: float, peer: str, number: int, total: int) -> bool:
-        """A receiver tells how many frames of a channel parity gave it; False if that cannot be true."""
+        """A receiver reports how many frames of a channel it recovered by FEC; False if that cannot be true."""
         channel = self._by_number.get(number)
         member = channel.members.get(peer) if channel else None
         return channel is None or member is None or policy.recovered(channel, member, total, now)
@@ -229,7 +204,7 @@ class Transport:
             if source is not None and source.incarnation != item.incarnation:
                 source.drop()
                 source = None
-            self._sources[item.peer] = source or IncomingPeer(item.incarnation)
+            self.sources[item.peer] = source or IncomingPeer(item.incarnation)
             for channel in self._by_number.values():
                 channel.avoid(item.peer)
         elif isinstance(item, PeerRemoved):
@@ -237,14 +212,14 @@ class Transport:
 
     def _remove(self, item: PeerRemoved) -> None:
         """A peer is gone: give up what it did not acknowledge; remember what it sent, should it come back."""
-        source = self._sources.pop(item.peer, None)
+        source = self.sources.pop(item.peer, None)
         if source is not None and item.reason == "expired":
             self._absent[item.peer] = source
             if len(self._absent) > ABSENT:
                 self._absent.popitem(last=False)[1].drop()
         elif source is not None:
             source.drop()
-        self._acknowledger.forget(item.peer)
+        self.acknowledger.forget(item.peer)
         given_up = 0
         for channel in list(self._by_number.values()):
             if item.peer in channel.members:
@@ -255,17 +230,17 @@ class Transport:
 
     def _retire(self, channel: Channel) -> None:
         """A channel that lost a member takes nothing new; it lasts until the others have all of it."""
-        if self._channels.get(channel.flow) is channel:
-            del self._channels[channel.flow]
+        if self.channels.get(channel.flow) is channel:
+            del self.channels[channel.flow]
             self._replaced.setdefault(channel.flow, []).append(channel)
         if not channel.members or channel.idle:
             self._close(channel)
 
     def _close(self, channel: Channel) -> None:
         self._by_number.pop(channel.number, None)
-        self._busy.pop(channel.number, None)
-        if self._channels.get(channel.flow) is channel:
-            del self._channels[channel.flow]
+        self.busy.pop(channel.number, None)
+        if self.channels.get(channel.flow) is channel:
+            del self.channels[channel.flow]
         old = self._replaced.get(channel.flow, [])
         if channel in old:
             old.remove(channel)
@@ -287,38 +262,25 @@ class Transport:
                 self._accept(now, item.accepting)
             else:
                 down.append(item)
-        if self._acknowledger.deadline <= now:
-            down += self._acknowledger.due(now)
-        if self._busy:
+        if self.acknowledger.deadline <= now:
+            down += self.acknowledger.due(now)
+        if self.busy:
             down += self._pump(now)
         return down
 
-    def lower(self, now: float, item: Downward) -> Outbound | None:
-        """The frames of a message that nothing stands before."""
-        if item.__class__ is not Outbound or not item.reliable or item.after or item.expires < now:
-            return None
-        channel = self._channels.get((item.peers, item.priority))
-        if channel is None or (frames := channel.express(now, item)) is None:
-            return None
-        self._busy[channel.number] = channel
-        self.statistics["frames sent"] += len(item.bodies)
-        if channel.kind == "data":
-            self._acknowledger.carry(now, frames)
-        return frames
-
     def _accept(self, now: float, accepting: bool) -> None:
         """Stop or start promising windows; on start, tell those who may be waiting."""
-        self._acknowledger.accepting = accepting
+        self.acknowledger.accepting = accepting
         if accepting:
-            for source in self._sources.values():
+            for source in self.sources.values():
                 for incoming in source.channels.values():
                     if incoming.promised - incoming.next < WINDOW:
-                        self._acknowledger.now(incoming)
+                        self.acknowledger.now(incoming)
 
     def _submit(self, now: float, item: Outbound) -> None:
         flow = item.peers, item.priority
         barriers = [barrier for other in item.after for barrier in self._barriers(other)] if item.after else []
-        channel = self._channels.get(flow)
+        channel = self.channels.get(flow)
         if channel is None:
             barriers += self._barriers(flow)
             if len(item.peers) > 1 and not self._room_for_group(now):
@@ -329,7 +291,7 @@ class Transport:
 
     def _queue(self, now: float, channel: Channel, item: Outbound, barriers: list[Barrier]) -> None:
         channel.submit(now, item, [barrier for barrier in barriers if barrier.number != channel.number])
-        self._busy[channel.number] = channel
+        self.busy[channel.number] = channel
 
     def _scatter(self, now: float, item: Outbound, barriers: list[Barrier]) -> None:
         """Send to each by unicast what is for several."""
@@ -338,28 +300,28 @@ class Transport:
             copy = Outbound((peer,), item.bodies, dict(item.header), expires=item.expires)
             copy.messages, copy.receipts = item.messages, item.receipts
             flow = (peer,), item.priority
-            channel = self._channels.get(flow) or self._new_channel(flow)
+            channel = self.channels.get(flow) or self._new_channel(flow)
             self._queue(now, channel, copy, barriers)
             channel.scattered = channel.barrier()
 
     def _barriers(self, flow: Flow) -> list[Barrier]:
         """All that went in this flow until now, as far as it is not done with."""
         peers, priority = flow
-        channels = [*self._replaced.get(flow, ()), self._channels.get(flow)]
+        channels = [*self._replaced.get(flow, ()), self.channels.get(flow)]
         barriers = [channel.barrier() for channel in channels if channel is not None and not channel.idle]
         if len(peers) > 1:
-            unicast = [self._channels.get(((peer,), priority)) for peer in peers]
+            unicast = [self.channels.get(((peer,), priority)) for peer in peers]
             barriers += [channel.scattered for channel in unicast if channel is not None and channel.scattered]
         return barriers
 
     def _new_channel(self, flow: Flow) -> Channel:
-        channel = self._channels[flow] = self._make_channel(flow, flow[0])
+        channel = self.channels[flow] = self._make_channel(flow, flow[0])
         return channel
 
     def _make_channel(self, flow: Flow, peers: tuple[str, ...]) -> Channel:
         self._numbers += 1
         channel = Channel(self._numbers, flow, peers, self._make_window, self.statistics, self._outcomes, self._parity)
-        self._by_number[channel.number] = self._busy[channel.number] = channel
+        self._by_number[channel.number] = self.busy[channel.number] = channel
         return channel
 
     def _room_for_group(self, now: float) -> bool:
@@ -376,7 +338,7 @@ class Transport:
         """Send what may be sent on every busy channel, the most urgent first; let go of those that are done with."""
         down: list[Downward] = []
         told = len(self._outcomes.news)
-        busy = list(self._busy.values())
+        busy = list(self.busy.values())
         if len(busy) > 1:
             busy.sort(key=lambda channel: channel.flow[1])
         for channel in busy:
@@ -386,13 +348,13 @@ class Transport:
                     self.statistics["frames sent"] += len(item.bodies)
                 down += frames
                 if channel.kind == "data":
-                    self._acknowledger.carry(now, frames[-1])
+                    self.acknowledger.carry(now, frames[-1])
                     continue  # it is not done with what it just sent
             if channel.idle:
                 if channel.awaited:  # nobody would look at it again
                     self._outcomes.acknowledged(channel.awaited, channel.members)
-                del self._busy[channel.number]
-                if self._channels.get(channel.flow) is not channel:
+                del self.busy[channel.number]
+                if self.channels.get(channel.flow) is not channel:
                     self._close(channel)
         self._eased = False  # whatever they let go has been sent
         self._stirred = len(self._outcomes.news) > told  # what was given up may have held up channels that came before

@@ -39,7 +39,7 @@ class Hole:
 
     def __init__(self, number: int, sent_at: float, decodable_until: float = -math.inf) -> None:
         self.probed = False  # whether it was sent again for want of any answer
-        self.decodable_until = decodable_until  # until when it may turn out that parity has mended it
+        self.decodable_until = decodable_until  # until when it may turn out that FEC has recovered it
         self.number = number
         self.sent_at = sent_at
         self.attempt = 0
@@ -79,14 +79,14 @@ class Member:
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
         self.detached = False  # whether it is served on its own, by unicast, and holds up nobody
-        self.held_by: list[Obstacle] = []  # when apart: what it must have got before it joins
-        self.sent = 0  # when apart: every frame below was sent to it, by whatever way
+        self.held_by: list[Obstacle] = []  # when detached: what it must have received before it joins
+        self.sent = 0  # when detached: every frame below was sent to it, by whatever way
         self.skip = 0  # every frame below that it misses was given up
         self.notice = False  # whether it is to be told so
         self.crowded_since = math.inf  # since when it alone has held up the others
-        self.return_at = 0.0  # when apart: not to be taken back before
+        self.return_at = 0.0  # when detached: not to be taken back before
         self.trials = 0  # how often it was taken off
-        self.stalled = False  # when apart: whether it was silent since it last was in step with the others,
+        self.stalled = False  # when detached: whether it was silent since it last kept up with the others,
         self.behind_since = 0.0  # and when that was
 
     def missing(self, sent: int) -> bool:

@@ -1,8 +1,4 @@
-"""Frames as they come in on their channels: handed up in order, mended by parity, and when they are acknowledged.
-
-What a frame needs that comes in order, with nothing missing before it, stands first and is kept flat: a lone message is
-such a frame, and someone waits for the answer.
-"""
+"""Frames as they come in on their channels: handed up in order, recovered by FEC, and when they are acknowledged."""
 
 from __future__ import annotations
 
@@ -10,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from glue.contract import Gap, Inbound, Upward
+from glue.contract import FrameGap, Inbound, Upward
 from glue.transport.acknowledger import Acknowledger
 from glue.transport.best_effort import BestEffort
 from glue.transport.fec.decoder import Decoder, DecoderMemory
 from glue.transport.incoming import BUDGET, GapBudget, IncomingChannel, IncomingPeer
-from glue.transport.wire import BEST, DATA, KEY, OPEN, PARITY, SKIP, decode_members
+from glue.transport.wire import BEST, DATA, OPEN, PARITY, SKIP, decode_members
 
 INCOMING = 256  # channels remembered per peer: more than a peer has alive (64 groups, and a unicast one of each class)
 FARTHEST = 1 << 32  # frames that a peer may give up at once: hours of the fastest stream
@@ -57,7 +53,7 @@ class Reception:
         self._statistics = statistics
         self._acknowledger = acknowledger
         self._budget = GapBudget()  # for frames behind gaps
-        self._decoder_memory = DecoderMemory()  # for parity, and frames that it may need
+        self._decoder_memory = DecoderMemory()  # for repair symbols, and frames that they may need
 
     # ------------------------------------------------------------------------------------- kinds of frames
 
@@ -106,7 +102,7 @@ class Reception:
         given_up, ready = incoming.skip(now, sequence)
         if given_up:
             self._statistics["frames given up by their sender"] += given_up
-            up.append(Gap(incoming.peer, given_up, "given up"))
+            up.append(FrameGap(incoming.peer, given_up, "given up"))
         up += ready
         self._statistics["frames received"] += sum(len(part.bodies) for part in ready)
         self._acknowledger.now(incoming)
@@ -138,30 +134,6 @@ class Reception:
         self._statistics["channels forgotten"] += 1
 
     # ---------------------------------------------------------------------------------------------- frames
-
-    def awaits(self, entry: list[Any], source: IncomingPeer) -> bool:
-        """Whether frames of data with this entry begin with the next of their channel, sent for the first time."""
-        incoming = source.channels.get(entry[_CHANNEL])
-        if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
-            return False
-        return entry[_SEQUENCE] == incoming.next and not incoming.ranges.size
-
-    def lift(self, now: float, run: Inbound, source: IncomingPeer) -> Inbound | None:
-        """Frames of data, sent for the first time, go up if they are the next; what they acknowledge can wait."""
-        entry = run.header[KEY]
-        channel, count = entry[_CHANNEL], len(run.bodies)
-        incoming = source.channels.get(channel)
-        if incoming is None or entry[_ATTEMPT] or incoming.decoder is not None:
-            return None
-        if not incoming.advance(now, entry[_SEQUENCE], count):
-            return None
-        source.channels.move_to_end(channel)
-        if entry[_ACK_CHANNEL] and entry[0] == "data":
-            self.carried.append((now, run.peer, entry[_ACK_CHANNEL], entry[_ACK_NEXT], entry[_ACK_HELD]))
-        run.age = entry[_AGE] / 1000
-        self._statistics["frames received"] += count
-        self._acknowledger.taken(now, incoming, count, False)
-        return run
 
     def _take(
         self,
@@ -211,7 +183,7 @@ class Reception:
         attempt: int,
         up: list[Upward],
     ) -> None:
-        """These frames may serve to mend others, or show that what was mended was not lost."""
+        """These frames may serve to recover others, or show that a recovered frame was not lost."""
         if incoming.outcome and not attempt:
             incoming.recovered -= decoder.came_late(sequence, len(run.bodies))
         decoder.keep(run, sequence)
@@ -224,7 +196,7 @@ class Reception:
     def _decode(
         self, now: float, run: Inbound, incoming: IncomingChannel, decoder: Decoder, attempt: int, up: list[Upward]
     ) -> None:
-        """Take what parity gives back, now that `run` has come; the sender knows what was lost if that is a resend."""
+        """Take what FEC recovers, now that `run` has come; the sender knows what was lost if that is a resend."""
         for sequence, frame in decoder.decoded(now, incoming.channel, incoming.missing, run):
             incoming.recovered += not attempt
             self._statistics["frames mended by parity"] += 1

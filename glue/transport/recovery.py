@@ -109,7 +109,7 @@ def find_lost(channel: ChannelState, now: float, member: Member) -> None:
     if found:
         member.lost.update(found)
         if any(member.holes[sequence].decodable_until > -math.inf for sequence in found):
-            member.waiting_since = now  # parity was waited for: only now does the wait for what is sent again begin
+            member.waiting_since = now  # FEC was waited for: only now does the wait for what is sent again begin
         member.window.lost(len(found))
         channel.fec.lost(member.peer, len(found), channel.transmissions)
         channel.statistics["frames lost"] += len(found)

@@ -1,9 +1,9 @@
 """Slow receivers: members of a group that are served on their own and hold up no other member.
 
 A member is *detached* if it is silent for a while, if it alone has no room for more frames, or if it loses much more
-than the other members. From then on it has a pace of its own. While its own window keeps up with the group, it still
-receives the multicast, and only what it misses goes to it by unicast. When it falls behind, every frame goes to it by
-unicast until it has caught up.
+than the other members. From then on it is served at its own rate. While its own window keeps up with the group, it
+still receives the multicast, and only what it misses goes to it by unicast. When it falls behind, every frame goes to
+it by unicast until it has caught up.
 
 The channel keeps what a detached member lacks, up to a limit. Beyond the limit it gives up whole messages, the oldest
 first, and tells the member to skip them; its application is told of the gap. The member is *attached* again when it

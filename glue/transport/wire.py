@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from glue.contract.header import INTEGER_LIMIT, Entry, Field, by_kind
+from glue.contract.header import INTEGER_LIMIT, Field, HeaderEntry, by_kind
 
 KEY = "transport"
 WINDOW = 4096  # frames: 5.9 MB of datagrams, more than the largest congestion window of a sender
@@ -28,7 +28,7 @@ HELD = Field("held_us", most=MAX_HELD_US)
 CHANNEL = Field("channel", most=10**8 - 1)
 SEQUENCE = Field("sequence", most=10**14 - 1)
 
-DATA = Entry(
+DATA = HeaderEntry(
     KEY, "data", ATTEMPT, AGE,
     Field("ack_channel"), Field("ack_next"), Field("ack_held_us", most=MAX_HELD_US),
     CHANNEL, SEQUENCE,
@@ -36,27 +36,27 @@ DATA = Entry(
 )  # fmt: skip
 """Frames to one peer. A frame carries an acknowledgement only where the entry is not too long then, and never without
 room for a digit by which the sequence may grow within a run (see `Acknowledger.carry`)."""
-GROUP = Entry(
+GROUP = HeaderEntry(
     KEY, "group", ATTEMPT, AGE,
     Field("ack_channel", most=0), Field("ack_next", most=0), Field("ack_held_us", most=0),
     CHANNEL, SEQUENCE,
 )  # fmt: skip
 """Frames to the members of a channel; the fields are those of DATA."""
-OPEN = Entry(KEY, "open", Field("channel"), lone=True)
+OPEN = HeaderEntry(KEY, "open", Field("channel"), lone=True)
 """The body is a JSON list of the endpoint ids that are members of the channel."""
-SKIP = Entry(KEY, "skip", Field("channel"), Field("sequence"), lone=True)
+SKIP = HeaderEntry(KEY, "skip", Field("channel"), Field("sequence"), lone=True)
 """Whatever is missing below the sequence was given up: go on from there."""
-ACK = Entry(KEY, "ack", HELD, Field("window", most=WINDOW), Field("channel"), Field("next"), lone=True)
+ACK = HeaderEntry(KEY, "ack", HELD, Field("window", most=WINDOW), Field("channel"), Field("next"), lone=True)
 """The body is a JSON list [start, stop, ...] of ranges that have come beyond `next`."""
-MENDED = Entry(
+MENDED = HeaderEntry(
     KEY, "mended", Field("mended"), HELD, Field("window", most=WINDOW), Field("channel"), Field("next"), lone=True
 )
-"""An ACK, and how many frames of the channel parity gave back so far."""
-PARITY = Entry(
+"""An ACK, and how many frames of the channel FEC has recovered so far."""
+PARITY = HeaderEntry(
     KEY, "parity", AGE, Field("channel"), Field("first"), Field("count", most=64), Field("row", most=31), lone=True
 )
-"""The body is a block of parity over `count` frames from `first` on (see `parity`)."""
-BEST = Entry(KEY, "best", AGE, SEQUENCE)
+"""The body is a repair symbol over `count` frames from `first` on (see `glue.transport.fec.code`)."""
+BEST = HeaderEntry(KEY, "best", AGE, SEQUENCE)
 """Best effort: never acknowledged, never resent."""
 
 _ACKNOWLEDGED = "held_us", "window", "channel", "next"

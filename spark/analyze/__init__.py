@@ -1,1 +1,1 @@
-"""The analysis: frames in, and out of them who lost what, what was late, and why (`python -m spark.analyze`)."""
+"""Analysis of frames: losses, delays and their causes (`python -m spark.analyze`)."""

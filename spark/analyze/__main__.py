@@ -1,7 +1,7 @@
-"""`python -m spark.analyze trace.pcapng --output report/`: what was lost, what was late, and why.
+"""`python -m spark.analyze trace.pcapng --output report/`: report losses, delays and their causes.
 
-Writes `report.html`, which needs nothing else, `analysis.json` and a Parquet file for each table, and tells the
-verdict on the terminal.
+The command writes the self-contained page `report.html`, `analysis.json` and a Parquet file for each table. It prints
+the verdict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_PAIRS = 12  # on the terminal
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(prog="python -m spark.analyze", description="Analyse captures of glue's traffic.")
     made.add_argument(
         "captures", nargs="+", help="pcap or pcapng files, directories or patterns, or frames/ of convert"
@@ -50,7 +50,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def converted(paths: Sequence[str]) -> bool:
-    """Whether these are frames that `spark.convert` wrote, and no captures. Raises CaptureError for what is neither."""
+    """Return whether the paths are frames that `spark.convert` wrote, not captures. Raises CaptureError for other
+    paths.
+    """
     if all((Path(path) / "_SUCCESS").exists() for path in paths):
         return True
     check(paths)
@@ -58,12 +60,12 @@ def converted(paths: Sequence[str]) -> bool:
 
 
 def read(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -> DataFrame:
-    """The frames of captures, or those that `spark.convert` wrote. Raises CaptureError."""
+    """Return the frames of captures, or frames that `spark.convert` wrote. Raises CaptureError."""
     return spark.read.parquet(*paths) if converted(paths) else frames(spark, paths, capture_point)
 
 
 def read_files(spark: SparkSession, paths: Sequence[str], capture_point: str | None) -> DataFrame | None:
-    """The table `files` beside the frames; None where `spark.convert`'s frames were copied without it."""
+    """Return the table `files` beside the frames, None if `spark.convert`'s frames were copied without it."""
     if not converted(paths):
         return frames(spark, paths, capture_point, "files")
     told = [str(Path(path).parent / "files") for path in paths if (Path(path).parent / "files").exists()]
@@ -71,7 +73,7 @@ def read_files(spark: SparkSession, paths: Sequence[str], capture_point: str | N
 
 
 def summary(result: Result) -> list[str]:
-    """The verdict and the pairs, in lines for a terminal."""
+    """Return the verdict and the pairs, as lines for a terminal."""
     lines = [f"{finding.level:>4}  {finding.text}" for finding in verdict(result)]
     totals = {pair: counter for pair, counter in pair_totals(result).items() if counter["sent"]}
     if not totals:
@@ -95,9 +97,9 @@ def run(
     said: Callable[[str], object] = lambda _: None,
     stored: bool = False,
 ) -> Result:
-    """Analyse and write everything; returns the analysis. `said` and `stored` are those of `job.analyze`.
+    """Analyse, write all files, and return the analysis. `said` and `stored` are those of `job.analyze`.
 
-    Raises NothingFoundError, with what there was instead.
+    Raises NothingFoundError with a summary of what was read.
     """
     output = Path(arguments.output)
     files = read_files(spark, arguments.captures, arguments.capture_point)
@@ -120,11 +122,11 @@ def run(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command and return its exit code."""
     arguments = parser().parse_args(argv)
 
     def work(connect: command.Connect) -> list[str]:
-        size = None if converted(arguments.captures) else total_size(arguments.captures)  # mistakes before Java starts
+        size = None if converted(arguments.captures) else total_size(arguments.captures)  # reports mistakes early
         said = command.progress("analyze")
         with ExitStack() as resources:
             is_ahead = size is not None and is_worth_it(size, arguments.master)

@@ -1,8 +1,8 @@
-"""Small captures are read by this process while Java starts.
+"""Reading of small captures in this process while Java starts.
 
-Spark's own way begins a Python worker for each core once Java is there, and takes every row from them; for some
-hundred megabytes that costs several times what reading does. A thread writes what `spark.convert` would write, as far
-as an analysis needs it, to a directory of its own. Java takes that from there.
+Spark itself would start a Python worker for each core after Java's start, and transfer every row. For some hundred
+megabytes this costs several times the reading. A thread therefore writes the needed part of `spark.convert`'s output to
+a temporary directory, and Java reads it from there.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from spark.session import SMALL_BYTES
 
 
 def is_worth_it(size: int, master: str | None) -> bool:
-    """Whether captures of `size` bytes are small, and Spark runs on this machine and no cluster."""
+    """Return whether captures of `size` bytes are small, and Spark runs on this machine."""
     is_here = "PYSPARK_GATEWAY_PORT" not in os.environ and (master is None or master.startswith("local"))
     return is_here and size <= SMALL_BYTES
 
 
 class Ahead:
-    """The tables `frames` and `files` of captures, in the making from when this is made."""
+    """Tables `frames` and `files` of captures, written by a thread that starts at once."""
 
     def __init__(self, paths: Iterable[str], point: str | None = None) -> None:
-        """Begin; `point` is the capture point of files that name none."""
+        """Start. `point` is the capture point of files that name none."""
         self._directory = tempfile.TemporaryDirectory(prefix="glue-analyze-", ignore_cleanup_errors=True)
         self._paths, self._point = tuple(paths), point
         self._is_closed = False
@@ -44,7 +44,10 @@ class Ahead:
         atexit.register(self.close)
 
     def frames(self) -> str:
-        """The directory of `frames`, beside which is `files`, once both are there. Raises what reading raised."""
+        """Wait for both tables, and return the directory of `frames`. The directory `files` is beside it.
+
+        Raises the error of reading, if any.
+        """
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -64,7 +67,7 @@ class Ahead:
             self._error = error
 
     def _write(self, directory: Path) -> None:
-        """Write both tables; `frames` in a file for each core, which is what one task reads."""
+        """Write both tables. `frames` has a file for each core, to be read by one task each."""
         columns = frames_columns(USED)
         read: list[pa.RecordBatch] = []
         with ExitStack() as open_files:

@@ -1,7 +1,8 @@
-"""What models did, as far as their messages tell: who led when, and how long commits took.
+"""Activity of models in their messages: leaders, terms, and the durations of commits.
 
-A leader's appends carry its entries and its commit index, and it tells a new commit index at once. So all is in what
-leaders say, resends aside; candidates ask for votes. Definitions: docs/analysis.md; the messages: docs/consensus.md.
+A leader's appends carry its entries and its commit index, and the leader sends a new commit index at once. Therefore
+the leader's messages tell everything except resends. Candidates ask for votes. Definitions are in docs/analysis.md, and
+the messages in docs/consensus.md.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ LEADER = ["sender", "incarnation", *MODEL, "term"]
 
 
 def messages(frames: DataFrame) -> DataFrame:
-    """The messages of consensus, one row each."""
+    """Return the messages of consensus, one row for each."""
     columns = ["capture_point", "time_ns", "sender", "incarnation"]
     return frames.where("consensus is not null").select(*columns, sql.inline("consensus"))
 
 
 def leaders(said: DataFrame, vantage: DataFrame) -> DataFrame:
-    """The terms of each model, each with its leader, or with none if nobody was elected.
+    """Return the terms of each model with their leaders, null if no leader was elected.
 
-    (model, group, term, leader, from_ns, to_ns, vacant_ns, candidates, last_index, commit_index): the leader's first
-    and last append; `vacant_ns` from the last append of an earlier leader that was seen where this one is, to its
-    own first; `candidates` asked for votes in this term. All by the clock of the leader's capture point.
+    - `from_ns`, `to_ns`: the leader's first and last append.
+    - `vacant_ns`: time from an earlier leader's last append at the same point to this leader's first.
+    - `candidates`: number of endpoints that asked for votes in this term.
+    - `last_index`, `commit_index`: the highest of the term's appends.
+
+    All times are by the clock of the leader's capture point.
     """
     appends, asks = sql.col("kind") == APPEND, (sql.col("kind") == VOTE) & ~sql.col("pre")
     who = sql.struct("sender", "incarnation")
@@ -56,10 +60,10 @@ def leaders(said: DataFrame, vantage: DataFrame) -> DataFrame:
 
 
 def commits(said: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame:
-    """How long entries took to be committed: (measure, sender, receiver, value_ns, interval), the receiver "model …".
+    """Return the durations of commits: (measure, sender, receiver, value_ns, interval). The receiver is "model …".
 
-    From the leader's first append with an entry to its first one whose commit index covers it, both at the point
-    where the leader is best seen. Entries that were committed before they were first seen give none.
+    A commit lasts from the leader's first append with an entry to its first append whose commit index covers the entry,
+    at the point where the leader is seen best. Entries committed before they were first seen give no sample.
     """
     here = said.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point")
     appends = here.where(sql.col("kind") == APPEND)
@@ -77,7 +81,7 @@ def commits(said: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame:
         .agg(sql.min("time_ns").alias("told_ns"))
         .select(*LEADER, "place", sql.lit(None).cast("bigint").alias("sent_ns"), "told_ns")
     )
-    covering = Window.partitionBy(*LEADER).orderBy(sql.desc("place"))  # the same index and all above it
+    covering = Window.partitionBy(*LEADER).orderBy(sql.desc("place"))  # this index and all higher ones
     both = sent.unionByName(told).withColumn("committed_ns", sql.min("told_ns").over(covering))
     return both.where("sent_ns < committed_ns").select(
         sql.lit("commit").alias("measure"),

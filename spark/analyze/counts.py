@@ -1,4 +1,4 @@
-"""Sums and percentiles over deliveries: what can be added up over intervals, files and micro-batches."""
+"""Sums and percentiles over deliveries. All can be combined over intervals, files and micro-batches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from spark.schema import DATA_KINDS
 
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 FRAME = ("sender", "incarnation", "channel", "sequence")
-"""The name of a frame of a stream, whatever the attempt and the path."""
+"""Identity of a frame of a stream, for all attempts and paths."""
 
 
 def tables(rows: DataFrame, troubled: DataFrame, whole: DataFrame, buckets: DataFrame) -> dict[str, DataFrame]:
-    """What is drawn from deliveries, from `troubled` and `reassemblies` of them, and the `histogram` of all times."""
+    """Return the tables derived from deliveries, `troubled`, `reassemblies` (`whole`) and `histogram` (`buckets`)."""
     pair = ["measure", "sender", "receiver"]
     return {
         "pairs": pairs(rows),
@@ -32,12 +32,16 @@ def tables(rows: DataFrame, troubled: DataFrame, whole: DataFrame, buckets: Data
 
 
 def counted() -> list[Column]:
-    """The sums over deliveries that all tables of losses have.
+    """Return the sums over deliveries in all tables of losses.
 
-    `sent` and `arrived` count datagrams of which both is known, `lost` those that left and did not arrive (one-way
-    loss, RFC 7680; a resend is a datagram of its own), `duplicates` the further copies of what arrived (RFC 5560),
-    `later_attempts` those whose attempt is above 0: resends, and frames of a group that a member is sent alone the
-    first time that it is sent them. `unobserved` left while nobody captured at the receiver's.
+    - `sent`, `arrived`: datagrams whose fate is known, and the part that arrived.
+    - `lost`: datagrams that left and did not arrive (one-way loss, RFC 7680). A resend is another datagram.
+    - `duplicates`: further copies of arrived datagrams (RFC 5560).
+    - `later_attempts`: datagrams with an attempt above 0. These are resends, and frames of a group that a member first
+      gets by unicast.
+    - `unobserved`: datagrams whose fate is unknown, because the sender or the receiver had no capture at that time.
+    - `seen`: datagrams captured at the receiver.
+    - `bytes`: UDP payload of all datagrams.
     """
     known = sql.col("lost").isNotNull()
     return [
@@ -53,15 +57,15 @@ def counted() -> list[Column]:
 
 
 def pairs(rows: DataFrame) -> DataFrame:
-    """Per sender, receiver and interval: `counted`."""
+    """Return `counted` per sender, receiver and interval."""
     return rows.groupBy("sender", "incarnation", "receiver", "interval").agg(*counted())
 
 
 def streams(rows: DataFrame, frames: DataFrame) -> DataFrame:
-    """Per stream (a channel of a sender's life) and receiver: `counted`, and from when until when it was seen.
+    """Return `counted` per stream (a channel of a sender's life) and receiver, with its first and last time.
 
-    `channel` is null for what has none: acknowledgements, discovery, best effort. `unseen` counts frames of `lost`
-    datagrams that were acknowledged nevertheless: at least so many were lost by the capture, not by the network.
+    `channel` is null for acknowledgements, discovery and best effort. `unseen` counts frames of `lost` datagrams that
+    were acknowledged nevertheless. The capture, not the network, lost at least as many.
     """
     at = sql.coalesce("sent_ns", "arrived_ns")
     times = [sql.min(at).alias("first_ns"), sql.max(at).alias("last_ns")]
@@ -73,15 +77,16 @@ def streams(rows: DataFrame, frames: DataFrame) -> DataFrame:
 
 
 def troubled(rows: DataFrame) -> DataFrame:
-    """Frames of streams that were sent more than once to a receiver, or never came, one row for each.
+    """Return the frames of streams that were sent more than once to a receiver, or never arrived, one row for each.
 
-    `lost` counts the transmissions of it that did not arrive, `resends` those after the first, whatever their attempts
-    are numbered, and `spare` the resends that came although another transmission had; null if that was not observed.
-    `repair_ns` is the time from the first transmission to the first arrival (in the sender's clock, as the one-way
-    delay) if the first attempt did not arrive, null if unknown. Where nobody captured at the sender's, `resends` goes
-    by the number of the latest attempt, and `missed` tells how many attempts before the ones seen must have been lost
-    on the way (of a group's frames at most one, as resends may have been meant for others). `interval` is that of the
-    first transmission seen.
+    - `arrivals`, `lost`: transmissions that arrived, and transmissions that did not.
+    - `resends`: transmissions after the first. Without a capture at the sender, the number of the latest attempt.
+    - `spare`: arrived resends whose frame arrived by another transmission, too; null if unobserved.
+    - `missed`: earlier attempts that must have been lost, if the sender has no capture; else 0. For a frame of a group
+      the number is at most 1, because its resends may have been for other members.
+    - `repair_ns`: time from the first transmission to the first arrival, by the sender's clock. Null if the first
+      attempt arrived, or the time is unknown.
+    - `interval`: the interval of the first transmission seen.
     """
     arrival = sql.min(sql.when(sql.col("under_way_ns").isNotNull(), sql.col("sent_ns") + sql.col("under_way_ns")))
     missed = sql.when(sql.col("group"), (sql.col("first_attempt") > 0).cast("bigint")).otherwise(
@@ -115,12 +120,14 @@ def troubled(rows: DataFrame) -> DataFrame:
 
 
 def repairs(frames: DataFrame) -> DataFrame:
-    """Per sender, receiver and interval: frames sent again, their resends, how many of them were not needed.
+    """Return frames that were resent or mended, per sender, receiver and interval.
 
-    `spare` counts resends of what had arrived already: the acknowledgement was lost or late; `unrepaired` frames of
-    which no attempt arrived in the trace, and that were not acknowledged either. `repaired` counts frames of which the
-    first attempt got lost and a resend came, `mended` those that parity gave back, resent in vain or not at all.
-    `missed` is for receivers that alone were captured (see `troubled`).
+    - `frames`, `resends`: frames that were resent, and their resends.
+    - `spare`: resends of frames that had arrived. The acknowledgement was lost or late.
+    - `missed`: transmissions that must have been lost, for senders without a capture.
+    - `repaired`: frames whose first attempt was lost and whose resend arrived.
+    - `mended`: frames restored by parity, also if they were resent.
+    - `unrepaired`: frames without any arrival or acknowledgement in the trace.
     """
     was_resent = sql.col("resends") > 0
     return (
@@ -141,10 +148,10 @@ def repairs(frames: DataFrame) -> DataFrame:
 
 
 def reassemblies(rows: DataFrame) -> DataFrame:
-    """Messages in fragments, as they came together at a receiver: from the first to the last fragment needed.
+    """Return messages in fragments per receiver, with the time from the first to the last needed fragment.
 
-    A message is named by its channel and the sequence of its first fragment; `reassembly_ns` is null until every
-    fragment came. Attempts do not matter, only when a fragment first arrived.
+    A message is identified by its channel and the sequence of its first fragment. `reassembly_ns` is null unless all
+    fragments arrived. Only the first arrival of a fragment counts, for any attempt.
     """
     parts = rows.where("fragment_index is not null and receiver is not null and arrived_ns is not null")
     first = parts.withColumn("message", sql.col("sequence") - sql.col("fragment_index"))
@@ -165,9 +172,9 @@ def reassemblies(rows: DataFrame) -> DataFrame:
 
 
 def histogram(samples: DataFrame) -> DataFrame:
-    """Samples (measure, sender, receiver, interval, value_ns) as counts in the buckets of `spark.measures.sketch`.
+    """Count samples (measure, sender, receiver, interval, value_ns) in the buckets of `spark.measures.sketch`.
 
-    Negative values, which no time can be, are counted in the bucket null.
+    Negative values, impossible as times, are counted in the bucket null.
     """
     bucket = sql.ceil(sql.log(sql.greatest(sql.col("value_ns"), sql.lit(1))) / LOG_GAMMA).cast("int")
     key = ("measure", "sender", "receiver", "interval")
@@ -177,9 +184,10 @@ def histogram(samples: DataFrame) -> DataFrame:
 
 
 def percentiles(buckets: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Percentiles of a histogram by `key`, in nanoseconds, with `count`, `least_ns` and `most_ns`, which are exact.
+    """Return percentiles of a histogram by `key`, in nanoseconds, with exact `count`, `least_ns` and `most_ns`.
 
-    `negative` counts the values below zero, which are in none of the others; what has no other values has no row.
+    `negative` counts the values below zero. The other columns exclude these values. A key with negative values only has
+    no row.
     """
     merged = buckets.groupBy(*key, "bucket").agg(
         sql.sum("count").alias("all"), sql.min("least_ns").alias("least_ns"), sql.max("most_ns").alias("most_ns")
@@ -207,5 +215,5 @@ def percentiles(buckets: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def reached(share: float) -> Column:
-    """Whether so large a share of all counted values is in this bucket or below."""
+    """Return whether buckets up to this one contain at least this share of all values."""
     return sql.col("upto") >= sql.greatest(sql.lit(1), sql.ceil(sql.lit(share) * sql.col("total") - 1e-9))

@@ -1,8 +1,8 @@
-"""`datagrams`: one row for each datagram, with when each capture point saw it; the table that all else is drawn from.
+"""Table `datagrams`: one row for each datagram, with its times at each capture point. All other tables derive from it.
 
-A datagram has one name wherever it is seen: (sender, incarnation, counter). So one grouping by that name, with a
-conditional aggregate for each capture point and no sorting, tells who sent it when and where it arrived, was doubled
-or never came. All aggregates are of fixed width, which lets Spark keep them in its fast hash table.
+A datagram has one identity at every point: (sender, incarnation, counter). Therefore one grouping by identity, with
+conditional aggregates for each capture point and without sorting, finds departures, arrivals, duplicates and losses.
+All aggregates have a fixed width, so Spark keeps them in its fast hash table.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ KEPT = ("attempt", "channel", "sequence", "size", "fragment_index")
 
 
 def datagrams(frames: DataFrame, points: Sequence[str]) -> DataFrame:
-    """One row for each datagram: `NAME`, what it is, and for capture point number i `time_i` (ns) and `copies_i`.
+    """Return one row for each datagram: `NAME`, fields of the header, and its sightings.
 
-    `time_i` is that of the first copy, null if none was captured there; `copies_i` counts all of them. `kind` is a
-    place in `KINDS`, from 1; 0 for any other. `address` is a hash of the destination.
+    - `kind`: position in `KINDS`, from 1; 0 or null for other kinds.
+    - `address`: hash of the destination.
+    - `time_i`: time in ns of the first copy at capture point number i, null without one.
+    - `copies_i`: number of copies at capture point number i.
     """
     return frames.groupBy(*NAME).agg(
         sql.max(sql.array_position(sql.array(*map(sql.lit, KINDS)), sql.col("kind"))).alias("kind"),
@@ -44,10 +46,10 @@ def _sightings(number: int, point: str) -> list[Column]:
 
 
 def kind_name(code: Column) -> Column:
-    """The name of a `kind` of `datagrams`."""
+    """Return the name of a `kind` of `datagrams`."""
     return sql.get(sql.array(*map(sql.lit, KINDS)), (code - 1).cast("int"))
 
 
 def interval_of(time: Column, interval_ns: int) -> Column:
-    """The start of the interval that a time lies in; intervals begin at multiples of their length since 1970."""
+    """Return the start of the interval of a time. Intervals begin at multiples of their length since 1970."""
     return time - sql.pmod(time, sql.lit(interval_ns))

@@ -1,4 +1,4 @@
-"""Clocks of capture points related to each other, from the raw delays between them (see `spark.measures.clocks`)."""
+"""Relations between the clocks of capture points, from the raw delays between them (see `spark.measures.clocks`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from spark.analyze.places import EVER
 from spark.measures.clocks import Hull, Relation, lower_hull, relate
 
 PARTS = 64
-"""Hulls are kept of so many parts of the trace, so that a clock that was set can be told; each has a dozen points."""
+"""Number of parts of the trace with separate hulls, to detect that a clock was set. A hull has about a dozen points."""
 
 HULLS = "from int, to int, forth boolean, part bigint, time_ns bigint, delay_ns bigint"
 
 
 def find_relations(rows: DataFrame, span: tuple[int, int]) -> dict[tuple[int, int], list[Relation]]:
-    """How the clocks of each two points (lower number first) relate, where traffic went both ways."""
+    """Return the relation of the clocks of each pair of points (lower number first) with traffic both ways."""
     length = max(1, (span[1] - span[0]) // PARTS)
     is_forth = sql.col("home") < sql.col("receiver")
     raw = rows.where("sent_ns is not null and arrived_ns is not null and receiver is not null").select(
@@ -40,7 +40,7 @@ def find_relations(rows: DataFrame, span: tuple[int, int]) -> dict[tuple[int, in
 
 
 def _hulls_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Of each batch and each group in it only what is on the lower hull."""
+    """Reduce each group in each batch to the points on its lower hull."""
     for batch in batches:
         table = pa.Table.from_batches([batch])
         groups = table.select(["from", "to", "forth", "part"]).group_by(["from", "to", "forth", "part"]).aggregate([])
@@ -52,7 +52,7 @@ def _hulls_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _hull_of_group(table: pa.Table) -> pa.Table:
-    """The rows of one group that are on its lower hull."""
+    """Return the rows of a group on its lower hull."""
     hull = lower_hull(table["time_ns"].to_numpy(), table["delay_ns"].to_numpy())
     out = table.slice(0, 1).take(pa.array(np.zeros(len(hull.times), np.int64)))
     out = out.set_column(4, table.schema.field("time_ns"), pa.array(hull.times))
@@ -73,10 +73,11 @@ def _hull(points: list[tuple[int, int]]) -> Hull:
 
 
 def offsets_table(session: SparkSession, relations: dict[tuple[int, int], list[Relation]]) -> DataFrame:
-    """The relations for joins, both ways: what to add to a time of `from` to get that of `to`.
+    """Return the relations in both directions as a table for joins: what to add to a time of `from` for the time of
+    `to`.
 
-    `offset_ns` holds at time `zero` of the clock of `from`, and changes by `drift` from there. Each piece holds until
-    the next one begins, the first and the last also for the time before and after them.
+    `offset_ns` holds at time `zero` of the clock of `from`, and changes by `drift` from there on. A piece holds until
+    the next piece begins. The first and last pieces also hold before and after the measured time.
     """
     rows = []
     for (first, second), pieces in relations.items():

@@ -1,4 +1,4 @@
-"""`deliveries`: one row for each datagram and each capture point that it should have reached."""
+"""Table `deliveries`: one row for each datagram and each capture point that should have received it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ COLUMNS = (
 
 
 def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, points: Sequence[str]) -> DataFrame:
-    """Who should have got what, and did.
+    """Return the expected and actual receptions of each datagram.
 
-    `home` is the number of the sender's capture point and `sent_ns` when it left there, both null if nobody captured
-    there; `receiver` is the number of the point it was for: for a multicast every other point, for a unicast the
-    home of the endpoint that it is addressed to, null if nobody captured there (or it is the sender's own, for what
-    does not leave the host is not the network's). `arrived_ns` is the first arrival by the receiver's clock, null
-    if there was none; `copies` counts the arrivals.
+    - `home`: number of the capture point at the sender, null if unknown.
+    - `sent_ns`: departure by the clock of `home`, null if not captured there.
+    - `receiver`: number of the receiving point. A multicast has a row for every other point. A unicast has one row, for
+      the home of its endpoint. It is null if that home is unknown, or is the sender's own: local traffic does not cross
+      the network.
+    - `arrived_ns`: first arrival by the receiver's clock, null without one.
+    - `copies`: number of arrivals.
     """
     times = sql.array(*[f"time_{number}" for number in range(len(points))])
     sightings = sql.array(
@@ -58,13 +60,16 @@ def deliveries(datagrams: DataFrame, lives: DataFrame, addresses: DataFrame, poi
 
 
 def observed(rows: DataFrame, offsets: DataFrame, spans: Sequence[tuple[int, int]], interval_ns: int) -> DataFrame:
-    """Deliveries with what is lost, `under_way_ns`, and the interval in which they were sent.
+    """Return deliveries with four more columns.
 
-    `offsets` relates the clocks (see `delays.offsets_table`), `spans` is when each point captured, first and last
-    time. `lost` is true where a datagram left but did not arrive although the receiver's capture was running, false
-    where it arrived, and null where that is not known. `under_way_ns` is the one-way delay (RFC 7679) by the sender's
-    clock, null without two-way traffic; it is wrong by `bound_ns` at most. `interval` starts it, by the sender's
-    clock, else the receiver's.
+    `offsets` relates the clocks (see `delays.offsets_table`). `spans` has the first and last time of each point's
+    capture.
+
+    - `lost`: true if a datagram left and did not arrive while the receiver's capture ran; false if it arrived; null if
+      unknown.
+    - `under_way_ns`: one-way delay (RFC 7679) by the sender's clock, null without two-way traffic.
+    - `bound_ns`: largest error of `under_way_ns`.
+    - `interval`: start of the interval of the departure by the sender's clock, else of the arrival by the receiver's.
     """
     firsts, lasts = (sql.array(*[sql.lit(span[end]) for span in spans]) for end in (0, 1))
     there = sql.col("sent_ns") + sql.coalesce(sql.col("clock_ns"), sql.lit(0))

@@ -1,7 +1,7 @@
-"""Several tables by one query: Spark plans, schedules and compiles once, and its cores wait for no single stage.
+"""Several tables by one query: Spark plans and compiles once, and no core waits for a single stage.
 
-An analysis ends in a dozen small tables. Asked for one after the other, each is a row of short jobs between which
-nothing runs. Here every table becomes one column of structs, and all are the rows of one union.
+An analysis ends in a dozen small tables. Separate queries would be sequences of short jobs with idle time between them.
+Here every table becomes one column of structs, and all tables form the rows of one union.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from spark.schema import arrow_type
 
 
 def gather(tables: Mapping[str, DataFrame], most: int) -> dict[str, pa.Table]:
-    """All tables, at most so many rows of each, on the driver; their rows are in no order."""
+    """Return all tables on the driver, at most `most` rows of each, in no particular order."""
     columns = [
-        # The cast changes nothing but that fields may be null, as they are in the rows of other tables.
+        # The cast only makes fields nullable, because rows of other tables have nulls there.
         table.limit(most).select(sql.struct("*").cast(table.schema.simpleString()).alias(name))
         for name, table in tables.items()
     ]
@@ -28,7 +28,7 @@ def gather(tables: Mapping[str, DataFrame], most: int) -> dict[str, pa.Table]:
 
 
 def local_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
-    """Rows of the driver for joins; they become a part of the plan, so that no job has to fetch them from Python."""
+    """Return rows of the driver as a table for joins. They are part of the plan, so no job fetches them from Python."""
     fields = pa.schema([(name, arrow_type(kind)) for name, kind in (column.split() for column in schema.split(", "))])
     columns = zip(*rows, strict=True) if rows else ([] for _ in fields)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]

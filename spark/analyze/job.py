@@ -1,9 +1,9 @@
-"""From frames to all tables of an analysis.
+"""Analysis from frames to all tables.
 
-The frames are read once and kept (in memory, else on disk), unless they are `stored`. From them come the lives and the
-datagrams; from where the datagrams were seen, the homes; from the delays between homes, the clocks; and then the
-deliveries, over which everything else is a sum or one sorted scan. What comes to the driver is small: some rows for
-each pair of endpoints and interval.
+The frames are read once and cached in memory or on disk, unless they are `stored`. Lives and datagrams come from the
+frames, homes from the places where datagrams were seen, and clocks from the delays between homes. Then come the
+deliveries, and each other table is a sum or one sorted scan over these. The driver gets little data: some rows for each
+pair of endpoints and interval.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from spark.measures.clocks import Relation
 
 SECOND = 10**9
 INTERVALS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
-MOST_INTERVALS = 120  # columns of a chart that are still told apart
+MOST_INTERVALS = 120  # most columns of a chart that are distinguishable
 
 USED = (
     "file", "capture_point", "time_ns", "direction", "source", "source_port", "destination", "destination_port",
@@ -48,11 +48,11 @@ USED = (
     "ack_next", "ack_held_us", "ack_ranges", "fragment_size", "fragment_total", "fragment_index", "name", "interval_ms",
     "topics", "consensus",
 )  # fmt: skip
-"""The columns of `frames` that are read."""
+"""Columns of `frames` that an analysis reads."""
 
 
 class NothingFoundError(ValueError):
-    """There is no datagram of glue in what was to be analysed; `instead` tells what there is."""
+    """The input has no glue datagram. `instead` tells what the input has."""
 
     def __init__(self, instead: Sequence[str] = ()) -> None:
         super().__init__("; ".join(["there is no datagram of glue in it", *instead]))
@@ -60,7 +60,7 @@ class NothingFoundError(ValueError):
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Who is where, for joins: see `_vantage`, `places.lives_table` and `places.addresses_table`."""
+    """Tables of locations for joins: see `_vantage`, `places.lives_table` and `places.addresses_table`."""
 
     points: list[str]
     vantage: DataFrame
@@ -70,7 +70,7 @@ class Whereabouts:
 
 @dataclass
 class Analysis:
-    """What was found. The tables are not computed before they are asked for; `close` gives back what is kept."""
+    """Result of an analysis. Tables are computed on demand, and `close` releases cached data."""
 
     start_ns: int
     end_ns: int
@@ -80,11 +80,11 @@ class Analysis:
     relations: dict[tuple[int, int], list[Relation]]
     tables: dict[str, DataFrame]
     namesakes: dict[tuple[str, str], str] = field(default_factory=dict)
-    """What capture points are called here of which others bear the name (`namesakes.find_namesakes`)."""
+    """New names of capture points that share a name, by (name, file); see `namesakes.find_namesakes`."""
     kept: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Give back memory and disk; the tables can no longer be computed quickly."""
+        """Release memory and disk. Computing a table becomes slow."""
         for table in self.kept:
             table.unpersist()
 
@@ -96,12 +96,15 @@ def analyze(
     said: Callable[[str], object] = lambda _: None,
     stored: bool = False,
 ) -> Analysis:
-    """Analyse a trace; `interval` is the length (seconds) of the intervals that measures are told for.
+    """Analyse a trace.
 
-    Default: the shortest of `INTERVALS` with which there are at most `MOST_INTERVALS`. With `until_ns`, what was sent
-    in later intervals than those that end by then is only used to learn what became of the rest. `said` is told what
-    is done next. `stored` frames lie in columns on this machine, and are read as often as needed. Raises
-    NothingFoundError.
+    - `interval`: length of measured intervals in seconds. The default is the shortest of `INTERVALS` that gives at most
+      `MOST_INTERVALS`.
+    - `until_ns`: end of the measured time. Later frames only show what became of earlier ones.
+    - `said`: called with the next step as text.
+    - `stored`: the frames are in columns on this machine, and need no cache.
+
+    Raises NothingFoundError if the frames have no glue datagram.
     """
     kept: list[DataFrame] = []
 
@@ -156,7 +159,7 @@ def analyze(
 def _find_lives(
     frames: DataFrame, keep: Callable[[DataFrame], DataFrame], stored: bool
 ) -> tuple[DataFrame, DataFrame, list[Life], dict[tuple[str, str], str]]:
-    """The frames, their sightings, the lives in them, and what points are called whose name is not theirs alone."""
+    """Return the frames, their sightings, the lives, and new names of capture points."""
     frames = frames if stored else keep(frames)
     seen = keep(sightings(frames))
     lives, names = find_lives(frames, seen)
@@ -179,7 +182,7 @@ def _interval_ns(length: int, interval: float | None) -> int:
 
 
 def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answers: DataFrame) -> None:
-    """Find out where the lives are at home."""
+    """Set the homes of the lives."""
     coverage = seen.groupBy("sender", "incarnation").agg(
         *[sql.count(f"time_{number}").alias(f"seen_{number}") for number in range(len(points))]
     )
@@ -194,14 +197,14 @@ def _settle(lives: Sequence[Life], points: Sequence[str], seen: DataFrame, answe
 
 
 def _whereabouts(spark: SparkSession, lives: Sequence[Life], points: list[str]) -> Whereabouts:
-    """Who is where, once the homes are known."""
+    """Return the tables of locations, after the homes are set."""
     return Whereabouts(
         points, _vantage(spark, lives, points), lives_table(spark, lives, points), addresses_table(spark, lives, points)
     )
 
 
 def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
-    """At which point each life's own doings are best seen: its home, else the first point that saw it."""
+    """Return the point where each life is seen best: its home, else the first point that saw it."""
     rows = [
         (*life.key, life.home or next(point for point in points if point in life.seen), life.home is not None)
         for life in lives
@@ -212,9 +215,9 @@ def _vantage(spark: SparkSession, lives: Sequence[Life], points: Sequence[str]) 
 def _samples(
     rows: DataFrame, trips: DataFrame, where: Whereabouts, troubled: DataFrame, whole: DataFrame, interval_ns: int
 ) -> list[DataFrame]:
-    """All measured times: (measure, sender, receiver, interval, value_ns); receivers are points or endpoints.
+    """Return all measured times: (measure, sender, receiver, interval, value_ns). Receivers are points or endpoints.
 
-    A round trip is one from the sender's home; elsewhere only the way from the point on is seen, the "answer".
+    A sample at the sender's home is a round trip. Elsewhere it is an "answer": the part from the point on.
     """
     names = sql.array(*map(sql.lit, where.points))
     at_home = trips.join(
@@ -246,12 +249,12 @@ def _timed(rows: DataFrame, measure: str, column: str, names: Any) -> DataFrame:
 
 
 def error_of(relations: Sequence[Relation]) -> float | None:
-    """The largest error of the offset of two clocks, in nanoseconds; None if it is unknown."""
+    """Return the largest error of the offset of two clocks in nanoseconds, None if unknown."""
     bounds = [relation.bound for relation in relations]
     known = [bound for bound in bounds if bound is not None]
     return max(known) if len(known) == len(bounds) and known else None
 
 
 def seconds(nanoseconds: float) -> float:
-    """For humans, with what is left of the precision."""
+    """Convert nanoseconds to seconds."""
     return math.floor(nanoseconds) / SECOND

@@ -1,9 +1,9 @@
-"""Where losses happen: which pairs of endpoints have in common what explains theirs.
+"""Places of losses: what pairs of endpoints with losses have in common.
 
-A pair that loses says little by itself. If all pairs of one endpoint lose and the others do not, it is that endpoint's
-link; if all that one sends gets lost on the way to everybody, its outgoing side; if one loses what everybody sends, its
-incoming side; if everybody loses of everybody, the segment. The pairs with the highest rates are explained first, then
-what is left of the others.
+A single lossy pair tells little. If all pairs of one endpoint lose and others do not, the endpoint's link is the place.
+If its datagrams to all others are lost, the place is its outgoing side. If it misses datagrams from all others, the
+place is its incoming side. If all pairs lose, the place is the segment. Pairs with the highest rates are explained
+first, then the rest.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from typing import NamedTuple
 Pair = tuple[str, str]
 
 LEAST_SENT = 50
-"""Datagrams between two before anything is concluded from the share that got lost."""
+"""Least datagrams of a pair for a conclusion from its share of losses."""
 LEAST_LOST = 3
-"""Losses before a pair counts as one that loses: fewer are chance."""
+"""Least losses of a lossy pair. Fewer are chance."""
 SIMILAR = 5.0
-"""Pairs are explained together with those that lose up to so many times as much: what one cause takes of several links
-varies less, and what two causes take mostly varies more."""
+"""Largest ratio of loss rates of pairs explained together.
+
+The effect of one cause on several links varies less than this, and the effects of two causes mostly vary more.
+"""
 
 EVERYTHING, BOTH, OUTGOING, INCOMING = "everything", "both", "outgoing", "incoming"
 
 
 class Place(NamedTuple):
-    """Where losses happen: `kind` is one of the four above; `endpoint` is empty for everything."""
+    """Place of losses: `kind` is one of the four above, and `endpoint` is "" for everything."""
 
     kind: str
     endpoint: str
@@ -33,10 +35,10 @@ class Place(NamedTuple):
 
 
 def places(counts: Mapping[Pair, tuple[int, int]], notable: float) -> list[Place]:
-    """What explains the losses of (sender, receiver) with counts (sent, lost), the most lossy first.
+    """Return the places that explain the losses of (sender, receiver) with counts (sent, lost), the most lossy first.
 
-    Pairs that lose less than `notable` of what was sent are sound. Of two endpoints nothing is said: there the pair is
-    all that is known.
+    Pairs that lose a smaller share than `notable` are sound. With only two endpoints the list is empty, because the
+    pair is all that is known.
     """
     measured = {pair: lost / sent for pair, (sent, lost) in counts.items() if sent >= LEAST_SENT}
     lossy = {pair: rate for pair, rate in measured.items() if rate >= notable and counts[pair][1] >= LEAST_LOST}
@@ -56,7 +58,7 @@ def places(counts: Mapping[Pair, tuple[int, int]], notable: float) -> list[Place
 
 
 def _explanations(high: frozenset[Pair], before: frozenset[Pair], known: frozenset[Pair]) -> Iterator[Place]:
-    """What explains the pairs `high`; `before` are those that lose even more, and may have this cause besides."""
+    """Yield places that explain the pairs `high`. Pairs of `before` lose even more, and may also have these causes."""
     if high | before == known and len(high) > 2:
         yield Place(EVERYTHING, "", high)
         return

@@ -1,8 +1,8 @@
-"""Captures of several places that bear one name, as those of hosts with the same host name do: told apart by file.
+"""Capture points that share a name, such as hosts with one host name. They are distinguished by file.
 
-Files of one name are pieces of one recording as long as they follow each other. Where the counters of a sender overlap
-in two files, both were captured at once, by whatever clocks: then they are recordings of places of their own. Merged,
-they would look like one place that got everything, and several times over.
+Consecutive files of one name are pieces of one recording. If the counters of a sender overlap in two files, both files
+were captured at the same time, whatever the clocks show. Then the files are recordings of different places. Merged,
+they would look like one place that received everything several times.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pyspark.sql import functions as sql
 from spark.read.files import point_name
 
 FEWEST = 4
-"""Counters of a life that two files must share; where a recorder begins the next file, a late datagram or two do."""
+"""Least counters of a life that two files must share. Where a recorder changes files, a datagram or two overlap."""
 
 SHARE = 0.1
-"""Share of the shorter file's counters, or of its time, from which on two files overlap."""
+"""Least overlap of two files, as a share of the shorter file's counters or time."""
 
 ROTATED = re.compile(r"-\d{5,}$")
-"""What `glue record` puts behind the name of each file of a rotation."""
+"""Suffix that `glue record` adds to each file of a rotation."""
 
 
 class Presence(NamedTuple):
@@ -39,7 +39,7 @@ class Presence(NamedTuple):
 
 
 def find_namesakes(seen: Iterable[Presence]) -> dict[tuple[str, str], str]:
-    """By the name and the file of a capture point, how it is to be called instead; empty if all names are unique."""
+    """Return new names of capture points by (name, file). The result is empty if all names are unique."""
     by_point: dict[str, dict[str, list[Presence]]] = {}
     for presence in seen:
         by_point.setdefault(presence.point, {}).setdefault(presence.file, []).append(presence)
@@ -56,7 +56,7 @@ def find_namesakes(seen: Iterable[Presence]) -> dict[tuple[str, str], str]:
 
 
 def renamed(frames: DataFrame, names: dict[tuple[str, str], str]) -> DataFrame:
-    """The frames with the names of capture points that `find_namesakes` found."""
+    """Return the frames with the names that `find_namesakes` found."""
     told = sql.col("capture_point")
     for point in sorted({point for point, _ in names}):
         pairs = [sql.lit(text) for (other, file), name in names.items() if other == point for text in (file, name)]
@@ -65,7 +65,7 @@ def renamed(frames: DataFrame, names: dict[tuple[str, str], str]) -> DataFrame:
 
 
 def _recordings(files: dict[str, list[Presence]]) -> list[list[str]]:
-    """The files of one name as recordings: those of a rotation are one, unless they overlap in time as well."""
+    """Group the files of one name into recordings. Files of a rotation form one, unless they also overlap in time."""
     rotations: dict[str, list[str]] = {}
     for file in sorted(files):
         key = os.path.join(os.path.dirname(file), ROTATED.sub("", point_name(file)))
@@ -83,7 +83,9 @@ def _meet(files: dict[str, list[Presence]], one: Sequence[str], other: Sequence[
 
 
 def _overlap(one: Sequence[Presence], other: Sequence[Presence], by_time: bool = False) -> bool:
-    """Whether some life sent during both files: by its counters, and if `by_time` by their clocks too."""
+    """Return whether a life sent during both files, by its counters, and with `by_time` also by the capture points'
+    clocks.
+    """
     known = {presence.life: presence for presence in one}
     for presence in other:
         same = known.get(presence.life)
@@ -99,7 +101,7 @@ def _shared(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def _names(files: Sequence[str], taken: set[str]) -> list[str]:
-    """A name for each file: its own, with as many directories before it as tell it from the others."""
+    """Return a name for each file: its own, with enough directories before it to be unique."""
     directories = [[part for part in os.path.dirname(file).split("/") if part] for file in files]
     whole = [point_name(file) for file in files]
     for own in ([ROTATED.sub("", name) for name in whole], whole):

@@ -1,11 +1,12 @@
-"""Who the endpoints are, and at which capture point each of them lives.
+"""Endpoints of a trace, and the capture point at which each of them lives.
 
-A capture point at an endpoint's own host sees all that the endpoint sends, at the moment it is sent: that is the
-endpoint's *home*. Losses and delays are measured from the sender's home to the receiver's. Where the recorder
-noted directions, they tell it. Otherwise home is where the endpoint's counters have the fewest gaps between the first
-and the last one seen, however long the capture ran; of points with (almost) as few, the one where answers to its data
-take the longest, as that is the full round trip, and where its own answers take the shortest, as they leave there. A
-single point is the home of those whose counters have no gaps.
+A capture point on an endpoint's host sees everything that the endpoint sends, at the moment of sending. This point is
+the endpoint's *home*. Losses and delays are measured from the sender's home to the receiver's.
+
+Recorded directions decide the home if there are any. Otherwise the home is the point with the fewest gaps in the
+endpoint's counters, between the first and the last one seen there. Among nearly equal points, answers to the endpoint's
+data take longest at its home, where they are the full round trip, and the endpoint's own answers take shortest. A
+single point is the home of every endpoint whose counters have no gaps.
 """
 
 from __future__ import annotations
@@ -21,41 +22,44 @@ from spark.analyze.gather import gather, local_table
 from spark.analyze.namesakes import Presence, find_namesakes
 
 NEARLY_ALL = 0.98
-"""A point may be an endpoint's home if it saw at least so much of what the best point saw, each of what was sent while
-it captured: a capture may drop some, and a network that loses less does not tell the points apart."""
+"""Least share, relative to the best point, of an endpoint's datagrams that its home has seen.
+
+Only datagrams sent during the point's capture count. A capture may drop some. A network that loses less does not
+distinguish the points.
+"""
 
 WITHOUT_GAPS = 0.999
-"""Share of a life's counters that the only point must have seen to be its home; elsewhere it misses what others got."""
+"""Least share of a life's counters that a single point has seen if it is the home. Another place would miss unicast."""
 
 EVER = 1 << 62  # nanoseconds since 1970: the year 2116
 
 BIN_NS = 250_000_000
-"""Nanoseconds that one row of `sightings` stands for: longer silences show between two of them."""
+"""Nanoseconds of one row of `sightings`. Longer silences show between two rows."""
 
 MOST_LIVES = 1_000_000
-"""Rows of lives at points and addresses that come to the driver; no network this is made for has a hundredth."""
+"""Most rows of lives at points and addresses on the driver, a hundred times the largest supported network."""
 
 
 @dataclass
 class Life:
-    """One life of an endpoint: where it sends from, and at each capture point the first and last time seen (ns)."""
+    """One life of an endpoint: its address, and its first and last time at each capture point (ns)."""
 
     sender: str
     incarnation: int
     name: str
     address: tuple[str, int]
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
-    leaving: dict[str, int] = field(default_factory=dict)  # datagrams captured as going out, by point
+    leaving: dict[str, int] = field(default_factory=dict)  # datagrams captured as outgoing, by point
     counters: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # first and last of each file, by point
     home: str | None = None
 
     @property
     def key(self) -> tuple[str, int]:
-        """Its identity on the network."""
+        """Identity on the network."""
         return self.sender, self.incarnation
 
     def span(self, point: str) -> int:
-        """How many datagrams it sent while the point captured, by its counters in each of the point's files."""
+        """Return how many datagrams the life sent during the point's capture, by the counters in each of its files."""
         count, upto = 0, -1
         for least, most in sorted(self.counters.get(point, ())):
             count += max(0, most - max(least, upto + 1) + 1)
@@ -64,10 +68,10 @@ class Life:
 
 
 def sightings(frames: DataFrame) -> DataFrame:
-    """Where and when something of each life was seen: a row for each point, file, address and `BIN_NS` with anything.
+    """Return where and when each life was seen: a row for each point, file, address and non-empty `BIN_NS`.
 
-    (point, file, sender, incarnation, source, source_port, bin, first, last, interval_ms, leaving, least, most): the
-    last two are counters.
+    Columns: (point, file, sender, incarnation, source, source_port, bin, first, last, interval_ms, leaving, least,
+    most). `least` and `most` are counters.
     """
     return frames.groupBy(
         sql.col("capture_point").alias("point"), "file", "sender", "incarnation", "source", "source_port",
@@ -83,11 +87,11 @@ def sightings(frames: DataFrame) -> DataFrame:
 
 
 def find_lives(frames: DataFrame, seen: DataFrame) -> tuple[list[Life], dict[tuple[str, str], str]]:
-    """All lives in a trace (`seen`: its `sightings`), in order of appearance; and its `namesakes`, which are to be
-    told apart before the lives are of use.
+    """Return all lives in order of appearance, and new names of capture points (`find_namesakes`).
 
-    As many rows come to the driver as lives times files. Names are asked for apart: Spark sorts all rows for the
-    greatest of texts.
+    `seen` is the table `sightings`. If there are new names, the frames must be renamed before the lives are valid. The
+    driver gets as many rows as lives times files. Names of endpoints are queried separately, because Spark sorts all
+    rows to find a maximum of texts.
     """
     places = seen.groupBy("sender", "incarnation", "source", "source_port", "point", "file").agg(
         sql.min("first").alias("first"), sql.max("last").alias("last"), sql.sum("leaving").alias("leaving"),
@@ -96,7 +100,7 @@ def find_lives(frames: DataFrame, seen: DataFrame) -> tuple[list[Life], dict[tup
     told = frames.where("name is not null").groupBy("sender", "incarnation").agg(sql.max("name").alias("name"))
     found = gather({"places": places, "names": told}, MOST_LIVES)
     names = {(row["sender"], row["incarnation"]): row["name"] for row in found["names"].to_pylist()}
-    order = "first", "point", "sender", "incarnation", "file", "source", "source_port"  # some are seen at one moment
+    order = "first", "point", "sender", "incarnation", "file", "source", "source_port"  # rows may share a time
     rows = sorted(found["places"].to_pylist(), key=lambda row: [row[column] for column in order])
     lives: dict[tuple[str, int], Life] = {}
     for row in rows:
@@ -124,8 +128,8 @@ def find_homes(
 ) -> None:
     """Set the home of each life.
 
-    `coverage` has for each life the datagrams that point number i saw as `seen_i`; `answers` the least time from data
-    to its acknowledgement by (sender, who acknowledged, point), without the time the receiver held it.
+    `coverage` has `seen_i` for each life: its datagrams at point number i. `answers` has the least time from data to
+    its acknowledgement by (sender, acknowledging endpoint, point), without the time that the receiver held it.
     """
     seen = {(row["sender"], row["incarnation"]): row for row in coverage}
     for life in lives:
@@ -142,28 +146,30 @@ def find_homes(
 
 
 def _share(seen: int, sent: int) -> float:
-    """The share of a life's datagrams that a point sees, by Laplace's rule of succession: few tell little."""
+    """Return the share of a life's datagrams that a point sees, by Laplace's rule of succession for small numbers."""
     return (seen + 1) / (sent + 2) if seen else 0.0
 
 
 def _nearness(sender: str, point: str, answers: dict[tuple[str, str, str], float]) -> float:
-    """How much longer answers to an endpoint take at a point than its own answers do, in nanoseconds."""
+    """Return how much longer answers to an endpoint take at a point than the endpoint's own answers, in nanoseconds."""
     to_it = [time for (owner, _, at), time in answers.items() if owner == sender and at == point]
     by_it = [time for (_, acker, at), time in answers.items() if acker == sender and at == point]
     return (min(to_it) if to_it else 0.0) - (min(by_it) if by_it else 0.0)
 
 
 def lives_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
-    """The lives for joins: (sender, incarnation, home), home as the number of a point, null if unknown."""
+    """Return the lives as a table for joins: (sender, incarnation, home). Home is the number of a point, null if
+    unknown.
+    """
     rows = [(*life.key, points.index(life.home) if life.home else None) for life in lives]
     return local_table(session, rows, "sender string, incarnation bigint, home int")
 
 
 def addresses_table(session: SparkSession, lives: Sequence[Life], points: Sequence[str]) -> DataFrame:
-    """Who has an address, and when: (point, begins, ends, owner, owner_incarnation, owner_home, address).
+    """Return owners of addresses: (point, begins, ends, owner, owner_incarnation, owner_home, address).
 
-    Mostly a life has an address of its own. Where several follow each other at one, each has it from its first
-    datagram on, by the clock of the capture point.
+    Usually a life has its own address. If several lives share one, each owns it from its first datagram on, by the
+    capture point's clock.
     """
     by_address: dict[tuple[str, int], list[Life]] = {}
     for life in lives:
@@ -186,6 +192,6 @@ def addresses_table(session: SparkSession, lives: Sequence[Life], points: Sequen
 
 
 def arrivals_table(session: SparkSession, lives: Sequence[Life]) -> DataFrame:
-    """When each life was first seen at each point, for joins: (point, owner, owner_incarnation, appeared_ns)."""
+    """Return when each life was first seen at each point: (point, owner, owner_incarnation, appeared_ns)."""
     rows = [(point, *life.key, first) for life in lives for point, (first, _) in life.seen.items()]
     return local_table(session, rows, "point string, owner string, owner_incarnation bigint, appeared_ns bigint")

@@ -1,8 +1,7 @@
-"""Who was there: announcements that did not come, silences that made others give up a peer, restarts.
+"""Presence of endpoints: missing announcements, silences that made others give up a peer, and restarts.
 
-All is judged as each capture point saw it. Looking at every datagram in order would sort the whole trace; instead
-the first and the last of each quarter of a second are kept (`places.sightings`), and any longer silence shows between
-two of them.
+Every capture point has its own view. Ordering all datagrams would sort the whole trace. Therefore only the first and
+the last datagram of each quarter of a second count (`places.sightings`). A longer silence shows between two of these.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ DEFAULT_INTERVAL_MS = 1000
 
 
 def silences(seen: DataFrame) -> DataFrame:
-    """Times in which a capture point got nothing at all from a life, longer than 1.5 of its announced intervals.
+    """Return silences: times without any datagram of a life at a capture point, longer than 1.5 announced intervals.
 
-    `seen` are the `places.sightings`; shorter silences than one of those stands for are not looked for.
+    `seen` is the table `places.sightings`. Silences shorter than a sighting's time are not found.
 
-    (point, sender, incarnation, from_ns, to_ns, interval_ms, expired): `expired` tells that the silence was longer
-    than the lease of five intervals, so that a peer there has given this life up although it came back: a false
-    expiry, where the point is not the sender's own.
+    Columns: (point, sender, incarnation, from_ns, to_ns, interval_ms, expired). `expired` tells that the silence
+    exceeded the lease of five intervals, so a peer at this point has given up a life that came back. That is a false
+    expiry, except at the sender's own point.
     """
     key = ["point", "sender", "incarnation"]
     before = Window.partitionBy(*key).orderBy("first", "last").rowsBetween(Window.unboundedPreceding, -1)
@@ -42,10 +41,10 @@ def silences(seen: DataFrame) -> DataFrame:
 
 
 def announcements(frames: DataFrame) -> DataFrame:
-    """Per life and capture point: announcements seen, the longest time between two, and how many came late.
+    """Return announcements per life and capture point.
 
-    (point, sender, incarnation, announcements, longest_gap_ns, late, goodbyes); `late` counts gaps of more than 1.5
-    announced intervals, of which one or more announcements were lost or not sent.
+    Columns: (point, sender, incarnation, announcements, longest_gap_ns, late, goodbyes). `late` counts gaps of more
+    than 1.5 announced intervals, in which announcements were lost or not sent.
     """
     key = ["capture_point", "sender", "incarnation"]
     gap = sql.col("time_ns") - sql.lag("time_ns").over(Window.partitionBy(*key, "kind").orderBy("time_ns"))

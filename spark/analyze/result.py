@@ -1,7 +1,7 @@
-"""An analysis as plain data, with endpoints by name: what the report, the JSON and the terminal are made of.
+"""Analysis as plain data with names of endpoints, from which the report, the JSON and the terminal output are made.
 
-Everything is JSON: dictionaries, lists, numbers and strings; times are nanoseconds since 1970 by the clock of the
-sender's capture point, other durations nanoseconds too.
+All values are JSON: dictionaries, lists, numbers and strings. Times are nanoseconds since 1970 by the clock of the
+sender's capture point, and durations are nanoseconds.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ Row = dict[str, Any]
 Result = dict[str, Any]
 
 LARGE = ("deliveries",)
-"""Tables with a row for each datagram: only written as Parquet, by Spark's executors, where asked for."""
+"""Tables with a row for each datagram. Spark's executors write these as Parquet, only if asked for."""
 
 MOST_ROWS = 200_000
-"""Rows of a table that come to the driver: 50 endpoints' 2,450 pairs in 80 intervals. The rest is told as left out."""
+"""Most rows of a table on the driver: 50 endpoints' 2,450 pairs in 80 intervals. A longer table is reported as left
+out.
+"""
 
 
 def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
-    """Compute all tables but the large ones; `files` is that of the data source, None if it is not known."""
+    """Compute all tables except the large ones. `files` is the table of the data source, None if unknown."""
     names = _names(analysis)
     result: Result = {
         "trace": {
@@ -63,20 +65,20 @@ def collect(analysis: Analysis, files: DataFrame | None = None) -> Result:
 
 
 def _order(value: Any) -> tuple[bool, str, float]:
-    """Makes anything comparable, nulls first."""
+    """Return a key that makes values of any type comparable, nulls first."""
     is_number = isinstance(value, int | float)
     return value is not None, "" if is_number else str(value), float(value) if is_number else 0.0
 
 
 def _names(analysis: Analysis) -> dict[str, str]:
-    """Names of endpoints; two of one name keep their ids."""
+    """Return names of endpoints by id. Endpoints that share a name keep their ids."""
     names = {life.sender: life.name for life in analysis.lives}
     taken = list(names.values())
     return {sender: name if taken.count(name) == 1 else sender for sender, name in names.items()}
 
 
 def _at(analysis: Analysis, names: dict[str, str], point: str) -> str:
-    """What a capture point is called as a receiver: by the one endpoint that lives there, else by its own name."""
+    """Return a capture point's name as a receiver: the name of the only endpoint at home there, else its own."""
     living = {life.sender for life in analysis.lives if life.home == point}
     return names[living.pop()] if len(living) == 1 else point
 
@@ -102,7 +104,7 @@ def _endpoints(analysis: Analysis, names: dict[str, str]) -> list[Row]:
 
 
 def _namesakes(analysis: Analysis) -> dict[str, list[str]]:
-    """By the name that several places bear, what they are called here."""
+    """Return the capture points of each name that several places share."""
     found: dict[str, list[str]] = {}
     for (point, _), name in sorted(analysis.namesakes.items()):
         if name not in found.setdefault(point, []):
@@ -119,7 +121,7 @@ def _clocks(analysis: Analysis) -> list[Row]:
 
 
 def _files(files: pa.Table) -> list[Row]:
-    """What was read and what was not, with the causes of what was skipped as one text."""
+    """Return the rows of `files` in order, with the causes of skipped frames as one text."""
     rows: list[Row] = files.sort_by([("file", "ascending"), ("start", "ascending")]).to_pylist()
     for row in rows:
         row["first_byte"] = row.pop("start")
@@ -128,7 +130,10 @@ def _files(files: pa.Table) -> list[Row]:
 
 
 def write_tables(result: Result, directory: Path) -> None:
-    """Each table as Parquet, and all of it as `analysis.json`, each file at once. The directory is made."""
+    """Write each table as Parquet, and the whole result as `analysis.json`, into a directory, which is made if missing.
+
+    Each file appears complete.
+    """
     tables = directory / "tables"
     tables.mkdir(parents=True, exist_ok=True)
     for name, rows in result.items():
@@ -141,7 +146,7 @@ def write_tables(result: Result, directory: Path) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Gives a path to write to, and puts what was written in the place of the other: no one sees half of it."""
+    """Yield a path for writing, and then move the file to its place, so that a reader never sees a part of it."""
     fresh = path.with_name(f"{path.name}.new")
     try:
         yield fresh

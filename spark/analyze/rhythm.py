@@ -1,4 +1,4 @@
-"""Order, jitter and loss patterns of deliveries: one sorted scan, in which each group is measured by NumPy."""
+"""Order, jitter and loss patterns of deliveries: one sorted scan, where NumPy measures each group."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ RESULT = (
 
 
 def rhythm(rows: DataFrame) -> DataFrame:
-    """Per sender, receiver and interval the measures of `spark.measures.order`.
+    """Return the measures of `spark.measures.order` per sender, receiver and interval.
 
-    Loss periods are those of one interval: one that goes on in the next counts there again. A worker holds the
-    deliveries of one group at a time.
+    A loss period that continues in the next interval counts there again. A worker holds the deliveries of one group at
+    a time.
     """
     sequence = rows.where("receiver is not null").select(*KEY, "counter", "sent_ns", "arrived_ns", "lost")
     return sequence.repartition(*KEY).sortWithinPartitions(*KEY, "counter").mapInArrow(_measure, RESULT)
 
 
 def _measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut sorted batches into groups; the last one of a batch may go on in the next."""
+    """Cut sorted batches into groups. The last group of a batch may continue in the next batch."""
     rest: pa.Table | None = None
     for batch in batches:
         table = pa.Table.from_batches([batch])
@@ -44,7 +44,7 @@ def _measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _starts(table: pa.Table) -> list[int]:
-    """Where groups begin in sorted rows."""
+    """Return the starts of groups in sorted rows."""
     changed = np.zeros(max(0, len(table) - 1), bool)
     for name in KEY:
         codes = table[name].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Round trips: from data to the acknowledgement of it, as each capture point saw them."""
+"""Round trips from data to its acknowledgement, as each capture point saw them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from pyspark.sql import functions as sql
 from spark.schema import DATA_KINDS
 
 LONGEST_HELD_US = 99_999
-"""`held_us` stands for anything longer then (docs/wire-format.md): such an answer tells nothing about the way."""
+"""Largest `held_us`, which stands for all longer times (docs/wire-format.md). Such an answer tells no round trip."""
 
 
 MOST_RANGES = 100
-"""Ranges that an acknowledgement tells at most, the lowest (docs/wire-format.md): so many may lack the newest frame."""
+"""Most ranges in an acknowledgement, the lowest ones (docs/wire-format.md). With as many, the newest frame may be
+missing.
+"""
 
 
 def round_trips(frames: DataFrame, addresses: DataFrame) -> DataFrame:
-    """The samples: (point, owner, owner_incarnation, acker, sent_ns, round_trip_ns).
+    """Return samples of round trips: (point, owner, owner_incarnation, acker, sent_ns, round_trip_ns).
 
-    A sample is the time from a data frame to the first acknowledgement of which it is the newest frame, less the time
-    that the receiver says it held that back. By Karn's rule (Karn and Partridge, SIGCOMM 1987) a frame gives none that
-    was sent to this receiver again before, as it is unknown which attempt was answered; a resend to another member of
-    a group changes nothing. At the sender's home that is the round trip of RFC 2681; elsewhere the part of it beyond
-    the point. It is negative where the receiver says that it held back the acknowledgement for longer than all took:
-    receivers tell time by their turns, which begin before they read what has come.
+    A sample is the time from a data frame to the first acknowledgement with this frame as its newest, less the time
+    that the receiver reports as held. By Karn's rule (Karn and Partridge, SIGCOMM 1987) a frame that was resent to this
+    receiver before gives no sample, because the answered attempt is unknown. A resend to another member of a group does
+    not matter. At the sender's home a sample is the round trip of RFC 2681. Elsewhere it is the part beyond the point.
+    A sample is negative if the reported held time exceeds the total, because a receiver's turn begins before it reads
+    the arrived data.
     """
     key = ["point", "owner", "owner_incarnation", "channel", "sequence"]
     answered = _transmissions(frames).join(_acknowledgements(frames, addresses), key)
@@ -37,10 +39,10 @@ def round_trips(frames: DataFrame, addresses: DataFrame) -> DataFrame:
 
 
 def _transmissions(frames: DataFrame) -> DataFrame:
-    """When each data frame was sent first, and when again: to all (`again_ns`) or to single receivers (`alone_ns`).
+    """Return when each data frame was first sent, and resent to all (`again_ns`) or to single receivers (`alone_ns`).
 
-    `alone` counts the latter, `one` and `another` are the addresses of two that were sent it. With more resends there
-    may be more of these; then all receivers are taken for them, so that all columns are of fixed width.
+    `alone` counts the latter, and `one` and `another` are two of their addresses. If there are more resends, all
+    receivers are assumed. This keeps all columns at a fixed width.
     """
     is_resend = sql.col("attempt") > 0
     is_alone = is_resend & ~sql.coalesce(sql.col("multicast"), sql.lit(True))
@@ -66,7 +68,7 @@ def _transmissions(frames: DataFrame) -> DataFrame:
 
 
 def _acknowledgements(frames: DataFrame, addresses: DataFrame) -> DataFrame:
-    """For each newest acknowledged frame and who acknowledged it, the first time that was seen."""
+    """Return when the acknowledgement of each newest frame was first seen, for each acknowledging endpoint."""
     newest = sql.coalesce(sql.get("ack_ranges", sql.size("ack_ranges") - 1), sql.col("ack_next")) - 1
     is_told = f"ack_channel > 0 and ack_held_us < {LONGEST_HELD_US}"
     is_whole = f"coalesce(size(ack_ranges), 0) < {2 * MOST_RANGES}"

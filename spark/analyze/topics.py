@@ -1,4 +1,4 @@
-"""What was published: messages and bytes by topic, and how late joiners caught up with the retained values."""
+"""Published messages and bytes by topic, and the catch-up of late joiners with retained values."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from pyspark.sql import functions as sql
 
 from spark.analyze.datagrams import interval_of
 
-REPLAYED = 2  # `retain` of a value that is told to a late joiner (docs/wire-format.md)
+REPLAYED = 2  # `retain` of a value sent to a late joiner (docs/wire-format.md)
 CATCH_UP_NS = 10 * 10**9
-"""Replays later than this after a newcomer's first datagram answer a later subscription."""
+"""Limit in ns after a newcomer's first datagram. Later replays answer a later subscription."""
 
 
 def _bundles(frames: DataFrame) -> DataFrame:
-    """Groups of messages, one row each."""
+    """Return groups of messages, one row for each."""
     columns = ["sender", "incarnation", "capture_point", "attempt", "time_ns", "destination", "destination_port"]
     return frames.where("topics is not null").select(*columns, sql.inline("topics"))
 
 
 def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame:
-    """Per publisher, topic and interval: messages, bytes of payload, rows of messages (`bundles`) that carried them.
+    """Return messages, bytes of payload, and carrying groups (`bundles`), per publisher, topic and interval.
 
-    `vantage` (sender, incarnation, point) says at which point each publisher is counted. A message counts once, however
-    often it was sent and to however many, for the interval in which that was first captured. One in several fragments
-    is captured where the index of its bundle is whole.
+    `vantage` (sender, incarnation, point) tells at which point each publisher is counted. A message counts once for any
+    number of transmissions and receivers, in the interval of its first capture. A message in several fragments counts
+    when the index of its bundle is complete.
     """
     bundles = _bundles(frames.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point"))
     once = (
@@ -41,12 +41,13 @@ def topics(frames: DataFrame, vantage: DataFrame, interval_ns: int) -> DataFrame
 
 
 def late_joiners(frames: DataFrame, vantage: DataFrame, addresses: DataFrame, arrivals: DataFrame) -> DataFrame:
-    """How long newcomers took to get the retained values, by newcomer and publisher.
+    """Return how long newcomers took to receive the retained values, by newcomer and publisher.
 
-    `arrivals` (point, owner, owner_incarnation, appeared_ns) says when each life was first seen at each point.
-    (sender, newcomer, newcomer_incarnation, values, first_ns, caught_up_ns): `caught_up_ns` from the newcomer's first
-    datagram to the last time that a value was told to it, resends included, both as seen where the publisher is (of a
-    value in fragments, the first of them). `values` counts each topic's once.
+    `arrivals` (point, owner, owner_incarnation, appeared_ns) tells when each life was first seen at each point.
+
+    Columns: (sender, newcomer, newcomer_incarnation, values, first_ns, caught_up_ns). `caught_up_ns` is the time from
+    the newcomer's first datagram to the last transmission of a value to it, with resends, both seen at the publisher's
+    point. Of a value in fragments, the first fragment counts. `values` counts each value once.
     """
     here = frames.join(sql.broadcast(vantage), ["sender", "incarnation"]).where("capture_point = point")
     replays = (

@@ -1,11 +1,10 @@
-"""What a capture missed: frames that were acknowledged, so they arrived, though the receiver's capture never saw them.
+"""Frames missed by the capture: acknowledged frames, which have therefore arrived, without a captured arrival.
 
-A capture that is overrun looks like a network that loses. The acknowledgements in the trace tell them apart: `next` of
-any of them says that all frames of the channel below it have arrived. Ranges say more, but only of what lies above
-`next` at the end of the trace, and would have to be kept for each frame. Where a sender gives frames up (`skip`), a
-receiver acknowledges what it was never sent; nothing is claimed about such channels. In a channel with parity, what was
-acknowledged although no transmission of it arrived counts as mended by parity: what the capture missed is not told
-apart there.
+An overloaded capture looks like a lossy network. Acknowledgements in the trace show the difference: all frames of a
+channel below `next` have arrived. Ranges tell more, but only about frames above `next` at the end of the trace, and
+would have to be kept for each frame. When a sender gives up frames (`skip`), a receiver acknowledges frames that were
+never sent. Such channels are left out. In a channel with parity, an acknowledged frame without a captured arrival
+counts as mended by parity. Frames that the capture missed are not distinguished there.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ CHANNEL = ("sender", "incarnation", "channel")
 
 
 def acknowledged(frames: DataFrame, addresses: DataFrame, lives: DataFrame) -> DataFrame:
-    """How far each channel was acknowledged from where: (sender, incarnation, channel, receiver, upto, parity).
+    """Return how far each channel was acknowledged: (sender, incarnation, channel, receiver, upto, parity).
 
-    All frames of the channel below `upto` have arrived at the capture point number `receiver`, the home of whoever
-    acknowledged; with `parity`, some may have been mended instead. Some rows for each stream; small enough to be sent
-    everywhere.
+    All frames of the channel below `upto` have arrived at capture point number `receiver`, the home of the
+    acknowledging endpoint. With `parity`, some may have been mended instead. The table has a few rows for each stream,
+    and is small enough to broadcast.
     """
     told = (
         frames.where("ack_channel > 0")
@@ -55,9 +54,9 @@ def acknowledged(frames: DataFrame, addresses: DataFrame, lives: DataFrame) -> D
 
 
 def with_unseen(frames: DataFrame, proven: DataFrame) -> DataFrame:
-    """Frames of streams (`counts.troubled`) that were acknowledged although none of their transmissions was captured.
+    """Mark the frames (`counts.troubled`) that were acknowledged although no transmission was captured on arrival.
 
-    `mended` tells so of those in channels with parity, `unseen` of the others.
+    In channels with parity the mark is `mended`, in others `unseen`.
     """
     missed = (sql.col("arrivals") == 0) & (sql.col("lost") > 0) & (sql.col("sequence") < sql.col("upto"))
     joined = frames.join(sql.broadcast(proven), [*CHANNEL, "receiver"], "left")

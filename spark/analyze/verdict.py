@@ -1,4 +1,4 @@
-"""What an analysis comes to, in sentences: the worst first, each with its numbers."""
+"""Verdict of an analysis in sentences with numbers, the worst first."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Row = dict[str, Any]
 Result = dict[str, Any]
 
 GOOD, NOTE, BAD = "good", "note", "bad"
-NOTABLE_LOSS = 0.001  # of what was sent; less is told only in tables
+NOTABLE_LOSS = 0.001  # share of what was sent; smaller losses appear in tables only
 BAD_LOSS = 0.05
-MOST_OF_A_KIND = 5  # sentences
+MOST_OF_A_KIND = 5  # most sentences of a kind
 
 ENOUGH = {"p50": 10, "p90": 10, "p99": 100, "p999": 1000}
-"""Samples from which a percentile is told: of fewer, less than one is expected beyond it; half of a few is chance."""
+"""Least samples for each percentile. With fewer, less than one sample is expected beyond it, and a median is chance."""
 
 Pair = tuple[str, str]
 
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
 
 def verdict(result: Result) -> list[Finding]:
-    """The findings of an analysis, the worst first; never empty."""
+    """Return the findings of an analysis, the worst first. The list is never empty."""
     kinds = (_files, _namesakes, _losses, _missed, _expiries, _restarts, _clocks, _models)
     found = [finding for kind in kinds for finding in _shortened(list(kind(result)))]
     if not any(finding.level != GOOD for finding in found):
@@ -43,7 +43,7 @@ def verdict(result: Result) -> list[Finding]:
 
 
 def pair_totals(result: Result) -> dict[tuple[str, str], Counter[str]]:
-    """The counts of `pairs` by sender and receiver over all of the trace."""
+    """Return the counts of `pairs` by sender and receiver over the whole trace."""
     totals: dict[tuple[str, str], Counter[str]] = {}
     for row in result["pairs"]:
         if row["receiver"] is not None:
@@ -53,7 +53,7 @@ def pair_totals(result: Result) -> dict[tuple[str, str], Counter[str]]:
 
 
 def _shortened(findings: list[Finding]) -> list[Finding]:
-    """The first ones of a kind, and how many more there are."""
+    """Return the first findings of a kind, and a sentence about the rest."""
     rest = findings[MOST_OF_A_KIND:]
     if not rest:
         return findings
@@ -61,7 +61,7 @@ def _shortened(findings: list[Finding]) -> list[Finding]:
 
 
 def _files(result: Result) -> Iterator[Finding]:
-    """Captures that could not be read whole, or that say themselves that they are not."""
+    """Yield findings about damaged captures and about frames that the capturing system dropped."""
     dropped: dict[str, int] = {}
     for row in result["files"]:
         dropped[row["file"]] = max(dropped.get(row["file"], 0), row["dropped"] or 0)
@@ -76,7 +76,7 @@ def _files(result: Result) -> Iterator[Finding]:
 
 
 def _namesakes(result: Result) -> Iterator[Finding]:
-    """Capture points that bear one name."""
+    """Yield findings about capture points that share a name."""
     for name, files in result["trace"].get("namesakes", {}).items():
         text = f"{len(files)} captures made at the same time name one place, {name}: "
         yield Finding(NOTE, text + f"each counts as a place of its own, named by its file: {', '.join(files)}.")
@@ -86,7 +86,7 @@ COUNTED = ("sent", "arrived", "lost", "duplicates", "later_attempts", "unobserve
 
 
 def _losses(result: Result) -> Iterator[Finding]:
-    """Where losses happen, and then the pairs that this does not explain."""
+    """Yield the places of losses, and then the lossy pairs that no place explains."""
     losses = Losses(result)
     totals = losses.totals
     found = places({pair: (totals[pair]["sent"], losses.network(pair)) for pair in totals}, NOTABLE_LOSS)
@@ -113,7 +113,7 @@ def _losses(result: Result) -> Iterator[Finding]:
 
 
 class Losses:
-    """The losses of a trace by pair, in words for one pair or several together."""
+    """Losses of a trace by pair, in words for one or several pairs."""
 
     def __init__(self, result: Result) -> None:
         self.totals = pair_totals(result)
@@ -127,23 +127,23 @@ class Losses:
         }
 
     def network(self, pair: Pair) -> int:
-        """Datagrams that the network lost, as far as the capture can be told from it."""
+        """Return the datagrams that the network lost, without known losses of the capture."""
         return self.totals[pair]["lost"] - self.unseen[pair]["unseen"]
 
     def share(self, pairs: Sequence[Pair]) -> str:
-        """What they lost of what was sent, in per cent."""
+        """Return the share of losses of these pairs, in per cent."""
         sent = sum(self.totals[pair]["sent"] for pair in pairs)
         return percent(sum(self.totals[pair]["lost"] for pair in pairs) / sent if sent else 0.0)
 
     def extent(self, pairs: Sequence[Pair]) -> str:
-        """How much that is, and when it was."""
+        """Return the number of losses of these pairs, and their time."""
         lost, sent = (sum(self.totals[pair][name] for pair in pairs) for name in ("lost", "sent"))
         spans = [self._spans[pair] for pair in pairs if pair in self._spans]
         begin, end = min(first for first, _ in spans), max(last for _, last in spans)
         return f"({lost:,} of {sent:,}) between {clock(begin)} and {clock(end)} UTC"
 
     def told_of(self, place: Place) -> str:
-        """A place, and what is lost there."""
+        """Return a sentence about a place and its losses."""
         pairs = sorted(place.pairs)
         lost = f"{self.share(pairs)} {self.extent(pairs)}"
         if place.kind == EVERYTHING:
@@ -156,7 +156,9 @@ class Losses:
         return f"{words.format(place.endpoint)}: {lost}"
 
     def finding(self, pairs: Sequence[Pair], text: str, more: str = "") -> Finding:
-        """The sentence that begins with `text`, with what became of the losses of these pairs, and ends with `more`."""
+        """Return the finding that starts with `text`, tells how the losses of these pairs were repaired, and ends with
+        `more`.
+        """
         fixed = sum((self._repairs[pair] for pair in pairs), Counter[str]())
         if fixed["unrepaired"]:
             frames = "frame was" if fixed["unrepaired"] == 1 else "frames were"
@@ -183,7 +185,7 @@ class Losses:
 
 
 def _missed(result: Result) -> Iterator[Finding]:
-    """Losses on the way to a point whose senders nobody captured: what the numbers of attempts tell."""
+    """Yield losses on the way to a point from senders without a capture, found by the numbers of attempts."""
     for (sender, receiver), counter in _sums(result["repairs"], ("missed", "frames")).items():
         if counter["missed"]:
             text = f"At least {counter['missed']:,} of {sender}'s transmissions did not reach {receiver}: "
@@ -191,7 +193,7 @@ def _missed(result: Result) -> Iterator[Finding]:
 
 
 def _lossy_spans(result: Result) -> dict[tuple[str, str], tuple[int, int]]:
-    """From the first to the last interval with losses, by sender and receiver."""
+    """Return the time from the first to the last interval with losses, by sender and receiver."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for row in result["pairs"]:
         if row["lost"]:
@@ -234,13 +236,14 @@ def _clocks(result: Result) -> Iterator[Finding]:
 
 
 def _models(result: Result) -> Iterator[Finding]:
-    """Who led each model, and how fast it committed."""
+    """Yield who led each model, and how fast it committed."""
     terms: dict[str, list[Row]] = {}
     for row in result["leaders"]:
         if row["leader"] is not None:
             terms.setdefault(row["model"], []).append(row)
     told = [row for row in result["latencies"] if row["measure"] == "commit"]
-    commits = {row["receiver"]: row for row in sorted(told, key=lambda row: int(row["count"]))}  # who committed most
+    # For each receiver the row with the most commits comes last and stays.
+    commits = {row["receiver"]: row for row in sorted(told, key=lambda row: int(row["count"]))}
     for model, rows in terms.items():
         name, changes = f"model {model}", len({row["term"] for row in rows}) - 1
         text = f"The {name} was led by {rows[0]['leader']} throughout"
@@ -262,18 +265,18 @@ def _speed(result: Result) -> Iterator[Finding]:
 
 
 def slowest(rows: Sequence[Row]) -> Row:
-    """Of `latencies`, the row with the longest p99 among those with enough samples, else with the longest time."""
+    """Return the row of `latencies` with the longest p99 among rows with enough samples, else with the longest time."""
     sure = [row for row in rows if percentile(row, "p99")]
     return max(sure, key=lambda row: float(row["p99_ns"])) if sure else max(rows, key=lambda row: float(row["most_ns"]))
 
 
 def percentile(row: Row, name: str) -> str | None:
-    """A percentile of a row of `latencies`; None if it has too few samples to tell one."""
+    """Return a percentile of a row of `latencies` as text, None with too few samples."""
     return duration(row[f"{name}_ns"]) if row["count"] >= ENOUGH[name] else None
 
 
 def _quantiles(row: Row, what: str) -> str:
-    """What the percentiles of so many times come to, or what can be said of few."""
+    """Return a text about percentiles, or about the longest time if there are few samples."""
     p50, p99 = percentile(row, "p50"), percentile(row, "p99")
     if p50 and p99:
         return f"half of the {what} took less than {p50}, 99 % less than {p99}"
@@ -283,18 +286,18 @@ def _quantiles(row: Row, what: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for humans."""
+    """Format a share in per cent."""
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
 
 
 def duration(nanoseconds: float) -> str:
-    """A duration for humans: three digits."""
+    """Format a duration with three digits."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(nanoseconds) >= 0.9995 * size:  # what rounds to 1,000 of the smaller unit is 1 of this one
+        if abs(nanoseconds) >= 0.9995 * size:  # a value that rounds to 1,000 of the smaller unit is 1 of this unit
             return f"{nanoseconds / size:.3g} {unit}"
     return f"{nanoseconds:.0f} ns"
 
 
 def clock(time_ns: int) -> str:
-    """A time of day (UTC), to the second."""
+    """Format a time of day (UTC), to the second."""
     return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%H:%M:%S")

@@ -1,1 +1,1 @@
-"""The analysis as a stream over a directory of captures that grows (`python -m spark.live`)."""
+"""Live analysis: a stream over a growing directory of captures (`python -m spark.live`)."""

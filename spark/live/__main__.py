@@ -1,4 +1,4 @@
-"""`python -m spark.live captures/ --output report/`: the report of a directory that a recorder fills, kept fresh."""
+"""`python -m spark.live captures/ --output report/`: keep a report of a growing directory of captures up to date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spark.report import page
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(prog="python -m spark.live", description="Analyse captures while they are made.")
     made.add_argument("captures", type=Path, help="the directory in which a recorder with rotation leaves its files")
     made.add_argument(
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def write(result: Result, output: Path) -> None:
-    """Replace the report and its tables, and tell the first sentence of the verdict."""
+    """Replace the report and its tables, and print the first sentence of the verdict."""
     write_tables(result, output)
     with replaced(output / "report.html") as fresh:
         fresh.write_text(page(result), "utf-8")
@@ -53,7 +53,7 @@ def write(result: Result, output: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command until Ctrl-C; returns its exit code."""
+    """Run the command until Ctrl-C, and return its exit code."""
     options = parser().parse_args(argv)
     state = options.state or options.output / "state"
     live = Live(
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work(connect: command.Connect) -> list[str]:
         if not options.captures.is_dir():
             raise CaptureError(f"{options.captures}: no such directory; it has to be there, if only empty")
-        logging.disable(logging.ERROR)  # py4j's, of calls to a Java that has ended; what matters is said by `follow`
+        logging.disable(logging.ERROR)  # hides py4j's errors about an ended Java; `follow` tells what matters
         live.said(
             f"following {options.captures}; a report every {options.every:g} s"
             if not options.once

@@ -1,8 +1,8 @@
-"""A stream that goes on after a failure: from its checkpoint, after a pause, a few times in a row, and never silently.
+"""Restart of a failed stream: from its checkpoint, after a pause, a few times in a row, and never silently.
 
-Spark gives the Python process that plans a stream ten seconds to start, which no setting changes: too little on a busy
-machine. Java may be killed for its memory. What was taken is in the store, and what was not is read again from the
-captures, so that another query, or another Java, loses and doubles nothing.
+Spark gives the Python process that plans a stream ten seconds to start. No setting changes this limit, and a busy
+machine may exceed it. Java may also be killed for its memory. Finished batches are in the store, and a new query reads
+unfinished ones from the captures again. Therefore a restart neither loses nor doubles a frame.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0, 60.0, 60.0, 60.0)
-"""Seconds before each new attempt; what fails once more without a round in between has a cause that stays."""
+"""Seconds before each new attempt. When all attempts fail without a finished round, the cause is permanent."""
 
 CAUSE = re.compile(r"(Error|Exception|exception): ")
-MOST_LETTERS = 300  # of a cause
+MOST_LETTERS = 300  # most letters shown of a cause
 
 
 class Follows(Protocol):
-    """What is to be kept going: `spark.live.job.Live`."""
+    """Interface of a stream to keep running, such as `spark.live.job.Live`."""
 
     rounds: int
-    """How many were done so far."""
+    """Rounds finished so far."""
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Start a query where the last one ended."""
 
 
 class Connects(Protocol):
-    """What makes the session: `spark.command.Connection`."""
+    """Interface of a session's maker, such as `spark.command.Connection`."""
 
     def __call__(self) -> SparkSession:
-        """The session."""
+        """Return the session."""
 
     def renew(self) -> bool:
-        """Let the next call make another one if Java has ended; returns whether it has."""
+        """If Java has ended, let the next call make another session. Return whether Java has ended."""
 
 
 def follow(
@@ -50,8 +50,9 @@ def follow(
     say: Callable[[str], object],
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Run queries until one ends by itself. Raises what the last one failed by once all `PAUSES` in a row were for
-    nothing.
+    """Run queries until one ends by itself.
+
+    Raises the last error if the attempts after all `PAUSES` have failed in a row.
     """
     failures, done = 0, live.rounds
     while True:
@@ -71,8 +72,8 @@ def follow(
 
 
 def cause(error: BaseException) -> str:
-    """An error in one line: of Java's stack traces, what they say at last, which is the cause."""
-    text = str(error).partition("=== Streaming Query ===")[0]  # behind it, the state of the query
+    """Return an error as one line. Of Java's stack traces this is the last named error, which is the cause."""
+    text = str(error).partition("=== Streaming Query ===")[0]  # the state of the query follows
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("at ", "...", "File ", "Traceback"))] or [repr(error)]
     named = [line for line in told if CAUSE.search(line)]

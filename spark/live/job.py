@@ -1,11 +1,13 @@
-"""Micro-batches of frames become a report that follows the network.
+"""Live analysis of micro-batches of frames.
 
-Each micro-batch adds its frames to a store of Parquet files, one directory a batch, written over when Spark repeats the
-batch after a crash: so every frame is there exactly once; and beside it what could not be read of its files. The
-*watermark* is the latest time seen less a delay, in which arrivals, resends and acknowledgements of what was sent
-before it come in; intervals that end by then are final, and frames that come yet later for them are counted and
-dropped. Then the analysis, the very one of a batch, goes over what the store holds, and tells the final intervals. The
-store forgets what is older than it is to keep, so that a round costs the same after a year.
+Each micro-batch writes its frames to a store of Parquet files, with one directory for each batch. Spark may repeat a
+batch after a crash. The repetition overwrites the directory, so each frame is stored once. The faults of the batch's
+files are stored beside its frames.
+
+The *watermark* is the latest time seen less a delay. The delay leaves time for arrivals, resends and acknowledgements
+of earlier datagrams. Intervals that end before the watermark are final. Frames that arrive later for a final interval
+are counted and dropped. After each batch the ordinary analysis runs on the store and reports the final intervals. The
+store deletes old batches, so the cost of a round stays constant.
 """
 
 from __future__ import annotations
@@ -28,20 +30,25 @@ from spark.live.source import SETTLE, TALLY, LiveCaptures
 from spark.session import suit
 
 FRAME_BYTES = 500
-"""Of a capture, for a stored frame: enough to tell what is small from what is not."""
+"""Assumed bytes of capture for a stored frame, to distinguish small captures from large ones."""
 
 EVER = 1 << 62  # nanoseconds since 1970: the year 2116
 
 
 @dataclass(kw_only=True)
 class Live:
-    """What to follow and how; all times in seconds.
+    """Job of a live analysis. All times are in seconds.
 
-    `captures` is the directory that grows, `state` one of the job's own: a job that is started again with it goes on
-    where it was. `delay` is how long what belongs to an interval may come after it, the difference of the capture
-    points' clocks included; `keep` how far back the report goes; `every` the time between two reports. With `once` what
-    is there now is taken and all of it told, since nothing more is waited for. `told` gets each analysis, `said` what
-    happens meanwhile, in words.
+    - `captures`: the directory that grows.
+    - `state`: the job's own directory. A job that starts with it again continues.
+    - `told`: called with the result of each analysis.
+    - `said`: called with progress as text.
+    - `every`: time between two reports.
+    - `once`: report all present captures without waiting, and end.
+    - `interval`: length of measured intervals.
+    - `delay`: how late frames of an interval may come, including the difference of the capture points' clocks.
+    - `keep`: how far back the report goes.
+    - `settle`: time without a write after which a file is complete.
     """
 
     captures: Path
@@ -58,16 +65,16 @@ class Live:
 
     @property
     def frames(self) -> Path:
-        """The store of frames."""
+        """Directory of the stored frames."""
         return self.state / "frames"
 
     @property
     def files(self) -> Path:
-        """The store of what was read of which file, and what could not be."""
+        """Directory of the stored rows of `files`."""
         return self.state / "files"
 
     def start(self, spark: SparkSession) -> StreamingQuery:
-        """Start the stream, from its beginning or where it was."""
+        """Start the stream, at its beginning or at its checkpoint."""
         spark.dataSource.register(LiveCaptures)
         self.frames.mkdir(parents=True, exist_ok=True)
         source = spark.readStream.format("pcap-live").option("settle", str(self.settle)).load(str(self.captures))
@@ -78,7 +85,7 @@ class Live:
         return timed.foreachBatch(self._round).start()
 
     def finish(self, spark: SparkSession) -> None:
-        """Tell all that is in the store, if no round did: there was no file that was not taken before."""
+        """Report the whole store if no round has run, because all files had been taken before."""
         if not self.rounds:
             result = self._analysis(spark, self._marks(), EVER)
             if result is not None:
@@ -95,9 +102,9 @@ class Live:
             self.said(f"this round took {took:.0f} s, longer than the {self.every:g} s between two reports")
 
     def take(self, batch: DataFrame, number: int) -> Result | None:
-        """Add a micro-batch and analyse what is final by now; None if that is nothing."""
+        """Add a micro-batch, and return the analysis of the final intervals, None if there are none."""
         marks = self._marks()
-        marks = {name: mark for name, mark in marks.items() if int(name) < number}  # a repeated batch counts anew
+        marks = {name: mark for name, mark in marks.items() if int(name) < number}  # a repeated batch counts again
         final = self.final(max((mark["latest_ns"] for mark in marks.values()), default=0))
         batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -113,7 +120,7 @@ class Live:
         return self._analysis(batch.sparkSession, marks, EVER if self.once else self.final(latest))
 
     def _store(self, batch: DataFrame, number: int, final: int) -> dict[str, int]:
-        """Write the frames of a micro-batch that are not late, and what its files told; returns its mark."""
+        """Write the frames of a micro-batch that are not late, and its rows of `files`. Return its mark."""
         is_frame, is_late = sql.col(TALLY).isNull(), sql.col("time_ns") < final
         for rows, directory in (
             (batch.where(is_frame & ~is_late).drop(TALLY), self.frames),
@@ -126,7 +133,7 @@ class Live:
         return {"first_ns": told[0] or 0, "latest_ns": told[1] or 0, "frames": told[2], "late": told[3]}
 
     def final(self, latest_ns: int) -> int:
-        """The end of the last interval that is final when this is the latest time seen."""
+        """Return the end of the last final interval, given the latest time seen."""
         watermark = max(0, latest_ns - round(self.delay * SECOND))
         return watermark - watermark % round(self.interval * SECOND)
 
@@ -146,7 +153,7 @@ class Live:
         return result
 
     def _forget(self, marks: dict[str, dict[str, int]], latest: int) -> None:
-        """Delete the batches that are older than what is to be kept."""
+        """Delete the batches that are older than `keep`."""
         oldest = latest - round((self.keep + self.delay) * SECOND)
         for number in [number for number, mark in marks.items() if mark["latest_ns"] < oldest]:
             for directory in (self.frames, self.files):
@@ -154,7 +161,7 @@ class Live:
             del marks[number]
 
     def _marks(self) -> dict[str, dict[str, int]]:
-        """What each batch in the store holds, by its number."""
+        """Return the mark of each batch in the store, by its number."""
         path = self.state / "batches.json"
         marks: dict[str, dict[str, int]] = json.loads(path.read_text()) if path.exists() else {}
         return marks

@@ -1,13 +1,13 @@
-"""Captures of a growing directory as a stream of frames: each file once, when it is no longer written to.
+"""Captures of a growing directory as a stream of frames. Each file is read once, when it is complete.
 
-A recorder with rotation finishes one file after the other. A file counts as finished once nothing was written to it
-for `settle` seconds; the stream's offset is the time of the last change of the newest file taken. So an offset is one
-number however many files there were, and a restart finds the same files for the same offsets. A file that appears
-later with an older time of change (a copy that keeps it) is not seen. A recorder deletes and packs files while they are
-listed and read: a file that is gone by then is told as a fault in its row of `files`, and the stream goes on.
+A recorder with rotation completes one file after the other. A file counts as complete after `settle` seconds without a
+write. The stream's offset is the modification time of the newest file taken. Therefore an offset is one number for any
+number of files, and a restart finds the same files for the same offsets. A file that appears later with an older
+modification time, such as a copy, is not read. A recorder may delete or compress a file before it is read. Then its row
+of `files` tells a fault, and the stream continues.
 
-The stream has the columns of `frames` and one more, `tally`: behind the frames of each part of a file comes a row with
-nothing but that, its row of the table `files`. So both are of one reading, and come again together after a crash.
+The stream has the columns of `frames` and a column `tally`. After the frames of each part of a file, one row has only
+`tally`, with the part's row of the table `files`. Both come from one reading, and both are repeated after a crash.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark.source import Part, packed
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-SETTLE = 5.0  # seconds: twice the longest that a quiet network keeps a recorder from writing (an announcement a second)
+SETTLE = 5.0  # seconds: twice the longest pause of a recorder on a quiet network (one announcement per second)
 NEWEST = "changed_ns"
 TALLY = "tally"
 
@@ -38,28 +38,28 @@ ROWS = pa.schema([*FRAMES_ROWS, pa.field(TALLY, TALLY_TYPE)])
 
 
 class LiveCaptures(DataSource):
-    """The data source `pcap-live`; options `path` (a directory), `settle` (seconds)."""
+    """Data source `pcap-live`. Options: `path` is a directory, and `settle` is in seconds."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
+        """Return the name for `format`."""
         return "pcap-live"
 
     def schema(self) -> str:
-        """That of `frames`, and `tally`."""
+        """Return the columns of `frames`, and `tally`."""
         fields = ",".join(f"{column.name}:{column.type}" for column in FILES)
         return f"{ddl(FRAMES)}, {TALLY} struct<{fields}>"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        """A reader of all columns."""
+        """Return a reader of all columns."""
         return LiveReader(self.options["path"], float(self.options.get("settle", SETTLE)))
 
 
 class LiveReader(DataSourceStreamReader):
-    """Looks for finished files on the driver, reads them on the executors."""
+    """Finds complete files on the driver and reads them on the executors."""
 
     def __init__(self, path: str, settle: float) -> None:
         self._path = path
@@ -67,24 +67,24 @@ class LiveReader(DataSourceStreamReader):
         self._newest = 0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Before all files."""
+        """Return the offset before all files."""
         return {NEWEST: 0}
 
     def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 (as Spark 4.0 has it)
-        """Up to the newest finished file; never back, though it may have been deleted."""
+        """Return the offset of the newest complete file. The offset never decreases, even if files are deleted."""
         until = time.time_ns() - int(self._settle * 1e9)
         finished = [changed for changed in self._changes().values() if changed <= until]
         self._newest = max([self._newest, *finished])
         return {NEWEST: self._newest}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Those of the files finished since `start`."""
-        self._newest = max(self._newest, start[NEWEST])  # in a job that was started again
+        """Return the partitions of the files completed between two offsets."""
+        self._newest = max(self._newest, start[NEWEST])  # after a restart of the job
         new = [path for path, changed in self._changes().items() if start[NEWEST] < changed <= end[NEWEST]]
         return [*packed(part for path in new for part in _partitions(path))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one partition, as Arrow batches."""
+        """Yield the rows of one partition as Arrow batches."""
         assert isinstance(partition, Part)
         for part in partition.parts:
             tally = Tally()
@@ -98,13 +98,13 @@ class LiveReader(DataSourceStreamReader):
             yield pa.RecordBatch.from_arrays([*(pa.nulls(1, field.type) for field in FRAMES_ROWS), row], schema=ROWS)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing is deleted: the captures are the user's."""
+        """Do nothing: the captures belong to the user and stay."""
 
     def _changes(self) -> dict[str, int]:
-        """When each capture in the directory was last written to (nanoseconds since 1970)."""
+        """Return the modification time of each capture in the directory, in nanoseconds since 1970."""
         try:
             paths = captures([self._path])
-        except CaptureError:  # there is none yet, or none any more
+        except CaptureError:  # the directory has no captures at present
             return {}
         changes = {}
         for path in paths:
@@ -114,7 +114,7 @@ class LiveReader(DataSourceStreamReader):
 
 
 def _partitions(path: str) -> list[Partition]:
-    """Those of a file; none if it is gone."""
+    """Return the partitions of a file, none if the file is gone."""
     try:
         return [*file_partitions(path)]
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def _partitions(path: str) -> list[Partition]:
 
 
 def _gone(part: Partition, tally: Tally) -> pa.RecordBatch:
-    """The row of the table `files` of a partition whose file was deleted before it was read."""
+    """Return the row of `files` for a partition whose file was deleted before it was read."""
     row = dict.fromkeys((column.name for column in FILES), None) | {
         "file": part.path, "start": part.start, "records": tally.records, "datagrams": tally.datagrams, "skipped": [],
         "bytes": tally.bytes, "faults": 1, "fault": "it was deleted before it was read", "fault_offset": part.start,

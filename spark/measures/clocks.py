@@ -1,16 +1,16 @@
-"""How far two capture points' clocks are apart, and how far they drift: found from two-way traffic alone.
+"""Offset and drift between the clocks of two capture points, computed from two-way traffic alone.
 
-A datagram's raw delay (arrival by one clock less departure by the other) is its time under way plus the offset of
-the clocks. Nothing arrives before it left: so the offset, as a line over time, lies below the raw delays of one
-direction and above the negated raw delays of the other. Only the lower convex hull of each direction can touch
-that line (Zhang, Liu, Xia: Clock Synchronization Algorithms for Network Measurements, INFOCOM 2002; Paxson: On
-Calibrating Measurements of Packet Transit Times, SIGMETRICS 1998), and hulls of parts of a trace have the hull of
-the whole in them: any amount of data comes down to a few dozen points.
+The raw delay of a datagram is its arrival by one clock less its departure by the other. It is the true delay plus the
+offset of the clocks. True delays are positive. Therefore the offset, as a line over time, lies below the raw delays of
+one direction and above the negated raw delays of the other. Only the lower convex hull of each direction can touch this
+line (Zhang, Liu, Xia: Clock Synchronization Algorithms for Network Measurements, INFOCOM 2002; Paxson: On Calibrating
+Measurements of Packet Transit Times, SIGMETRICS 1998). The hulls of parts of a trace contain the hull of the whole, so
+a few dozen points represent any amount of data.
 
-All straight lines between the two hulls form a polygon in the plane of (offset, drift). The estimate is a line from
-its middle; how far the polygon's corners are from it is the error bound, without any assumption but that clocks run
-evenly: it is half the least round trip where both directions saw an empty network, as with NTP (RFC 5905).
-Where no straight line fits, a clock was stepped or bent; then the time is halved, and each half has a line of its own.
+All straight lines between the two hulls form a polygon in the plane of (offset, drift). The estimate is a line from the
+middle of the polygon. The error bound is the largest distance to a corner, and assumes only that clocks run evenly. The
+bound is half the least round trip if both directions saw an empty network, as with NTP (RFC 5905). If no straight line
+fits, a clock was set or changed its rate. Then the time is halved, and each half gets its own line.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 MAX_DRIFT = 1e-3
-"""Seconds a second: ten times what a bad crystal is off, twice the fastest slew of NTP (500 ppm, RFC 5905)."""
+"""Limit of the drift in seconds per second: ten times a bad crystal's, twice NTP's fastest slew (500 ppm, RFC 5905)."""
 
 TOLERANCE = 1.0  # ns: clocks are read in whole nanoseconds
-MOST_PIECES = 64  # a trace of a day is cut into pieces of 22 minutes at the least
-FEWEST_POINTS = 4  # in each direction, below which a piece is not cut further
+MOST_PIECES = 64  # most pieces of a trace; pieces of a day have at least 22 minutes
+FEWEST_POINTS = 4  # least points in each direction for which a piece is halved
 
 
 class Hull(NamedTuple):
-    """Raw delays that matter: `times` ascending (the first point's clock), `delays`; nanoseconds."""
+    """Lower convex hull of raw delays in nanoseconds. `times` ascend and are by the first point's clock."""
 
     times: Integers
     delays: Integers
 
     def between(self, start: int, stop: int) -> Hull:
-        """The points with start <= time < stop."""
+        """Return the points with start <= time < stop."""
         inside = (self.times >= start) & (self.times < stop)
         return Hull(self.times[inside], self.delays[inside])
 
 
 class Relation(NamedTuple):
-    """Second clock less first, while the first shows `start` to `stop`: `offset` at `start`, plus `drift` a second.
+    """Second clock less first clock, in nanoseconds, while the first shows `start` to `stop`.
 
-    Nanoseconds; `bound` is the largest error of the offset in that time, `drift_bound` that of `drift` (both None
-    where no line fits: the clock was set meanwhile, and the offset is a guess).
+    `offset` holds at `start`. `drift` is the change of the offset per unit of time. `bound` is the largest error of the
+    offset, and `drift_bound` that of the drift. Both bounds are None if no line fits. Then a clock was set, and the
+    offset is a guess.
     """
 
     start: int
@@ -58,16 +59,16 @@ class Relation(NamedTuple):
     drift_bound: float | None
 
     def at(self, time: npt.ArrayLike) -> Floats:
-        """The offset at times of the first clock."""
+        """Return the offset at times of the first clock."""
         elapsed = (np.asarray(time, np.int64) - self.start).astype(np.float64)
         return self.offset + self.drift * elapsed
 
 
 def lower_hull(times: Integers, delays: Integers) -> Hull:
-    """The points under which no straight line between two others passes.
+    """Return the lower convex hull of the points.
 
-    First, in a few sweeps over all points, what lies above its two neighbours' line goes; a scan with a stack
-    (Andrew 1979) ends it.
+    Vectorized sweeps first remove points above the line between their neighbours. A scan with a stack (Andrew 1979)
+    completes the hull.
     """
     order = np.lexsort((delays, times))
     times, delays = times[order], delays[order]
@@ -97,11 +98,11 @@ def _scan(times: Integers, delays: Integers) -> Hull:
 
 
 def relate(forth: Hull, back: Hull) -> list[Relation]:
-    """How the second clock relates to the first, piece by piece in order of time; empty without two-way traffic.
+    """Return the relations of the second clock to the first, in order of time; empty without two-way traffic.
 
-    `forth` holds the raw delays from the first point to the second, `back` those of the other direction, both at
-    the times of the first clock at which datagrams left it or reached it: the hulls of consecutive parts of the trace,
-    one behind the other (of the whole trace, one hull would do if no clock was ever set).
+    `forth` has the raw delays from the first point to the second, and `back` those of the other direction. Their times
+    are by the first clock: the departures and arrivals at the first point. Each argument concatenates the hulls of
+    consecutive parts of the trace. If no clock was ever set, one hull of the whole trace is enough.
     """
     if not len(forth.times) or not len(back.times):
         return []
@@ -128,8 +129,8 @@ def _pieces(forth: Hull, back: Hull, start: int, stop: int, most: int) -> list[R
 
 
 def _line(above: Hull, below: Hull, start: int, stop: int) -> Relation | None:
-    """The middle of all lines that pass below the one hull and above the negated other; None if there is none."""
-    zero = int(above.delays[0])  # clocks may be years apart: subtract before going to floating point
+    """Return the middle of all lines below one hull and above the negated other, None if no line fits."""
+    zero = int(above.delays[0])  # clocks may be years apart, so subtract before converting to floating point
     x = np.concatenate((above.times, below.times)) - start
     y = np.concatenate((above.delays - zero, -below.delays - zero))
     is_above = np.arange(len(x)) < len(above.times)
@@ -146,10 +147,10 @@ def _line(above: Hull, below: Hull, start: int, stop: int) -> Relation | None:
 
 
 def _corners(x: Floats, y: Floats, is_above: npt.NDArray[np.bool_]) -> Floats:
-    """The corners (offset, drift) of the polygon of lines below the points `is_above` and above the others.
+    """Return the corners (offset, drift) of the polygon of lines below the points `is_above` and above the others.
 
-    A corner is a line through two of the points, or through one at the steepest drift; those that respect all
-    the points are it. With n points that is n^3 / 2 comparisons; hulls have dozens.
+    A corner is a line through two points, or through one point at the limit of the drift. A line is a corner if it
+    respects all points. With n points this takes n^3 / 2 comparisons; hulls have dozens of points.
     """
     i, j = np.triu_indices(len(x), 1)
     apart = x[i] != x[j]

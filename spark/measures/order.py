@@ -1,8 +1,8 @@
-"""Measures of the order and rhythm in which one sender's datagrams reached one receiver.
+"""Measures of order and rhythm of the datagrams from one sender to one receiver.
 
-All take the datagrams that were sent to the receiver in the order in which they left (`departures`), and cost a few
-NumPy operations. Reordering and jitter take first arrivals only: a duplicate that comes late is no reordering
-(RFC 4737, section 3.3), and has no time of sending of its own.
+All functions take the datagrams in the order in which they left (`departures`), and cost a few NumPy operations.
+Reordering and jitter use first arrivals only. A late duplicate is no reordering (RFC 4737, section 3.3), and has no
+sending time of its own.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 JITTER_GAIN = 1 / 16  # RFC 3550, section 6.4.1
-JITTER_MEMORY = 512  # differences that matter to it: an older one weighs (15/16)^512 = 4e-15
+JITTER_MEMORY = 512  # differences used; an older difference weighs (15/16)^512 = 4e-15
 
 
 def departures(sent: Integers, is_known: Flags) -> Integers:
-    """The places of datagrams that are sorted by the sender's counter, in the order in which they left.
+    """Return the indexes of datagrams in order of departure. The input is sorted by the sender's counter.
 
-    An answer that waits at its sender for an address (ARP) leaves behind others with larger counters, without any fault
-    of the network. Where it is not known when a datagram left, it follows the one before it.
+    An answer that waits for an address (ARP) leaves after datagrams with larger counters, without a fault of the
+    network. A datagram with unknown departure follows the datagram before it.
     """
     before = np.maximum.accumulate(np.where(is_known, np.arange(len(sent)), 0))
     return np.argsort(np.where(is_known, sent, 0)[before], kind="stable")
@@ -38,10 +38,11 @@ class LossPattern(NamedTuple):
 
 
 def loss_pattern(lost: Flags) -> LossPattern:
-    """Loss periods and distances (RFC 3357, sections 4.1 and 4.2) of datagrams in the order they were sent.
+    """Compute loss periods and distances (RFC 3357, sections 4.1 and 4.2) of datagrams in order of departure.
 
-    A period is a row of losses with nothing received between them, `longest` the datagrams in the longest one.
-    `least_distance` is the fewest datagrams from one loss to the next, 1 within a period; None with fewer than two.
+    A period is a sequence of losses with nothing received between them. `longest` is the number of datagrams in the
+    longest period. `least_distance` is the smallest distance from one loss to the next in datagrams, 1 within a period,
+    None with fewer than two losses.
     """
     places = np.flatnonzero(lost)
     if not len(places):
@@ -61,12 +62,12 @@ class Reordering(NamedTuple):
 
 
 def reordering(sent: Integers, arrived: Integers) -> Reordering:
-    """How many datagrams came later than one that was sent after them (RFC 4737, section 3.3).
+    """Count the datagrams that arrived after a datagram sent later (RFC 4737, section 3.3).
 
-    `sent` tells the order in which they left by ascending numbers, `arrived` when they came.
+    `sent` has ascending numbers in order of departure, and `arrived` has times in nanoseconds.
 
-    `extent` is the largest number of arrivals since the first that overtook one (section 4.2.1), `late_ns` the
-    longest time since then (section 4.3).
+    `extent` is the largest number of arrivals since the first overtaking one (section 4.2.1). `late_ns` is the longest
+    time since then (section 4.3).
     """
     order = np.argsort(arrived, kind="stable")
     sequence, times = sent[order], arrived[order]
@@ -79,7 +80,7 @@ def reordering(sent: Integers, arrived: Integers) -> Reordering:
 
 
 class Jitter(NamedTuple):
-    """Variation of the time under way; `total` over `differences` is its mean. See `jitter`."""
+    """Variation of the one-way delay; `total` / `differences` is its mean. See `jitter`."""
 
     latest: float
     total: int
@@ -87,11 +88,11 @@ class Jitter(NamedTuple):
 
 
 def jitter(sent: Integers, arrived: Integers) -> Jitter:
-    """Interarrival jitter (RFC 3550, section 6.4.1), in nanoseconds.
+    """Compute the interarrival jitter (RFC 3550, section 6.4.1), in nanoseconds.
 
-    D is the difference of two datagrams' times under way, taken between neighbours in order of arrival; `latest` is
-    the RFC's estimate after the last of them, J += (|D| - J) / 16 from J = 0, `total` the sum of all |D|. The
-    clocks of sender and receiver may differ: their offset cancels out, their drift is some ns for neighbours.
+    D is the difference between the one-way delays of neighbours in order of arrival. `latest` is the RFC's estimate
+    after the last D, J += (|D| - J) / 16 from J = 0. `total` is the sum of all |D|. The offset of the clocks cancels
+    out, and their drift is some ns between neighbours.
     """
     order = np.argsort(arrived, kind="stable")
     differences = np.abs(np.diff(arrived[order] - sent[order]))

@@ -1,11 +1,11 @@
-"""Captures (pcap, pcapng) to rows of `frames`, as Arrow batches: NumPy alone, no JVM.
+"""Reader of captures (pcap, pcapng) as rows of `frames`, in Arrow batches. It needs NumPy and no JVM.
 
-records, pcap, pcapng    where captured frames start in a block of a file
+records, pcap, pcapng    starts of captured frames in a block of a file
 link                     link, VLAN, IP and UDP headers, trains of datagrams
 header, templates        glue's headers: one by one, and thousands at once
-bodies                   what stands in bodies
+bodies                   contents of bodies
 frames                   all of it, as Arrow batches
-files, cuts, partitions  paths and files, and how one large file is read in parts
+files, cuts, partitions  paths and files, and how parts of a large file are read
 """
 
 from spark.read.files import CaptureError, captures

@@ -1,7 +1,7 @@
-"""What stands in bodies: acknowledged ranges, members, announcements, and the index of a bundle of messages.
+"""Contents of bodies: acknowledged ranges, members, announcements, and the index of a bundle of messages.
 
-Only asked for columns are read, and only in frames that have them. A body that is not what its kind promises, or that
-the capture cut short, gives nulls: the frame itself was there.
+Only requested columns are read, and only in frames of the kinds that have them. A malformed or truncated body gives
+nulls, and the frame still counts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spark.schema import CONSENSUS, TOPIC_GROUP, arrow_type
 
 ANNOUNCEMENTS = ("announce", "answer", "probe")
 BUNDLES = ("data", "group", "best", None)
-"""Kinds of frames that carry messages; None: without an entry."""
+"""Kinds of frames that carry messages. None is a frame without a transport entry."""
 COLUMNS = (
     "ack_ranges", "members", "name", "interval_ms", "interest_epoch", "interest_version", "operations", "topics",
     "consensus",
 )  # fmt: skip
-"""Columns that are read from bodies."""
+"""Columns read from bodies."""
 KINDS = {
     "ack_ranges": ("ack", "mended"),
     "members": ("open",),
@@ -36,7 +36,7 @@ KINDS = {
     "topics": BUNDLES,
     "consensus": BUNDLES,
 }
-"""In which kinds of frames each of them is."""
+"""Kinds of frames that have each column."""
 
 _KEYS = {
     "name": "name",
@@ -49,32 +49,32 @@ _EMPTY = b"[]"
 
 
 class Bodies:
-    """Where the bodies of a block's frames are."""
+    """Bodies of a block's frames."""
 
     def __init__(self, buffer: Bytes, begin: Integers, size: Integers) -> None:
-        """`size`: the bytes that the capture holds."""
+        """`size`: the captured bytes of each body."""
         self._data = buffer.data
         self._begin = begin.tolist()
         self._size = size.tolist()
         self._parsed: dict[int, Any] = {}
 
     def raw(self, row: int) -> bytes:
-        """The body of a frame."""
+        """Return the body of a frame."""
         begin = self._begin[row]
         return bytes(self._data[begin : begin + self._size[row]])
 
     def has_line(self, row: int) -> bool:
-        """Whether a newline is in the body of a frame."""
+        """Return whether the body of a frame has a newline."""
         return b"\n" in self.raw(row)
 
     def json(self, row: int) -> Any:
-        """The body parsed as JSON; None if it is not that. Remembered, as several columns come from one body."""
+        """Return the body parsed as JSON, None if malformed. Cached, because several columns use one body."""
         if row not in self._parsed:
             self._parsed[row] = _parsed(self.raw(row))
         return self._parsed[row]
 
     def column(self, name: str, rows: Iterable[int], count: int, ack_next: Integers) -> pa.Array:
-        """One of COLUMNS for a block of `count` frames, read in these rows."""
+        """Return one of COLUMNS for a block of `count` frames, read from these rows."""
         if name == "consensus":
             return _structs_array(CONSENSUS, {row: _consensus(self.raw(row)) for row in rows}, count)
         if name == "ack_ranges":
@@ -86,7 +86,7 @@ class Bodies:
         return pa.array(map(values.get, range(count)), arrow_type("array<bigint>" if name == "ack_ranges" else type_))
 
     def topics(self, rows: Iterable[int], count: int, late: dict[int, bytes]) -> pa.Array:
-        """The column `topics`: of bundles that begin in these rows, and of the indexes that become whole in others."""
+        """Return the column `topics`, from bundles that start in `rows` and from completed indexes in `late`."""
         found = {row: _groups(self.raw(row)) for row in rows}
         return _structs_array(TOPIC_GROUP, {**found, **{row: _groups(line) for row, line in late.items()}}, count)
 
@@ -135,7 +135,7 @@ Group = tuple[str, int, int, int, int, str | None, bool, int, int | None]
 
 
 def _groups(body: bytes) -> list[Group] | None:
-    """The index of the bundle that begins with this body; None if it is not whole or not an index."""
+    """Return the index of the bundle that starts with this body, None if incomplete or malformed."""
     line, newline, _ = body.partition(b"\n")
     index = _parsed(line) if newline else None
     groups = index.get("groups") if isinstance(index, dict) else None
@@ -166,16 +166,16 @@ def _group(entry: Any) -> Group | None:
 # ---------------------------------------------------------------------------------------------- consensus
 
 MODEL = b"$glue/model/"
-"""What the topics of models begin with; the name follows, then /all or /to/… (glue/model/group.py)."""
+"""Prefix of topics of models. The name follows, then /all or /to/… (glue/model/group.py)."""
 VOTE, APPEND = "vote?", "append"
 Consensus = tuple[str, str, str, int, bool | None, int | None, int | None, int | None]
 """One row of `consensus`, in the order of its fields."""
 
 
 def _consensus(body: bytes) -> list[Consensus] | None:
-    """The messages of consensus at the beginning of a bundle that are appends or ask for votes; None without any.
+    """Return the appends and vote requests at the beginning of a bundle, None without any.
 
-    A message whose array the frame does not hold whole is left out.
+    A message whose array is not complete in the frame is left out.
     """
     line, newline, _ = body.partition(b"\n")
     if not newline or MODEL not in line:
@@ -198,7 +198,9 @@ def _consensus(body: bytes) -> list[Consensus] | None:
 
 
 def _said(topic: str, array: Any) -> Consensus | None:
-    """A message of consensus by the array it begins with (glue/model/consensus/wire.py)."""
+    """Return a message of consensus from the array at its beginning (glue/model/consensus/wire.py), None for other
+    kinds.
+    """
     model = topic[len(MODEL) :].partition("/")[0]
     match array:
         case [str(kind), str(group), str(), int(term), bool(pre), bool(), int(), int()] if kind == VOTE:
@@ -215,7 +217,7 @@ def _said(topic: str, array: Any) -> Consensus | None:
 
 
 def _structs_array(type: str, found: dict[int, list[Any] | None], count: int) -> pa.Array:
-    """A column of arrays of structs of a block of so many frames; `found` has tuples by frame."""
+    """Return a column of arrays of structs for a block of `count` frames. `found` has tuples by frame."""
     lengths = np.zeros(count, np.int64)
     missing = np.ones(count, np.bool_)
     items: list[tuple[Any, ...]] = []

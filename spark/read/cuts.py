@@ -1,11 +1,13 @@
-"""Where one large pcap can be cut: at true starts of records, found without reading the file from its beginning.
+"""Cuts of one large pcap at true starts of records, found without reading the file from its beginning.
 
-A pcap has no marks between records, and the first plausible chain of records from some byte on may be one that lies in
-a payload: captures travel over networks, too. So all bytes of a window vote: each that could be a record's start is
-followed along its chain, and the start that most chains reach, at least two snapshots on, is the cut. Chains from
-within a payload end with it, or join the true one. Then the cut is proven once more: the walk from a cut that was found
-in the same way some way before must meet it exactly. If it does not, as near damage, the file is not cut there; if that
-happens often, as with huge frames, it is walked from its beginning.
+A pcap has no marks between records. The first plausible chain of records from a byte on may lie in a payload, because
+captures travel over networks, too. Therefore all bytes of a window vote. Each possible start of a record is followed
+along its chain. The cut is the start that most chains reach, at least two snapshots later. Chains from within a payload
+end with the payload, or join the true chain.
+
+Each cut is then proven: a walk from an earlier cut, found in the same way, must reach it exactly. Near damage the walk
+may fail, and the file is not cut there. If many proofs fail, as with huge frames, the file is walked from its
+beginning.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ from spark.read.pcap import HEADER, RECORD, Pcap
 from spark.read.records import USUAL_FRAME, Bytes, Integers
 
 PROOF = 2 << 20
-"""Bytes before a cut at which the walk that proves it begins."""
+"""Bytes before a cut at which the walk that proves it starts."""
 
 MOST_UNPROVEN = 0.5
-"""Share of the cuts that may fail before the file is walked: with fewer, parts are twice as large on average."""
+"""Share of failed cuts above which the file is walked. Up to this share, parts are at most twice as large.
+"""
 
 
 def cuts(file: CaptureFile, format: Pcap, partition_bytes: int) -> list[int]:
-    """Where partitions of about that many bytes start, ascending; the first is that of the first record."""
+    """Return the starts of partitions of about `partition_bytes`, ascending. The first is the first record."""
     targets = range(format.first + partition_bytes, file.size - partition_bytes // 2, partition_bytes)
     found, unproven = [format.first], 0
     with file.open() as stream:
@@ -42,7 +45,7 @@ def cuts(file: CaptureFile, format: Pcap, partition_bytes: int) -> list[int]:
 
 
 def proven_cut(stream: Any, format: Pcap, target: int, size: int) -> int | None:
-    """A start of a record at or after `target`; None if it could not be found or not be proven."""
+    """Return a proven start of a record at or after `target`, None without one."""
     cut = voted_cut(stream, format, target, size)
     if cut is None:
         return None
@@ -56,14 +59,14 @@ def proven_cut(stream: Any, format: Pcap, target: int, size: int) -> int | None:
 
 
 def voted_cut(stream: Any, format: Pcap, target: int, size: int) -> int | None:
-    """The start of a record, at or after `target`, that most chains of plausible records reach."""
+    """Return the start of a record, at or after `target`, that most chains of plausible records reach."""
     reach = 2 * min(format.snapshot, USUAL_FRAME) + RECORD
     window = _read(stream, target, min(2 * reach, size - target))
     data = np.frombuffer(window + bytes(RECORD), np.uint8)
     following = _chains(data, len(window), format)
     ends: dict[int, int] = {}
     votes: Counter[int] = Counter()
-    for start in sorted(following, reverse=True):  # so that where a chain goes on is known before it
+    for start in sorted(following, reverse=True):  # so that the end of the next record's chain is known
         step = following[start]
         ends[start] = start if start >= reach else ends.get(step, -1)
         if start < reach and ends[start] >= 0:
@@ -74,7 +77,7 @@ def voted_cut(stream: Any, format: Pcap, target: int, size: int) -> int | None:
 
 
 def _chains(data: Bytes, size: int, format: Pcap) -> dict[int, int]:
-    """For each byte that could be the start of a record, where the next would be."""
+    """Return each byte that could be the start of a record, and the start of the record after it."""
     windows = np.lib.stride_tricks.sliding_window_view(data, RECORD)[: size - RECORD + 1]
     length = _column(windows, 8, format.order)
     original = _column(windows, 12, format.order)
@@ -90,7 +93,7 @@ def _column(windows: Bytes, offset: int, order: str) -> Integers:
 
 
 def _walk(stream: Any, format: Pcap, start: int, stop: int) -> int:
-    """The first start of a record at or after `stop`, from the one at `start` on."""
+    """Walk from the record at `start` to the first record at or after `stop`, and return its start."""
     window = _read(stream, start, stop - start + RECORD)
     length_at = Struct(format.order + "I").unpack_from
     position = 0
@@ -100,7 +103,7 @@ def _walk(stream: Any, format: Pcap, start: int, stop: int) -> int:
 
 
 def walked_cuts(file: CaptureFile, format: Pcap, targets: range) -> list[int]:
-    """The same cuts, by walking the file from its first record: certain, and as slow as reading all of it."""
+    """Return the cuts by walking the file from its first record: certain, but as slow as reading the file."""
     found = [HEADER]
     wanted = iter(targets)
     target = next(wanted, None)

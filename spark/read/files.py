@@ -1,7 +1,8 @@
-"""Where captures are: paths to files, files to blocks of records.
+"""Access to captures: from paths to files, and from files to blocks of records.
 
-Local paths and, through Arrow's filesystems, `s3://`, `gs://`, `hdfs://` and the like; directories and patterns;
-gzip and zstd, told by their first bytes. A file is read in blocks of 16 MB, as far as it is sound.
+Paths may be local paths, `s3://`, `gs://`, `hdfs://` and similar URIs through Arrow's filesystems, directories and
+patterns. Files may be compressed with gzip or zstd, recognized by their first bytes. A file is read in blocks of 16 MB,
+as far as it is undamaged.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from spark.read.pcapng import Pcapng
 from spark.read.records import LARGEST_RECORD, PADDING, Bytes, Fault, Format, Scan
 
 BLOCK = 16 << 20
-"""Bytes read at once: some ten thousand frames, so that NumPy's work dwarfs Python's, in a few times that memory."""
+"""Bytes read at once: about ten thousand frames, so that NumPy's work outweighs Python's. Memory is a few times as
+much.
+"""
 
 PIECE = 1 << 20
-"""Bytes asked of a decompressor at once: what of it comes before a fault in the compressed data is lost with it."""
+"""Bytes requested from a decompressor at once. Of these, the part before a fault in compressed data is lost, too."""
 
 ENDINGS = (".pcap", ".pcapng", ".cap")
 PACKED_ENDINGS = ("", ".gz", ".zst")
@@ -32,20 +35,20 @@ COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class CaptureError(ValueError):
-    """A path leads to no capture; the message says which and what was expected there."""
+    """A path leads to no capture. The message tells which path, and what was expected."""
 
 
 def filesystem_of(path: str) -> tuple[FileSystem, str]:
-    """The filesystem of a path or URI, and the path there."""
+    """Return the filesystem of a path or URI, and the path within it."""
     if "://" in path:
         return FileSystem.from_uri(path)  # type: ignore[no-any-return]
     return LocalFileSystem(), path
 
 
 def captures(paths: Iterable[str]) -> list[str]:
-    """All captures that the paths name: files, directories (searched whole) and patterns such as `*.pcap`, sorted.
+    """Return all captures that the paths name: files, directories (with subdirectories), and patterns such as `*.pcap`.
 
-    Raises CaptureError where there is none.
+    Captures of each path are sorted. Raises CaptureError if a path has none.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -72,7 +75,7 @@ def _captures(path: str) -> list[str]:
 
 
 def _address(path: str) -> tuple[str, str]:
-    """A path, and the options behind it if it is a URI: `?endpoint_override=...`."""
+    """Return a path, and the options of a URI: `?endpoint_override=...`."""
     at = path.find("?") if "://" in path else -1
     return (path, "") if at < 0 else (path[:at], path[at:])
 
@@ -82,7 +85,7 @@ def _is_capture(name: str) -> bool:
 
 
 def point_name(path: str) -> str:
-    """The capture point that a file stands for when it does not say: its name without endings."""
+    """Return the capture point of a file that names none: the file's name without endings."""
     name = os.path.basename(_address(path)[0])
     for ending in (*PACKED_ENDINGS[1:], *ENDINGS):
         name = name.removesuffix(ending)
@@ -90,10 +93,10 @@ def point_name(path: str) -> str:
 
 
 class CaptureFile:
-    """One capture, opened: its compression, its format, and its size in bytes (of the compressed file)."""
+    """One opened capture: compression, format, and size in bytes on disk."""
 
     def __init__(self, path: str) -> None:
-        """Raises OSError if it cannot be opened."""
+        """Raises OSError if the file cannot be opened."""
         self.path = path
         self._filesystem, self._place = filesystem_of(path)
         with closing(self._filesystem.open_input_file(self._place)) as opened:
@@ -104,9 +107,9 @@ class CaptureFile:
             self.header = read_fully(opened, HEADER)
 
     def new_format(self) -> Format:
-        """What the file's header says, for reading it from its first record; an empty file is a pcap without any.
+        """Return the format from the file's header. An empty file is a pcap without records.
 
-        Raises CaptureError if it is neither pcap nor pcapng.
+        Raises CaptureError if the file is neither pcap nor pcapng.
         """
         if not self.header:
             return Pcap(b"\xd4\xc3\xb2\xa1".ljust(HEADER, b"\0"))
@@ -118,15 +121,15 @@ class CaptureFile:
         raise CaptureError(f"{self.path}: neither pcap nor pcapng: it starts with {self.header[:8].hex(' ')}")
 
     def open(self) -> Any:
-        """An Arrow stream of the capture, decompressed."""
+        """Return an Arrow stream of the decompressed capture."""
         opened = self._filesystem.open_input_file(self._place)
         return CompressedInputStream(opened, self.compression) if self.compression else opened
 
     def scans(self, format: Format, start: int, stop: int | None) -> Iterator[tuple[int, Scan]]:
-        """The blocks of the file from byte `start`, where a record starts, as (offset, scan).
+        """Yield the blocks of the file from byte `start` as (offset, scan). A record starts at `start`.
 
-        Records that start before `stop` (None: the end of the file) belong to it. A scan that tells a fault is the last
-        one, or the next is that of a place behind the fault. A scan's buffer is valid until the next.
+        Records that start before `stop` are read; None is the end of the file. After a scan with a fault, the next scan
+        is of a later place where reading continues, if there is one. A scan's buffer is valid until the next scan.
         """
         with closing(self.open()) as stream:
             if self.compression:
@@ -163,7 +166,7 @@ def _scans(stream: Any, format: Format, start: int, stop: int | None) -> Iterato
 
 
 def _end_within_record(rest: int, stop: int | None) -> str:
-    """Why the last bytes are no record."""
+    """Tell why the last bytes are no record."""
     if rest > LARGEST_RECORD:
         return "a record without end"
     if stop is None:
@@ -172,7 +175,7 @@ def _end_within_record(rest: int, stop: int | None) -> str:
 
 
 def _fill(stream: Any, into: memoryview) -> tuple[int, str | None]:
-    """Fill a buffer as far as the stream goes; returns the bytes and, if that was not its proper end, why."""
+    """Fill a buffer as far as the stream goes. Return the bytes, and the cause if the data is damaged."""
     filled = 0
     while filled < len(into):
         try:
@@ -189,7 +192,7 @@ def _fill(stream: Any, into: memoryview) -> tuple[int, str | None]:
 
 
 def read_fully(stream: Any, size: int) -> bytes:
-    """The next bytes of a stream; fewer only at its end, or where compressed data is damaged."""
+    """Return the next bytes of a stream. Fewer are returned only at its end or before damage in compressed data."""
     buffer = bytearray(size)
     count, _ = _fill(stream, memoryview(buffer))
     return bytes(buffer[:count])

@@ -1,4 +1,4 @@
-"""Blocks of captured frames to Arrow batches of `frames`: only the columns that are asked for are made."""
+"""Conversion of blocks of captured frames to Arrow batches of `frames`, with only the requested columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACKNOWLEDGEMENT = ("ack_channel", "ack_next", "ack_held_us", "ack_window")
 
 @dataclass
 class Tally:
-    """What was read and what was not."""
+    """Counts of what was read, and faults."""
 
     records: int = 0
     datagrams: int = 0
@@ -37,16 +37,16 @@ class Tally:
     first_ns: int | None = None
     last_ns: int | None = None
     fault: Fault | None = None
-    """The first one."""
+    """The first fault."""
     faults: int = 0
     unread: int = 0
-    """Bytes between faults and where reading went on."""
+    """Bytes skipped between faults and the places where reading continued."""
     stopped: int | None = None
-    """The byte of the file at which reading ended, if it did not go on behind the last fault."""
+    """Byte of the file where reading ended, None if it continued after the last fault."""
     dropped: int | None = None
 
     def progress(self, offset: int, consumed: int, fault: Fault | None) -> None:
-        """So many bytes were read from this byte of the file on, up to a fault if there is one."""
+        """Count bytes read from a byte of the file on, up to a fault, if any."""
         if self.stopped is not None:
             self.unread += offset - self.stopped
         self.stopped = None if fault is None else fault.offset
@@ -55,7 +55,7 @@ class Tally:
         self.faults += fault is not None
 
     def count(self, records: Records, datagrams: int) -> None:
-        """Add a block."""
+        """Count a block."""
         self.records += len(records.offset)
         self.datagrams += datagrams
         if len(records.offset):
@@ -65,10 +65,10 @@ class Tally:
 
 
 class FrameReader:
-    """Turns the blocks of one file into rows; `tally` counts."""
+    """Converts the blocks of one file into rows. `tally` counts them."""
 
     def __init__(self, columns: Sequence[Column], path: str, point: str) -> None:
-        """`point` names the capture point where the file itself does not."""
+        """`point` names the capture point of a file that does not name one."""
         self.tally = Tally()
         self._columns = columns
         self._schema = arrow_schema(columns)
@@ -78,7 +78,7 @@ class FrameReader:
         self._indexes = Indexes()
 
     def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
-        """The rows of a block."""
+        """Yield the rows of a block."""
         skipped: Counter[str] = Counter()
         datagrams = unwrap(records, skipped)
         datagrams = split_trains(records.buffer, datagrams)
@@ -101,7 +101,7 @@ class FrameReader:
 
 
 class _Block:
-    """The frames of one block, and how each column is made from them."""
+    """Frames of one block, and the conversion to each column."""
 
     def __init__(self, records: Records, datagrams: Datagrams, heads: Columns, indexes: Indexes) -> None:
         self.records = records
@@ -112,11 +112,11 @@ class _Block:
         self._heads = heads
         self._head = heads.size[self.rows]
         self._senders = [*heads.texts["sender"]]
-        self._kinds: list[str | None] = [*heads.texts["kind"], None]  # the last is that of code -1
+        self._kinds: list[str | None] = [*heads.texts["kind"], None]  # the last one is for code -1
         self._bodies: bodies.Bodies | None = None
 
     def array(self, name: str) -> pa.Array:
-        """A column."""
+        """Return a column."""
         if name in INTEGERS:
             return self._integers(name)
         if name in TEXTS:
@@ -128,7 +128,7 @@ class _Block:
     def _integers(self, name: str) -> pa.Array:
         values = self._heads.integers[name][self.rows]
         missing = values < 0
-        if name in _ACKNOWLEDGEMENT:  # data that carries no acknowledgement says channel 0
+        if name in _ACKNOWLEDGEMENT:  # data without an acknowledgement has channel 0
             missing |= self._heads.integers["ack_channel"][self.rows] <= 0
         return pa.array(values, pa.int32() if name == "network" else pa.int64(), mask=missing)
 
@@ -139,7 +139,8 @@ class _Block:
         codes = [code for code, kind in enumerate(self._kinds) if kind in bodies.KINDS[name]]
         codes = [-1 if code == len(self._kinds) - 1 else code for code in codes]
         rows: Booleans = np.isin(self._heads.codes["kind"][self.rows], codes)
-        if name in ("topics", "consensus"):  # a message in fragments has its index in the first, or begins it there
+        # a message in fragments has its index in the first fragment, or starts it there
+        if name in ("topics", "consensus"):
             first: Booleans = self._heads.integers["fragment_index"][self.rows] <= 0
             late = self._late_indexes(self._bodies, rows) if name == "topics" else {}
             rows = rows & first
@@ -149,7 +150,7 @@ class _Block:
         return self._bodies.column(name, np.flatnonzero(rows).tolist(), len(self.rows), acknowledged)
 
     def _late_indexes(self, held: bodies.Bodies, carrying: Booleans) -> dict[int, bytes]:
-        """The indexes of bundles that become whole in fragments behind the first, by row."""
+        """Return indexes of bundles that become complete in later fragments, by row."""
         place = self._heads.integers["fragment_index"][self.rows]
         first = self._heads.integers["sequence"][self.rows] - place
         whole = self.datagrams.captured == self.datagrams.size
@@ -169,7 +170,7 @@ class _Block:
         return found
 
     def _stream(self, row: int) -> tuple[int, int, str]:
-        """The channel (-1: none) that a frame is of: with the sender's life, its name."""
+        """Return the stream of a frame: channel (-1: none), incarnation and sender."""
         at = self.rows[row]
         channel, incarnation = (int(self._heads.integers[name][at]) for name in ("channel", "incarnation"))
         return channel, incarnation, self._senders[int(self._heads.codes["sender"][at])]
@@ -198,7 +199,7 @@ class _Block:
         return pa.array(told, pa.bool_()).take(pa.array(codes))
 
     def _addresses(self, ipv4_at: int, ipv6_at: int) -> tuple[list[str | None], Integers]:
-        """The addresses at these places of the IP headers, and for each row which of them."""
+        """Return the addresses at these offsets of the IP headers, and the index of each row's address."""
         names: list[str | None] = []
         codes = np.zeros(len(self.rows), np.int64)
         for version, at, size in ((4, ipv4_at, 4), (6, ipv6_at, 16)):
@@ -240,12 +241,12 @@ class _Block:
 
 
 def _address(packed: bytes) -> str | None:
-    """An IP address as text; None for the one that stands for none, as in a tap's recordings."""
+    """Return an IP address as text, None for the unspecified address, as in a tap's recordings."""
     address = ipaddress.ip_address(packed)
     return None if address.is_unspecified else str(address)
 
 
 def _chosen(names: Sequence[Any], codes: Integers) -> pa.Array:
-    """For each code the text of that place; -1 is the last."""
+    """Return the text at each code's place; -1 is the last place."""
     places = np.where(codes < 0, len(names) - 1, codes) if len(names) else codes
     return pa.array(names, arrow_type("string")).take(pa.array(places))

@@ -1,7 +1,7 @@
-"""What one header means: from the JSON object of docs/wire-format.md to columns of `frames`.
+"""Meaning of one header: from the JSON object of docs/wire-format.md to columns of `frames`.
 
-This is the plain reading, one header at a time. `templates` reads the many headers that differ only in numbers by
-means of it, and so never differently.
+This module reads one header at a time. `templates` calls it for one header of each template. Therefore both give equal
+results.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 from spark.read.entries import ENTRIES, LIMIT, VERSION
 
 CARRIED_WINDOW = 4096
-"""The window that an acknowledgement carried by data stands for."""
+"""Window of an acknowledgement carried by data."""
 
 INTEGERS = (
     "network", "incarnation", "counter", "channel", "sequence", "attempt", "age_ms", "ack_channel", "ack_next",
     "ack_held_us", "ack_window", "fragment_message", "fragment_size", "fragment_total", "fragment_index", "token",
     "echo",
 )  # fmt: skip
-"""Columns of a header that hold integers."""
+"""Integer columns from a header."""
 TEXTS = ("sender", "kind", "called")
-"""Columns of a header that hold strings."""
+"""String columns from a header."""
 
 _HEX = frozenset("0123456789abcdef")
 _ACK = {"held_us": "ack_held_us", "window": "ack_window", "channel": "ack_channel", "next": "ack_next"}
@@ -30,11 +30,11 @@ _COLUMNS = {
     "parity": {"first": "sequence"},
     "fragment": {name: f"fragment_{name}" for name in ("message", "size", "total", "index")},
 }
-"""Columns of fields, by kind or layer, where they are not called as the fields are."""
+"""Column names by kind or layer, for fields with another name."""
 
 
 def _columns_of(layer: str, kind: str) -> tuple[str | None, ...]:
-    """The columns of integers that an entry fills, in its order; None for a field without one."""
+    """Return the integer columns that an entry fills, in its order; None for a field without a column."""
     renamed = _COLUMNS.get(kind or layer, {})
     names = [renamed.get(name, name) for name in ENTRIES[layer][kind]]
     return tuple(name if name in INTEGERS else None for name in names)
@@ -45,18 +45,18 @@ _FRAGMENT = _columns_of("fragment", "")
 _GLUE = _columns_of("glue", "")
 _SENDER = ENTRIES["glue"][""].index("sender")
 _CALLED = ENTRIES["discovery"]["probe"].index("called")
-_DISCOVERY = ENTRIES["discovery"]["want"]  # what all kinds have
+_DISCOVERY = ENTRIES["discovery"]["want"]  # the fields of all kinds
 _TOKEN, _ECHO = map(_DISCOVERY.index, ("token", "echo"))
 
 
 class MalformedHeaderError(ValueError):
-    """A header that is not as the wire format says; the message is the cause under which it is counted."""
+    """A header that violates the wire format. The message is the cause under which the header is counted."""
 
 
 def interpret(header: Any) -> dict[str, Any]:
-    """The columns of a header, parsed from JSON. Raises MalformedHeaderError.
+    """Return the columns of a header, parsed from JSON. Raises MalformedHeaderError.
 
-    Integers are passed on as the very objects that they are in `header`.
+    Integers in the result are the same objects as in `header`.
     """
     columns = _glue(header)
     for entry in header.values():

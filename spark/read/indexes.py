@@ -1,8 +1,8 @@
-"""Indexes of bundles that are longer than a frame: their pieces are kept until the newline at their end is there.
+"""Indexes of bundles longer than a frame: their pieces are kept until the final newline.
 
-A bundle of many topics has an index of some kilobytes, of which the first fragment holds only the beginning. One reader
-puts it together from that fragment and those that it reads after it. What never becomes whole, as fragments were lost
-or lie in another part of the capture, is forgotten when there is no more room.
+The index of a bundle with many topics has some kilobytes, and the first fragment holds only its beginning. A reader
+joins this fragment with later ones. Some indexes never become complete, because fragments were lost or are in another
+part of the capture. They are dropped when space is needed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import OrderedDict
 
 Bundle = tuple[int, int, int, str]
-"""The name of a bundle: the sequence of its first fragment, its channel (-1: none), the sender's incarnation and id."""
+"""Identity of a bundle: sequence of the first fragment, channel (-1: none), incarnation and id of the sender."""
 
 MOST_OPEN = 1024
-"""Bundles whose index is awaited: with a stream to each of so many peers, one each."""
+"""Most bundles with an incomplete index: one for each of as many peers."""
 
 MOST_BYTES = 16 << 20
-"""Bytes of pieces kept: ten indexes of the largest size, 1.5 MiB (docs/wire-format.md), or thousands of usual ones."""
+"""Most bytes of pieces: ten largest indexes of 1.5 MiB (docs/wire-format.md), or thousands of usual ones."""
 
 
 class Indexes:
-    """The awaited indexes of one reader, by the names of their bundles."""
+    """Incomplete indexes of one reader, by the identity of their bundles."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[Bundle, _Index] = OrderedDict()
@@ -33,11 +33,11 @@ class Indexes:
         return len(self._open)
 
     def firsts(self) -> list[int]:
-        """The sequences of the first fragments of what is awaited."""
+        """Return the sequences of the first fragments of incomplete indexes."""
         return [bundle[0] for bundle in self._open]
 
     def add(self, bundle: Bundle, place: int, body: bytes) -> bytes | None:
-        """Add the fragment at this place of the bundle; returns the index with its newline once it is whole."""
+        """Add a fragment at its place in the bundle. Return the index with its newline if it is complete."""
         index = self._open.setdefault(bundle, _Index())
         self._open.move_to_end(bundle)
         self._bytes += index.add(place, body)
@@ -53,17 +53,17 @@ class Indexes:
 
 
 class _Index:
-    """The pieces of one index; `size` is their bytes."""
+    """Pieces of one index; `size` is their bytes."""
 
     __slots__ = ("_end", "_pieces", "size")
 
     def __init__(self) -> None:
         self._pieces: dict[int, bytes] = {}
-        self._end: int | None = None  # the first place with a newline, as far as is known
+        self._end: int | None = None  # the first known place with a newline
         self.size = 0
 
     def add(self, place: int, body: bytes) -> int:
-        """Add a piece; returns by how many bytes there are more."""
+        """Add a piece, and return the number of added bytes."""
         if place in self._pieces:
             return 0
         self._pieces[place] = body
@@ -73,7 +73,7 @@ class _Index:
         return len(body)
 
     def line(self) -> bytes | None:
-        """The index if it is whole."""
+        """Return the index if it is complete."""
         if self._end is None or not all(place in self._pieces for place in range(self._end)):
             return None
         pieces = b"".join(self._pieces[place] for place in range(self._end + 1))

@@ -1,9 +1,8 @@
-"""From captured frames to UDP datagrams: link layers, VLAN tags, IPv4 and IPv6 with their options are taken off.
+"""UDP datagrams of captured frames: removal of link layers, VLAN tags, and IPv4 and IPv6 headers.
 
-All frames of a block go through each step together, as arrays of positions; what is no UDP falls out on the way and is
-counted by its cause. Where the kernel segments or coalesces datagrams (UDP_SEGMENT, UDP_GRO), a capture on the host
-itself holds a whole train as one frame, be it of two short datagrams; such are cut into the datagrams that were on the
-wire.
+All frames of a block take each step together, as arrays of positions. Frames without UDP are dropped on the way and
+counted by cause. If the kernel segments or coalesces datagrams (UDP_SEGMENT, UDP_GRO), a capture on the host has a
+whole train as one frame. Such a frame is cut into the datagrams on the wire, even a train of two short ones.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from spark.read.records import Booleans, Bytes, Integers, Records
 
 ETHERNET, RAW = 1, 101
 LINKS = {ETHERNET: (14, 12), 113: (16, 14), 276: (20, 0)}
-"""Link types with an Ethernet type: bytes of their header, and where the type stands. 113, 276: Linux "any"."""
+"""Link types with an EtherType: bytes of the link header, and offset of the EtherType. 113, 276: Linux "any".
+"""
 FAMILIES = {0, 108}
-"""Link types of loopback, with 4 bytes of address family."""
+"""Loopback link types, with 4 bytes of address family."""
 BARE = {RAW, 12, 14, 228, 229}
-"""Link types without any header before IP."""
+"""Link types without a header before IP."""
 
 IPV4, IPV6 = 0x0800, 0x86DD
 TAGS = (0x8100, 0x88A8, 0x9100)
@@ -32,17 +32,17 @@ EXTENSIONS = (0, 43, 60)  # hop-by-hop, routing, destination options
 MOST_EXTENSIONS = 4
 
 BEGINNING = b'{"glue":['
-"""What every datagram of glue begins with, as glue writes it: two of these in one UDP datagram may be a train."""
+"""First bytes of every datagram, as glue writes them. A UDP datagram with two of these may be a train."""
 
 
 @dataclass
 class Datagrams:
-    """UDP datagrams in a buffer, each column with one element a datagram."""
+    """UDP datagrams in a buffer. Each column has one element for each datagram."""
 
     record: Integers
     """Index of the captured frame."""
     part: Integers
-    """Place within the captured frame, if that is a train."""
+    """Position in the captured frame, for a train."""
     begin: Integers
     """Byte of the buffer where the payload starts."""
     size: Integers
@@ -56,20 +56,20 @@ class Datagrams:
     source_port: Integers
     destination_port: Integers
     version: Integers
-    """4 or 6: of IP."""
+    """IP version, 4 or 6."""
 
     def take(self, rows: Integers | Booleans) -> Datagrams:
-        """Some of them."""
+        """Return the selected datagrams."""
         return Datagrams(*(column[rows] for column in vars(self).values()))
 
 
 def short_at(buffer: Bytes, positions: Integers) -> Integers:
-    """Unsigned 16-bit integers in network order."""
+    """Return unsigned 16-bit integers in network order."""
     return (buffer[positions].astype(np.int64) << 8) | buffer[positions + 1]
 
 
 def unwrap(records: Records, skipped: Counter[str]) -> Datagrams:
-    """The UDP datagrams among captured frames; the others are counted in `skipped`."""
+    """Return the UDP datagrams among captured frames, and count the other frames in `skipped`."""
     buffer = records.buffer
     header, kind = _link_headers(records, skipped)
     rows = np.flatnonzero((kind == IPV4) | (kind == IPV6))
@@ -89,7 +89,8 @@ def unwrap(records: Records, skipped: Counter[str]) -> Datagrams:
     )
     length = short_at(buffer, transport + 4)
     begin = transport + 8
-    size = np.where(length >= 8, length, stop - transport) - 8  # 0: a jumbogram, or left to the hardware
+    # 0 for a jumbogram, or if the hardware fills in the length
+    size = np.where(length >= 8, length, stop - transport) - 8
     return Datagrams(
         record=rows,
         part=np.zeros(len(rows), np.int64),
@@ -105,7 +106,7 @@ def unwrap(records: Records, skipped: Counter[str]) -> Datagrams:
 
 
 def _link_headers(records: Records, skipped: Counter[str]) -> tuple[Integers, Integers]:
-    """Bytes before the IP header, and IPV4, IPV6, 0 for neither, or -1 for what is already counted."""
+    """Return the bytes before the IP header, and the kind: IPV4, IPV6, 0 for neither, -1 if already counted."""
     buffer, begin = records.buffer, records.begin
     header, kind = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
     for link in np.unique(records.link).tolist():
@@ -129,7 +130,7 @@ def _link_headers(records: Records, skipped: Counter[str]) -> tuple[Integers, In
 
 
 def _skip_tags(buffer: Bytes, begin: Integers, header: Integers, kind: Integers, rows: Integers) -> None:
-    """Step over VLAN tags."""
+    """Skip VLAN tags."""
     for _ in range(MOST_TAGS):
         rows = rows[np.isin(kind[rows], TAGS)]
         if not rows.size:
@@ -141,7 +142,7 @@ def _skip_tags(buffer: Bytes, begin: Integers, header: Integers, kind: Integers,
 def _internet_headers(
     buffer: Bytes, network: Integers, version: Integers
 ) -> tuple[Integers, Integers, Integers, Booleans]:
-    """Where the header above IP starts, where the packet ends, the protocol there, and whether it is a fragment."""
+    """Return start and protocol of the header after IP, the end of the packet, and whether it is a fragment."""
     transport = network + (buffer[network].astype(np.int64) & 15) * 4
     stop = network + short_at(buffer, network + 2)
     protocol = buffer[network + 9].astype(np.int64)
@@ -163,7 +164,7 @@ def _internet_headers(
 
 
 def split_trains(buffer: Bytes, datagrams: Datagrams) -> Datagrams:
-    """Cut the trains among UDP datagrams into the datagrams that they are made of; the others stay as they are."""
+    """Cut trains into their datagrams. Other datagrams stay unchanged."""
     segments = np.maximum(1, datagrams.size)
     for row in np.flatnonzero(_beginnings(buffer, datagrams) > 1).tolist():
         begin, captured = int(datagrams.begin[row]), int(datagrams.captured[row])
@@ -176,14 +177,14 @@ def split_trains(buffer: Bytes, datagrams: Datagrams) -> Datagrams:
     cut = datagrams.take(source)
     start = part * segments[source]
     cut.part = cut.part + part
-    cut.begin = cut.begin + np.minimum(start, cut.captured)  # what was not captured is not in the buffer, either
+    cut.begin = cut.begin + np.minimum(start, cut.captured)  # uncaptured bytes are not in the buffer
     cut.size = np.minimum(segments[source], cut.size - start)
     cut.captured = (cut.captured - start).clip(0, cut.size)
     return cut
 
 
 def _beginnings(buffer: Bytes, datagrams: Datagrams) -> Integers:
-    """How many times each datagram has in it what glue's datagrams begin with."""
+    """Return how often the first bytes of glue's datagrams occur in each datagram."""
     if not len(datagrams.begin):
         return np.zeros(0, np.int64)
     ends = datagrams.begin + datagrams.captured
@@ -196,10 +197,10 @@ def _beginnings(buffer: Bytes, datagrams: Datagrams) -> Integers:
 
 
 def _segment(train: bytes) -> int | None:
-    """The size of a train's datagrams, told by their headers; None if it is a single datagram.
+    """Return the size of a train's datagrams, None for a single datagram.
 
-    The beginning of the first header, up to the counter, comes back at regular distances, each time with a larger
-    counter. A datagram within the payload of another one was sent before it, and has a smaller counter.
+    Each datagram repeats the beginning of the first header, up to the counter, at a regular distance with a higher
+    counter. A datagram within another one's payload was sent earlier and has a lower counter.
     """
     beginning = b",".join(train[:96].split(b",", 4)[:4])
     if not beginning.startswith(BEGINNING):
@@ -213,11 +214,11 @@ def _segment(train: bytes) -> int | None:
 
 
 def _ascend(train: bytes, beginning: bytes, segment: int) -> bool:
-    """Whether datagrams of one life follow each other at this distance, with counters that go up."""
+    """Return whether datagrams of one life follow at this distance with rising counters."""
     counter = -1
     for start in range(0, len(train), segment):
         if not train.startswith(beginning, start):
-            return len(train) - start <= len(beginning)  # the capture ends there
+            return len(train) - start <= len(beginning)  # the capture ends here
         number, bracket, _ = train[start + len(beginning) + 1 : start + len(beginning) + 32].partition(b"]")
         if not bracket or not number.strip().isdigit():
             return not bracket and len(train) - start < len(beginning) + 32

@@ -1,4 +1,4 @@
-"""The JSON parser: orjson, as everywhere in glue, or where an executor has only NumPy and pyarrow, Python's own."""
+"""JSON parser: orjson as everywhere in glue, or Python's own on executors that have only NumPy and pyarrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ except ImportError:
         raise ValueError(f"{constant} is no JSON")
 
     def loads(data: bytes, /) -> Any:  # type: ignore[misc]
-        """Parse a document; ValueError for any other bytes."""
+        """Parse a document. Raises ValueError for any other bytes."""
         return json.loads(data, parse_constant=_refuse)
 
 

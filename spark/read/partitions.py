@@ -1,9 +1,8 @@
-"""Captures as partitions that can be read apart from each other, on one machine or many.
+"""Partitions of captures, which can be read independently on one machine or many.
 
-A partition is a file, or a part of a large one between two records. The planner decides where to cut (see `cuts`).
-A damaged file is read on at the next record or block that is surely one (see `resync`), and what lies between is told.
-A reader that does not end exactly where the next partition begins tells that as a fault, too: no frame is missing or
-misread in silence.
+A partition is a file, or a part of a large file between two records. The planner chooses the cuts (see `cuts`). After
+damage, reading continues at the next certain record or block (see `resync`), and the gap is reported. A reader that
+does not end exactly at the next partition's start reports a fault. Therefore no frame is lost or misread silently.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from spark.read.records import Bytes, Fault, Format, Records, Scan
 from spark.schema import FILES, FRAMES, Column, arrow_schema
 
 PARTITION_BYTES = 64 << 20
-"""Bytes of a partition, about: a second's work, next to which what starting it costs is little."""
+"""Approximate bytes of a partition: a second of work, compared with which the start of a task is cheap."""
 
 
 class NoCapture:
-    """What a file is read as that is none, so that it is told beside the captures it was found with."""
+    """Format of a file that is no capture, so that the table `files` reports the file."""
 
     def __init__(self, cause: str) -> None:
         self.first = 0
@@ -36,29 +35,29 @@ class NoCapture:
         self._cause = cause
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
-        """No records, and why."""
+        """Return no records, and the cause as a fault."""
         nothing = np.zeros(0, np.int64)
         records = Records(buffer, nothing, nothing, nothing, nothing, nothing, nothing, nothing, [None])
         return Scan(records, 0, Fault(self._cause, base))
 
     def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
-        """Not at all."""
+        """Skip everything: reading cannot continue."""
         return size, False
 
 
 @dataclass(frozen=True)
 class Partition:
-    """What one reader reads: the records of a file from `start` up to `stop`, which is None at the end of the file."""
+    """Input of one reader: the records of a file from `start` up to `stop`. None is the end of the file."""
 
     path: str
     start: int
     stop: int | None
     format: Format
     point: str
-    """The capture point, where the file does not name it."""
+    """Capture point of a file that does not name one."""
 
     def batches(self, columns: Sequence[Column] = FRAMES, tally: Tally | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of `frames`, as far as the file can be read; `tally` is brought up to date with every block."""
+        """Yield the rows of `frames` as far as the file is readable. `tally` is updated with every block."""
         reader = FrameReader(columns, self.path, self.point)
         if tally is not None:
             reader.tally = tally
@@ -69,7 +68,7 @@ class Partition:
             yield from reader.batches(scan.records)
 
     def files_row(self, tally: Tally) -> pa.RecordBatch:
-        """What was read and what not, as a row of the table `files`."""
+        """Return a row of the table `files`: what was read, and faults."""
         file = CaptureFile(self.path)
         end = file.size if self.stop is None else self.stop
         fault, unread = tally.fault, tally.unread if tally.fault else None
@@ -96,18 +95,20 @@ class Partition:
 def partitions(
     paths: Iterable[str], partition_bytes: int = PARTITION_BYTES, point: str | None = None
 ) -> list[Partition]:
-    """The partitions of all captures that the paths name (see `files.captures`).
+    """Return the partitions of all captures that the paths name (see `files.captures`).
 
-    `partition_bytes` 0 leaves every file in one. `point` names the capture point of all that do not name it themselves;
-    by default that is the file's name. Raises CaptureError for a path without captures, or one that is none; but a file
-    that was only found in a directory, or by a pattern, is read as `NoCapture` then.
+    - `partition_bytes`: approximate bytes of a partition; 0 keeps every file whole.
+    - `point`: capture point of files that name none, by default the file's name.
+
+    A file found in a directory or by a pattern may be no capture. Its partition has the format `NoCapture`. Raises
+    CaptureError for a path without captures, or a named file that is no capture.
     """
     named = [*paths]
     return [part for path in captures(named) for part in file_partitions(path, partition_bytes, point, path in named)]
 
 
 def check(paths: Iterable[str]) -> None:
-    """Raise the CaptureError that `partitions` would raise, before much is begun; each named file is opened."""
+    """Open each named file, and raise the CaptureError that `partitions` would raise."""
     named = [*paths]
     for path in captures(named):
         if path in named:
@@ -117,7 +118,7 @@ def check(paths: Iterable[str]) -> None:
 def file_partitions(
     path: str, partition_bytes: int = PARTITION_BYTES, point: str | None = None, is_named: bool = False
 ) -> Iterator[Partition]:
-    """The partitions of one file; `is_named` tells whether it must be a capture (see `partitions`)."""
+    """Yield the partitions of one file. `is_named`: the file must be a capture (see `partitions`)."""
     file = CaptureFile(path)
     point = point or point_name(path)
     try:
@@ -138,7 +139,7 @@ def file_partitions(
 
 
 def _walked(file: CaptureFile, format: Format, partition_bytes: int) -> list[tuple[int, Format]]:
-    """Where to cut a pcapng, and what is known of it there: that depends on all that comes before."""
+    """Return the cuts of a pcapng file, each with the knowledge of all blocks before the cut."""
     starts = [(format.first, copy.deepcopy(format))]
     for offset, scan in file.scans(format, format.first, None):
         after = offset + scan.consumed

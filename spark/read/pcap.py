@@ -1,8 +1,8 @@
-"""The classic capture format: a header of 24 bytes, then records of 16 bytes and the frame.
+"""Reader of pcap, the classic capture format: a header of 24 bytes, then records of 16 bytes and the frame.
 
-Both byte orders, in microseconds and nanoseconds (draft-ietf-opsawg-pcap). Only the length of a record is read one by
-one, for that leads to the next; all other fields are taken by NumPy. Nothing marks a record: behind a fault, reading
-goes on where a chain of plausible ones begins (see `resync`).
+Both byte orders, and microseconds or nanoseconds, are read (draft-ietf-opsawg-pcap). Only the length of each record is
+read separately, because it leads to the next record. NumPy reads all other fields. Records have no mark, so after a
+fault reading continues at the next chain of plausible records (see `resync`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from spark.read.resync import NEAR, next_record
 HEADER = 24
 RECORD = 16
 LATEST = 9
-"""Records whose times are remembered: their median is sound, though some of the last ones before a fault be not."""
+"""Number of latest records whose times are kept. Their median is right even if some times before a fault are wrong."""
 MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("<", 1_000),
     b"\xa1\xb2\xc3\xd4": (">", 1_000),
     b"\x4d\x3c\xb2\xa1": ("<", 1),
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
-"""The first four bytes: byte order, and nanoseconds in a unit of the records' fractions."""
+"""First four bytes of a file: byte order, and nanoseconds per unit of a record's fraction of a second."""
 
 
 class Pcap:
-    """A pcap file by its header."""
+    """A pcap file, described by its header."""
 
     def __init__(self, header: bytes) -> None:
-        """`header`: the first 24 bytes. Raises ValueError if they are not a pcap header."""
+        """`header`: the first 24 bytes. Raises ValueError for any other bytes."""
         if header[:4] not in MAGIC or len(header) < HEADER:
             raise ValueError("not a pcap file")
         self.first = HEADER
@@ -40,12 +40,12 @@ class Pcap:
         self.order, self.unit_ns = MAGIC[header[:4]]
         snapshot, link = Struct(self.order + "II").unpack_from(header, 16)
         self.snapshot = snapshot if 0 < snapshot < MAXIMUM_SNAPSHOT else MAXIMUM_SNAPSHOT
-        self.link = link & 0xFFFF  # the upper bits tell of frame check sequences
+        self.link = link & 0xFFFF  # the upper bits describe frame check sequences
         self._seconds: list[int] = []  # of the latest records
-        self._is_first = True  # whether a search behind a fault begins, or goes on with more bytes
+        self._is_first = True  # whether a search after a fault starts, or continues with more bytes
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
-        """The whole records among the first `size` bytes of the buffer, which is at `base` in the file."""
+        """Return the whole records among the first `size` bytes of a buffer that starts at byte `base` of the file."""
         starts, position, too_large = self._walk(buffer, size)
         fields = fields_at(buffer, starts, 0, 4, self.order).astype(np.int64)
         fault = Fault(f"a record of {too_large:,} bytes", base + position) if too_large else None
@@ -63,14 +63,14 @@ class Pcap:
         return Scan(self._records(buffer, starts, fields, base), position, fault)
 
     def _are_far(self, seconds: Integers) -> Booleans:
-        """Which records lie far from both their neighbours; where a clock was set, those behind are near each other."""
+        """Return which times are far from both neighbours. After a clock was set, later times are near each other."""
         before = seconds[:1] if not self._seconds else np.array(self._seconds[-1:])
         is_far = np.abs(np.diff(seconds, prepend=before)) > NEAR
         both: Booleans = is_far & np.append(is_far[1:], False)
         return both
 
     def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
-        """Where to go on behind a fault: see `Format`."""
+        """Find the next record after a fault; see `Format.resume`."""
         at = self.link if self._is_first else None
         near = sorted(self._seconds)[len(self._seconds) // 2] if self._seconds else None
         found = next_record(buffer, size, self.order, 1_000_000_000 // self.unit_ns, near, over, at)
@@ -78,7 +78,9 @@ class Pcap:
         return found
 
     def _walk(self, buffer: Bytes, size: int) -> tuple[Integers, int, int]:
-        """Where records start, where the first one begins that is not whole, and its length if no record has that."""
+        """Return the starts of records, the end of the last whole record, and the length of a record that is too large,
+        else 0.
+        """
         length_at = Struct(self.order + "I").unpack_from
         data = buffer.data
         starts: list[int] = []

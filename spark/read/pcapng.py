@@ -1,7 +1,7 @@
-"""The newer capture format: blocks of sections, interfaces and packets (draft-ietf-opsawg-pcapng).
+"""Reader of pcapng: blocks of sections, interfaces and packets (draft-ietf-opsawg-pcapng).
 
-What a block means may depend on all blocks before it in its section: byte order, interfaces and their clocks. A
-`Pcapng` is that knowledge. Names of capture points travel in the description of the interface, behind `POINT`.
+The meaning of a block may depend on all earlier blocks of its section: byte order, interfaces and their clocks. A
+`Pcapng` holds this knowledge. The interface's description holds the name of the capture point, after `POINT`.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ OPTION_END, OPTION_FLAGS = 0, 2
 INTERFACE_NAME, INTERFACE_DESCRIPTION, INTERFACE_RESOLUTION, INTERFACE_OFFSET = 2, 3, 9, 14
 STATISTICS_DROPPED_BY_INTERFACE, STATISTICS_DROPPED_BY_SYSTEM = 5, 7
 POINT = "glue capture point: "
-"""What the description of an interface starts with that glue recorded; the name of the capture point follows."""
+"""Prefix of an interface's description in glue's recordings. The name of the capture point follows."""
 
 PACKET_FIELDS = 28  # bytes of an enhanced packet block before the frame
-PACKET_OPTIONS = 4  # options of a packet that are looked at; whoever records the direction writes it among the first
+PACKET_OPTIONS = 4  # most options of a packet to examine; recorders put the direction among the first
 
 
 @dataclass(frozen=True)
 class Interface:
-    """An interface of a section: its link type, its clock, and the capture point it stands for."""
+    """An interface of a section: link type, clock and capture point."""
 
     link: int
     snapshot: int
     point: str | None
     resolution: int
-    """As in the file: 10 to the minus this, or, with the highest bit, 2 to the minus the others."""
+    """Resolution of timestamps as in the file: 10 to the minus n, or with the highest bit set, 2 to the minus n."""
     offset_ns: int
 
     def nanoseconds(self, ticks: Integers) -> Integers:
-        """Times since 1970, from what packets say."""
+        """Convert timestamps of packets to nanoseconds since 1970."""
         exponent = self.resolution & 0x7F
         if self.resolution & 0x80:
             fraction = ticks & ((1 << exponent) - 1)
@@ -62,7 +62,7 @@ class Interface:
 
 
 class _Packets(NamedTuple):
-    """The packet blocks of one kind in a buffer: where they start, and their fields."""
+    """Packet blocks of one kind in a buffer: their starts and fields."""
 
     starts: Integers
     frame: int
@@ -73,7 +73,7 @@ class _Packets(NamedTuple):
     direction: Integers
 
     def take(self, rows: Booleans) -> _Packets:
-        """Some of them."""
+        """Return the selected packets."""
         return _Packets(
             self.starts[rows],
             self.frame,
@@ -86,9 +86,9 @@ class _Packets(NamedTuple):
 
 @dataclass
 class _Walk:
-    """Where the blocks of a buffer start: packets, packets of odd kinds, others with their kinds and ends.
+    """Starts of blocks in a buffer: enhanced packets, packets of other kinds, and other blocks as (kind, start, end).
 
-    `position` is where the first one begins that is not whole, or not sound.
+    `position` is the start of the first block that is incomplete or damaged.
     """
 
     packets: list[int] = field(default_factory=list)
@@ -99,10 +99,10 @@ class _Walk:
 
 
 class Pcapng:
-    """A pcapng file as far as it was read."""
+    """A pcapng file, with the knowledge of all blocks read so far."""
 
     def __init__(self, header: bytes, first: int = 0) -> None:
-        """`header`: the start of the section, 12 bytes. Raises ValueError if it is not one."""
+        """`header`: the first 12 bytes of the section. Raises ValueError for any other bytes."""
         if header[:4] != MARK or header[8:12] not in ORDER_MAGIC:
             raise ValueError("not a pcapng file")
         self.first = first
@@ -112,14 +112,16 @@ class Pcapng:
         self.dropped: int | None = None
         self._dropped: dict[int, int] = {}
         self._unsure = False
-        """Whether there was a fault in this section: an interface described now may have another number, or section."""
+        """Whether this section had a fault. A later interface block may then have another number, or belong to another
+        section.
+        """
         self._astray = False
-        """Whether what this section describes was lost: nothing in it can be read."""
+        """Whether interfaces of this section were lost. Then the rest of the section is unreadable."""
 
     # -------------------------------------------------------------------------------------------- blocks
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
-        """The whole blocks among the first `size` bytes of the buffer, which is at `base` in the file."""
+        """Return the packets among the first `size` bytes of the buffer, which starts at byte `base` of the file."""
         walk = self._walk(buffer.data, size)
         enhanced, fault, position = self._enhanced(buffer, np.array(walk.packets, np.int64), walk.fault, walk.position)
         for kind, start, stop in walk.others:
@@ -144,12 +146,12 @@ class Pcapng:
         return Scan(records, position, fault)
 
     def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
-        """Find the next block from which the file can be read on (see `resync`)."""
+        """Find the next block from which the file is readable (see `resync`)."""
         self._unsure = True
         return next_block(buffer, size, self.order, over, self._astray)
 
     def _walk(self, data: memoryview, size: int) -> _Walk:
-        """Note where blocks start, up to the next section, as another one has an order and interfaces of its own."""
+        """Note the starts of blocks up to the next section, which has its own byte order and interfaces."""
         walk = _Walk()
         head = Struct(self.order + "II").unpack_from
         last = size - SMALLEST_BLOCK
@@ -232,7 +234,7 @@ class Pcapng:
     def _enhanced(
         self, buffer: Bytes, starts: Integers, fault: Fault | None, position: int
     ) -> tuple[_Packets, Fault | None, int]:
-        """The fields of enhanced packet blocks, up to the first whose lengths contradict each other."""
+        """Return the fields of enhanced packet blocks, up to the first with contradicting lengths."""
         fields = fields_at(buffer, starts, 4, 6, self.order).astype(np.int64)
         length, captured = fields[:, 0], fields[:, 4]
         closing = fields_at(buffer, starts + length, -4, 1, self.order)[:, 0]
@@ -247,7 +249,7 @@ class Pcapng:
         return _Packets(starts, PACKET_FIELDS, fields[:, 1], ticks, captured, direction), fault, position
 
     def _directions(self, buffer: Bytes, starts: Integers, length: Integers, captured: Integers) -> Integers:
-        """The lowest two bits of the packets' flags, 0 where there are none."""
+        """Return the lowest two bits of the packets' flags, 0 without flags."""
         direction = np.zeros(len(starts), np.int64)
         position = starts + PACKET_FIELDS + captured + -captured % 4
         end = starts + length - 4
@@ -265,7 +267,7 @@ class Pcapng:
         return direction
 
     def _odd(self, data: memoryview, starts: list[int]) -> Iterator[_Packets]:
-        """Simple packet blocks and the packet blocks of old, one by one: no recorder of today prefers them."""
+        """Yield simple and obsolete packet blocks one by one. Recorders rarely write them."""
         for start in starts:
             kind, length = Struct(self.order + "II").unpack_from(data, start)
             if kind == OLD_PACKET:

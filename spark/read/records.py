@@ -1,7 +1,7 @@
-"""Captured frames of one block of a file, as columns; and what every capture format offers to the reader.
+"""Captured frames of one block of a file, as columns, and the interface of capture formats.
 
-A reader pays per block, not per frame: formats find where records start, and all else is done by NumPy for the whole
-block. The buffer is followed by padding, so that a fixed number of bytes can be taken at any frame's start.
+The cost of reading is per block, not per frame: formats find the starts of records, and NumPy does the rest for the
+whole block. Padding follows the buffer, so that a fixed number of bytes can be taken from any frame's start.
 """
 
 from __future__ import annotations
@@ -17,27 +17,31 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 PADDING = 512
-"""Zero bytes behind a block: more than the largest stack of headers (Ethernet 14, two VLAN tags 8, IPv6 with options,
-UDP 8) and 192 bytes of glue's header that are taken from any place of a frame."""
+"""Zero bytes after a block. They exceed the largest stack of headers (Ethernet 14, two VLAN tags 8, IPv6 with options,
+UDP 8) and 192 bytes of glue's header.
+"""
 
 LARGEST_RECORD = 1 << 20
-"""Bytes of a record beyond which it is taken for corrupt: four times the largest snapshot that libpcap takes (262,144),
-as glue's trains are at most 64 KiB."""
+"""Largest accepted record in bytes, four times libpcap's largest snapshot. glue's trains have at most 64 KiB.
+"""
 
 MAXIMUM_SNAPSHOT = 262_144
-"""Bytes of a frame that libpcap captures at most; what a capture means that says 0, or more."""
+"""Most bytes of a frame that libpcap captures. A capture with snapshot length 0, or a larger one, means this."""
 
 USUAL_FRAME = 65_535 + 64
-"""Bytes: the largest UDP datagram with its headers. A payload's chain ends after no more than that, so that there is
-no need to go on for as much as a snapshot length of 262,144 says."""
+"""Bytes of the largest UDP datagram with its headers. A chain of records within a payload ends after at most as many
+bytes.
+
+This limit is below the usual snapshot length of 262,144.
+"""
 
 INWARD, OUTWARD = 1, 2
-"""Directions, as pcapng's packet flags number them; 0 when not told."""
+"""Directions as in pcapng's packet flags; 0 if unknown."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a file could not be read on: the cause, and the byte of the file where it is."""
+    """A place where a file cannot be read: the cause, and the byte of the file."""
 
     cause: str
     offset: int
@@ -45,7 +49,7 @@ class Fault:
 
 @dataclass
 class Records:
-    """Captured frames in one buffer, each column with one element a frame."""
+    """Captured frames in one buffer. Each column has one element for each frame."""
 
     buffer: Bytes
     offset: Integers
@@ -56,17 +60,17 @@ class Records:
     """Bytes of the frame in the buffer."""
     time_ns: Integers
     link: Integers
-    """Link type, as tcpdump.org numbers them."""
+    """Link type, numbered as on tcpdump.org."""
     point: Integers
     """Index into `points`."""
     direction: Integers
     points: list[str | None]
-    """Names of the capture points, None where the file gives none."""
+    """Names of the capture points, None if the file gives none."""
 
 
 @dataclass
 class Scan:
-    """What a block of a file holds: its records, how many bytes they took, and why there can be no more."""
+    """Contents of a block: its records, the bytes read, and the fault that ends reading."""
 
     records: Records
     consumed: int
@@ -74,26 +78,26 @@ class Scan:
 
 
 class Format(Protocol):
-    """A capture format with what was learnt from the file so far; picklable, so that a partition can begin with it."""
+    """A capture format with its knowledge of the file so far. Picklable, so that a partition can start with it."""
 
     first: int
-    """Byte of the file at which the first record starts."""
+    """Byte of the file where the first record starts."""
     dropped: int | None
-    """Frames that the capturing system says it dropped, so far."""
+    """Frames that the capturing system reports as dropped so far, None if unknown."""
     resumes: bool
-    """Whether reading can go on behind a fault."""
+    """Whether reading can continue after a fault."""
 
     def scan(self, buffer: Bytes, size: int, base: int) -> Scan:
-        """The whole records among the first `size` bytes of the buffer, which is at `base` in the file."""
+        """Return the whole records among the first `size` bytes of a buffer that starts at byte `base` of the file."""
 
     def resume(self, buffer: Bytes, size: int, over: bool) -> tuple[int, bool]:
-        """How many bytes to leave out behind a fault at the first byte of the buffer, and whether to scan from there.
+        """After a fault at the buffer's first byte, return the bytes to skip, and whether to scan from there.
 
-        Called again with what follows until that is so; `over`: nothing follows.
+        While the answer is False, the method is called again with more bytes. `over` tells that no bytes follow.
         """
 
 
 def fields_at(buffer: Bytes, starts: Integers, offset: int, count: int, order: str) -> NDArray[np.uint32]:
-    """`count` unsigned 32-bit integers from `offset` bytes after each start: one row for each."""
+    """Return `count` unsigned 32-bit integers at `offset` bytes after each start, one row for each start."""
     windows = np.lib.stride_tricks.sliding_window_view(buffer, 4 * count)
     return windows[starts + offset].view(f"{order}u4")

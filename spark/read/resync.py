@@ -1,13 +1,13 @@
-"""Where a damaged capture can be read on: at a block or record from which a chain of sound ones leads on for long.
+"""Search for the place after damage where a capture is readable again: the start of a long chain of sound blocks.
 
-A block of pcapng tells its length at both ends, so chance does not make one; but payloads may hold captures, and with
-them true blocks. Those end with the payload: a chain that is longer than any payload, or that meets the very end of
-what is there, is the file's own. Damage may have swallowed a section's header, and with it what interfaces mean; where
-there are signs of that, only another section will do.
+A block of pcapng has its length at both ends, so random bytes hardly look like one. Payloads may hold captures with
+true blocks, but these end with the payload. A chain longer than any payload, or up to the end of the data, belongs to
+the file. Damage may have destroyed a section's header, and with it the meaning of interfaces. If there are signs of
+this, only another section will do.
 
-A record of pcap has one length, and nothing else that marks it. So all of its fields must be plausible, its time near
-that of the records before, and those of all records behind it likewise, for longer than any payload. Records within the
-payload of the damaged one may lead to the one behind; but the damaged record's own IP header tells where that begins.
+A record of pcap has one length and no mark. Therefore all its fields must be plausible, and its time must be near that
+of earlier records. The same must hold for all following records, for longer than any payload. Records within the
+payload of the damaged record may lead to the next record, but the damaged record's IP header tells where it starts.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ KINDS = frozenset(
     (SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, PACKET, JOURNAL, SECRETS, CUSTOM, CUSTOM_LOCAL)
 )
 STARTS = (INTERFACE, STATISTICS, PACKET)
-"""Kinds of blocks, other than sections, at which reading goes on: those of which captures of today consist."""
+"""Kinds of blocks, other than sections, at which reading continues. Present-day captures consist of these."""
 
-MARK = SECTION.to_bytes(4, "little")  # the same in both byte orders
+MARK = SECTION.to_bytes(4, "little")  # equal in both byte orders
 ORDER_MAGIC = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 SMALLEST_BLOCK = 12
 REACH = USUAL_FRAME
-"""Bytes that a chain must go on for: no payload holds one so long. What is between faults closer than that is lost."""
+"""Least bytes of a chain. No payload holds a chain of this length. Data between closer faults is lost."""
 
 
 RECORD = 16
-"""Bytes of a pcap's record before the frame: seconds, fraction, bytes captured, bytes of the frame."""
+"""Bytes of a pcap record before the frame: seconds, fraction, bytes captured, bytes of the frame."""
 WINDOW = 1 << 18
-"""Bytes that are searched for records at once: the next one is mostly some hundred bytes away."""
+"""Bytes searched for records at once. The next record is usually some hundred bytes away."""
 NEAR = 86_400
-"""Seconds by which a record may differ in time from those before it: silence for longer than a day is rare."""
+"""Largest difference in seconds between a record's time and earlier ones: silence of more than a day is rare."""
 
 
 def next_block(buffer: Bytes, size: int, order: str, over: bool, only_section: bool) -> tuple[int, bool]:
-    """Where to go on among the first `size` bytes of a buffer, of which the very first is known to be none.
+    """Find the next block among the first `size` bytes of a buffer, whose first byte is known to be no start.
 
-    Returns (byte, whether that is it); if not, the bytes before it are not it either, and more are needed. `over`:
-    there are no more. `order` is the byte order so far. With `only_section`, and behind what looks like a section's
-    header, it is a section.
+    Returns (byte, found). If not found, no block starts before this byte, and more bytes are needed. `over` tells that
+    no bytes follow. `order` is the byte order so far. With `only_section`, and after an apparent section header, the
+    block must be a section.
     """
     data = buffer.data
     sections = _sections(data, size)
@@ -63,7 +63,7 @@ def next_block(buffer: Bytes, size: int, order: str, over: bool, only_section: b
 
 
 def is_chain(data: memoryview, size: int, start: int, order: str, over: bool) -> bool | None:
-    """Whether sound blocks follow each other from here for `REACH`, or to the end; None if that is not to be seen."""
+    """Tell whether sound blocks follow from `start` for `REACH` bytes, or to the end. None needs more bytes."""
     unknown = False if over else None
     position = start
     head = Struct(order + "II").unpack_from
@@ -90,7 +90,7 @@ def is_chain(data: memoryview, size: int, start: int, order: str, over: bool) ->
 
 
 def _sections(data: memoryview, size: int) -> list[int]:
-    """Where something looks like the header of a section."""
+    """Return the places that look like the header of a section."""
     whole, found, place = bytes(data[:size]), [], 0
     while (place := whole.find(MARK, place + 1)) >= 0:
         if whole[place + 8 : place + 12] in ORDER_MAGIC:
@@ -99,9 +99,9 @@ def _sections(data: memoryview, size: int) -> list[int]:
 
 
 def _blocks(buffer: Bytes, size: int, order: str, over: bool) -> Integers:
-    """Where something looks like a block of `STARTS`: both of its lengths agree, or the second is not there yet."""
+    """Return the places that look like a block of `STARTS`: both lengths agree, or the second one is not yet there."""
     found = []
-    for shift in range(1, 5):  # bytes may be missing, so blocks may begin anywhere
+    for shift in range(1, 5):  # bytes may be missing, so blocks may start anywhere
         words = buffer[shift : shift + max(0, size - shift) // 4 * 4].view(f"{order}u4")
         places = np.flatnonzero(_is_start(words[:-2]) & _is_length(words[1:-1]))
         ends = places + words[places + 1] // 4 - 1
@@ -127,10 +127,10 @@ def _is_length(words: Bytes) -> Booleans:
 def next_record(
     buffer: Bytes, size: int, order: str, units: int, seconds: int | None, over: bool, link: int | None
 ) -> tuple[int, bool]:
-    """As `next_block`, for the records of a pcap, whose clock has so many `units` a second.
+    """Find the next record of a pcap, as `next_block` does. The clock has `units` per second.
 
-    `seconds` is the time of the records before, None if there are none. `link`: the buffer begins with a damaged
-    record of this link type; None if it may begin anywhere.
+    `seconds` is the time of earlier records, None without any. `link`: the buffer starts with a damaged record of this
+    link type; None if the buffer may start anywhere.
     """
     told = None if link is None else _told_end(buffer, link)
     for start in () if told is None or told > size - RECORD else (told,):
@@ -151,7 +151,7 @@ def next_record(
 def is_record_chain(
     buffer: Bytes, size: int, start: int, order: str, units: int, seconds: int | None, over: bool
 ) -> bool | None:
-    """Whether plausible records follow each other for `REACH`, or to the end; None if that is not to be seen."""
+    """Tell whether plausible records follow each other for `REACH` bytes, or to the end. None needs more bytes."""
     unknown = False if over else None
     position, fields_of = start, Struct(order + "IIII").unpack_from
     while position - start < REACH:
@@ -175,7 +175,7 @@ def _is_plausible(fields: tuple[int, ...], units: int, seconds: int | None) -> b
 
 
 def _are_plausible(buffer: Bytes, starts: Integers, order: str, units: int, seconds: int | None) -> Booleans:
-    """`_is_plausible` of the records at these starts; none of them without a frame."""
+    """Return which starts are plausible records with a frame (see `_is_plausible`)."""
     fields = fields_at(buffer, starts, 0, 4, order).astype(np.int64)
     time, fraction, captured, length = fields.T
     plausible: Booleans = (captured > 0) & (captured <= MAXIMUM_SNAPSHOT) & (captured <= length)
@@ -184,7 +184,7 @@ def _are_plausible(buffer: Bytes, starts: Integers, order: str, units: int, seco
 
 
 def _told_end(buffer: Bytes, link: int) -> int | None:
-    """Where the record at the beginning of the buffer ends by what its IP header says; None without one."""
+    """Return the end of the record at the buffer's beginning according to its IP header, None without one."""
     header = LINKS[link][0] if link in LINKS else 4 if link in FAMILIES else 0 if link in BARE else None
     if header is None:
         return None

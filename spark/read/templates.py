@@ -1,9 +1,10 @@
-"""Headers of a block at the price of a few: those that differ only in the digits of their numbers are read together.
+"""Fast reading of headers: headers that differ only in digits are read together.
 
-With every digit replaced by 0, headers of one stream become the same text for as long as their numbers keep their
-widths: a *template*. The first such header is parsed as JSON once, by a parser that remembers which number stands
-where; for all others the digits are columns of a matrix, which powers of ten and sums turn into the numbers.
-Whatever fits no template, or is rare, is parsed on its own, so that the outcome is always that of `header.interpret`.
+With every digit replaced by 0, the headers of one stream are equal while their numbers keep their widths. This text is
+a *template*. The first header of a template is parsed as JSON, and the parser notes the position of each number. For
+the other headers, the digits are columns of a matrix, and sums with powers of ten give the numbers. Headers without a
+template, or with a rare template, are parsed alone. Therefore the result always equals the result of
+`header.interpret`.
 """
 
 from __future__ import annotations
@@ -23,30 +24,30 @@ from spark.read.parse import loads
 from spark.read.records import Booleans, Bytes, Integers
 
 FEW = 12
-"""Headers of a kind in a block below which parsing each costs less than numbers in columns."""
+"""Least headers of a template in a block for which columns are cheaper than parsing."""
 
 MOST_TEMPLATES = 4096
-"""Templates remembered, some 8 kB each: 32 MiB. Streams have a few dozen each, as their numbers grow."""
+"""Most templates kept, about 8 kB each: 32 MiB. A stream has a few dozen, as its numbers grow."""
 
 MOST_DIGITS = 18
-"""Digits of a number that is surely below 2^63."""
+"""Most digits of a number that is surely below 2^63."""
 
 STARTS = ord("{")
 _NEWLINE, _ZERO, _NINE, _QUOTE = ord("\n"), ord("0"), ord("9"), ord('"')
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*')
 _ID_AFTER = 11  # bytes of `{"glue":[1,`, after which the sender's id is the next string
-_ID_WITHIN = 16  # bytes in which its opening quote is looked for: a network id of five digits and spaces
+_ID_WITHIN = 16  # bytes in which the id's opening quote is searched: a network id of five digits and spaces
 _MULTIPLIERS = np.random.default_rng(7).integers(1, 1 << 63, LARGEST_HEADER // 8 + 2, np.uint64) | np.uint64(1)
 
 
 class Number(int):
-    """An integer of a parsed header that knows which of its numbers it is."""
+    """An integer of a parsed header with its position among the header's numbers."""
 
     index: int
 
 
 class Columns:
-    """Columns of a block's headers: integers, with -1 for null, and texts as codes, with -1 for null."""
+    """Columns of a block's headers: integers and codes of texts, both with -1 for null."""
 
     def __init__(self, count: int) -> None:
         self.good: Booleans = np.zeros(count, np.bool_)
@@ -57,18 +58,18 @@ class Columns:
         self.texts: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
 
     def code(self, name: str, text: str) -> int:
-        """The code of a text of this column."""
+        """Return the code of a text in this column."""
         known = self.texts[name]
         return known.setdefault(text, len(known))
 
 
 class Template:
-    """Headers alike but for the digits of their numbers; made from one of them."""
+    """Pattern of headers that differ only in digits; made from one header."""
 
     __slots__ = ("constants", "digits", "firsts", "fixed", "letters", "numbers", "size", "weights", "wide")
 
     def __init__(self, sample: bytes) -> None:
-        """Raises MalformedHeaderError if such headers are to be read one by one."""
+        """Raises MalformedHeaderError for a header without a usable template."""
         spans = [found.span() for found in _STRING_OR_NUMBER.finditer(sample) if found[0][0] != _QUOTE]
         if any(not sample[start:stop].isdigit() or stop - start > MOST_DIGITS for start, stop in spans):
             raise MalformedHeaderError("malformed header")
@@ -85,7 +86,7 @@ class Template:
         self.constants = {name: value for name, value in columns.items() if name not in self.numbers}
 
     def read(self, heads: Bytes, rows: Integers, columns: Columns) -> Integers:
-        """Read the headers in these rows; returns the rows that do not fit after all."""
+        """Read the headers in these rows, and return the rows that do not fit."""
         mine = heads[rows, : self.size]
         places = mine[:, self.digits]
         values = np.add.reduceat((places - np.int64(_ZERO)) * self.weights, self.firsts, axis=1)
@@ -111,7 +112,7 @@ class Template:
 
 
 def _parse_numbered(sample: bytes, count: int) -> Any:
-    """A header parsed such that each integer is a `Number`, in their order in the text."""
+    """Parse a header with each integer as a `Number`, numbered in the order of the text."""
     numbers: list[Number] = []
 
     def number(text: str) -> Number:
@@ -120,7 +121,7 @@ def _parse_numbered(sample: bytes, count: int) -> Any:
         return numbers[-1]
 
     try:
-        loads(sample)  # stricter than the other: what one of the two refuses is refused
+        loads(sample)  # stricter than `json`; a header must pass both
         header = json.loads(sample, parse_int=number)
     except (ValueError, RecursionError) as error:
         raise MalformedHeaderError("malformed header") from error
@@ -130,13 +131,13 @@ def _parse_numbered(sample: bytes, count: int) -> Any:
 
 
 class Decoder:
-    """Reads the headers of block after block; remembers the templates."""
+    """Reads the headers of consecutive blocks, and keeps the templates."""
 
     def __init__(self) -> None:
         self._templates: dict[int, Template | None] = {}
 
     def decode(self, buffer: Bytes, begin: Integers, captured: Integers, skipped: Counter[str]) -> Columns:
-        """The columns of the datagrams that begin there; those that are not glue's are counted in `skipped`."""
+        """Return the columns of the datagrams at `begin`. Others than glue's are counted in `skipped`."""
         columns = Columns(len(begin))
         braced = np.flatnonzero((buffer[begin] == STARTS) & (captured > 0))
         skipped["other UDP"] += len(begin) - len(braced)
@@ -170,7 +171,7 @@ class Decoder:
             (columns.integers if name in columns.integers else columns.codes)[name][target] = values
 
     def _template(self, key: int, heads: Bytes, rows: Integers, size: Integers) -> Template | None:
-        """The template of these headers, if reading them by one is possible and worth it."""
+        """Return the template of these headers, None if it is impossible or not worth the cost."""
         if key not in self._templates:
             if len(rows) < FEW:
                 return None
@@ -185,9 +186,9 @@ class Decoder:
 
 
 def _alike(heads: Bytes, size: Integers) -> list[tuple[int, Integers]]:
-    """The rows by what their headers have in common but for digits, each group with a hash of that.
+    """Group the rows by their headers with digits ignored. Each group has a hash.
 
-    The sender's id counts with its digits. Rows of one hash need not be alike: whoever uses them must look.
+    The digits of the sender's id count. Rows with one hash need not be alike, so a caller must compare them.
     """
     if not len(heads):
         return []

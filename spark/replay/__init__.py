@@ -1,1 +1,1 @@
-"""Captured traffic through glue's own layers again, in virtual time (`python -m spark.replay`)."""
+"""Replay of captured traffic through glue's own layers, in virtual time (`python -m spark.replay`)."""

@@ -1,8 +1,8 @@
-"""`python -m spark.replay trace.pcapng --endpoint hall`: what glue's layers made of the datagrams that reached hall.
+"""`python -m spark.replay trace.pcapng --endpoint hall`: run the datagrams that reached hall through glue's layers.
 
-At once (`--speed 0`), as fast as it was (1) or N times as fast. With `--what-if lease_intervals=2,3,5` the trace goes
-through the layers once for each value, on Spark's executors, and a row tells what each made of it. Without an endpoint
-all of them are simulated, senders too, over the losses and delays of the trace.
+The replay is immediate (`--speed 0`), at the original speed (1) or N times as fast. With `--what-if
+lease_intervals=2,3,5` Spark's executors replay the trace once for each value, and each value gives a row. Without
+`--endpoint` all endpoints are simulated, senders too, over the losses and delays of the trace.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BAR = 40  # characters of the longest bar
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(
         prog="python -m spark.replay", description="Run a trace through glue's layers again."
     )
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def pace(speed: float) -> Callable[[int], object]:
-    """Something that waits until it is time for a datagram of that time (nanoseconds)."""
+    """Return a function that waits until a captured time (nanoseconds) is due at this speed."""
     if not speed:
         return lambda captured: None
     began: list[tuple[int, float]] = []
@@ -67,7 +67,7 @@ def pace(speed: float) -> Callable[[int], object]:
 
 
 def summary(told: Replayed) -> list[str]:
-    """Who came and went, what was delivered, and what was dropped, in lines for a terminal."""
+    """Return lines for a terminal: peers that came and went, delivered messages, and dropped input."""
     lines = [f"{clock(at)}  {name}: {what}" for at, name, what in told.peers]
     counts: Counter[tuple[str, str]] = Counter()
     for _, topic, publisher, _, count in told.messages:
@@ -81,7 +81,7 @@ def summary(told: Replayed) -> list[str]:
 
 
 def trade_off(rows: Sequence[dict[str, object]], column: str) -> list[str]:
-    """A bar for each row."""
+    """Return a bar for each row."""
     values = [int(str(row[column])) for row in rows]
     longest = max([*values, 1])
     names = [", ".join(f"{name} {value}" for name, value in row.items() if isinstance(value, str)) for row in rows]
@@ -91,7 +91,7 @@ def trade_off(rows: Sequence[dict[str, object]], column: str) -> list[str]:
 
 
 def lines_of(rows: Sequence[dict[str, object]]) -> list[str]:
-    """The outcomes of all sets as a table for a terminal."""
+    """Return the outcomes of all sets as a table for a terminal."""
     cells = [list(rows[0]), *[[_told(value) for value in row.values()] for row in rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells]
@@ -102,7 +102,7 @@ def _told(value: object) -> str:
 
 
 def explore(connect: Callable[[], SparkSession], options: argparse.Namespace) -> list[str]:
-    """The lines that tell of other settings."""
+    """Run the sets of other settings, and return the lines to print."""
     sets = combinations(options.what_if, settings_only=options.endpoint is not None)
     if options.endpoint is not None:
         rows = what_if(connect(), options.endpoint, inbound(options.captures, options.endpoint), sets)
@@ -115,11 +115,11 @@ def explore(connect: Callable[[], SparkSession], options: argparse.Namespace) ->
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command and return its exit code."""
     options = parser().parse_args(argv)
 
     def work(connect: Callable[[], SparkSession]) -> list[str]:
-        check(options.captures)  # mistakes are told before Java starts
+        check(options.captures)  # reports mistakes before Java starts
         if options.what_if or options.endpoint is None:
             return explore(connect, options)
         settings = effective({"name": options.endpoint}, {})

@@ -1,8 +1,8 @@
-"""What an endpoint's layers make of the datagrams that reached it: the same code as on that day, in virtual time.
+"""Replay of the datagrams that reached an endpoint, through the endpoint's own layers in virtual time.
 
-The stack is given each datagram at the time it was captured, and between them its timers, as a driver would. It
-subscribes when the endpoint's own announcements in the trace say so. What it sends goes nowhere: that the real
-endpoint acknowledged is in the trace, as the others' reactions to it are.
+The stack gets each datagram at its time of capture. In between it gets its timers, as from a driver. The stack
+subscribes when the endpoint's own announcements in the trace do. Datagrams that the stack sends are dropped: the real
+endpoint's acknowledgements took effect in the trace already.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from random import Random
 from typing import NamedTuple
 
 from glue.contract import Address, Delivery, PeerAdded, PeerRemoved, Request, Subscribe, Train, Unsubscribe
-from glue.endpoint.core import Core
+from glue.endpoint.core import EndpointCore
 from glue.settings import Settings
 
 DATAGRAM_SIZE = 1472  # Ethernet's 1,500 bytes less 20 of IPv4 and 8 of UDP
 MOST_TURNS = 10_000
-"""Turns of timers between two datagrams: an hour's silence has some thousand."""
+"""Most turns for timers between two datagrams. An hour of silence has some thousand."""
 
 
 class Captured(NamedTuple):
-    """A datagram at an endpoint's home: `time` in nanoseconds since 1970; `operations` if it is its own announcement.
+    """A datagram at an endpoint's home.
 
-    Operations are told as (number of the first, "+pattern" or "-pattern" of each); `data` of own datagrams is not
-    needed.
+    - `time`: nanoseconds since 1970.
+    - `data`: the datagram; b"" for the endpoint's own announcements.
+    - `operations`: set for the endpoint's own announcements. The number of the first operation, and "+pattern" or
+      "-pattern" of each.
     """
 
     time: int
@@ -37,10 +39,10 @@ class Captured(NamedTuple):
 
 @dataclass
 class Replayed:
-    """What the application would have seen, in order, and the layers' counters.
+    """Events that the application would have seen, in order, and the layers' counters.
 
-    `messages` are (time, topic, publisher, sequence of the first, how many); `peers` (time, name, what happened).
-    Times are nanoseconds since 1970.
+    `messages` are (time, topic, publisher, first sequence, count). `peers` are (time, name, event). Times are
+    nanoseconds since 1970.
     """
 
     messages: list[tuple[int, str, str, int, int]] = field(default_factory=list)
@@ -49,19 +51,19 @@ class Replayed:
 
     @property
     def message_count(self) -> int:
-        """How many messages were delivered."""
+        """Number of delivered messages."""
         return sum(count for *_, count in self.messages)
 
 
 def replay(
     datagrams: Iterable[Captured], settings: Settings, wait: Callable[[int], object] = lambda time: None
 ) -> Replayed:
-    """Run the trace through the layers of an endpoint with these settings, its name among them.
+    """Run the trace through the layers of an endpoint with these settings, which include its name.
 
-    `datagrams` in the order they were captured at its home, its own among them. `wait`
-    is called with the time of each datagram before it is taken, to go at the speed of a clock.
+    `datagrams` are in the order of capture at the endpoint's home, with its own announcements. `wait` is called with
+    the time of each datagram before the datagram is handled, so that a replay can follow a clock.
     """
-    core = Core(settings, Random(0), 0.0, {})
+    core = EndpointCore(settings, Random(0), 0.0, {})
     core.stack.fit(DATAGRAM_SIZE)
     told, zero, known = Replayed(), None, 0
     for datagram in datagrams:
@@ -85,8 +87,8 @@ def _request(operation: str) -> Request:
     return Subscribe(pattern, pattern) if operation[0] == "+" else Unsubscribe(pattern)
 
 
-def _let_pass(core: Core, told: Replayed, zero: int, until: float) -> None:
-    """Obey the stack's timers up to a time."""
+def _let_pass(core: EndpointCore, told: Replayed, zero: int, until: float) -> None:
+    """Run the stack's due timers up to a time."""
     for _ in range(MOST_TURNS):
         due = core.stack.deadline
         if due > until:
@@ -94,7 +96,9 @@ def _let_pass(core: Core, told: Replayed, zero: int, until: float) -> None:
         _turn(core, told, zero, due, [], [])
 
 
-def _turn(core: Core, told: Replayed, zero: int, now: float, trains: list[Train], requests: list[Request]) -> None:
+def _turn(
+    core: EndpointCore, told: Replayed, zero: int, now: float, trains: list[Train], requests: list[Request]
+) -> None:
     events, _ = core.stack.turn(now, trains, requests)
     time = zero + round(now * 1e9)
     for event in events:

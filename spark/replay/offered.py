@@ -1,8 +1,8 @@
-"""What a trace offers to other settings: who was there, what they wanted, what they published, what the links did.
+"""Traffic of a trace as input for a simulation: endpoints, interests, messages, and the links' losses and delays.
 
-The analysis tells what became of each datagram on each link, with clocks related; the messages are those of
-`glue.capture.messages`. All times are seconds since the first datagram, by the first capture point's clock. Models are
-left out, and restarts: an endpoint is there from the beginning to the end.
+The analysis tells the fate of each datagram on each link, with related clocks. `glue.capture.messages` reassembles the
+messages. All times are seconds since the first datagram, by the first capture point's clock. Models and restarts are
+left out. Every endpoint is present from the beginning to the end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spark.schema import frames_columns
 
 NS = 10**9
 MESSAGE_LIMIT = 256 << 20
-USUAL_DELAY = 0.0005  # seconds; where nothing relates the clocks: a LAN's
+USUAL_DELAY = 0.0005  # seconds on a LAN, for links without related clocks
 OWN = "$glue"
 COLUMNS = (
     "file",
@@ -39,7 +39,7 @@ COLUMNS = (
 
 
 class Offer(NamedTuple):
-    """A message to be published: when (seconds), by whom, of how many bytes."""
+    """A message to publish. `time` is in seconds, `size` in bytes, and `lifespan` in seconds."""
 
     time: float
     publisher: str
@@ -52,14 +52,15 @@ class Offer(NamedTuple):
 
 @dataclass
 class Offered:
-    """Everything that does not depend on settings; picklable, for executors."""
+    """All input that does not depend on settings. Picklable, for executors."""
 
     endpoints: list[str]
     messages: list[Offer] = field(default_factory=list)
     interests: list[tuple[float, str, str]] = field(default_factory=list)
-    """When which endpoint began ("+pattern") or ceased ("-pattern") to want what."""
+    """Time, endpoint, and "+pattern" or "-pattern" for the start or end of an interest."""
     links: dict[tuple[str, str], tuple[list[float], list[float | None]]] = field(default_factory=dict)
-    """By sender and receiver: when datagrams left, and how long each was under way, None for a lost one."""
+    """By sender and receiver: the times at which datagrams left, and their delays in seconds, None if lost.
+    """
 
 
 def offered(spark: SparkSession, paths: Sequence[str]) -> Offered:
@@ -79,7 +80,7 @@ def offered(spark: SparkSession, paths: Sequence[str]) -> Offered:
 
 
 def _links(analysis: Analysis, homes: dict[str, str]) -> dict[tuple[str, str], tuple[list[float], list[float | None]]]:
-    """The fates of what went from each home to each other, for all endpoints there."""
+    """Return losses and delays between the homes of any two endpoints."""
     rows = analysis.tables["deliveries"].where("lost is not null")
     table = rows.select("home", "receiver", "sent_ns", "under_way_ns", "lost").toArrow()
     home, receiver, sent = (table[name].to_numpy() for name in ("home", "receiver", "sent_ns"))
@@ -102,7 +103,7 @@ def _links(analysis: Analysis, homes: dict[str, str]) -> dict[tuple[str, str], t
 
 
 def _seconds(analysis: Analysis, point: int, time_ns: int) -> float:
-    """A point's time as seconds since the beginning, by the clock of the first point."""
+    """Convert a point's time to seconds since the beginning, by the clock of the first point."""
     for piece in analysis.relations.get((0, point), ()):
         if time_ns <= piece.stop + piece.offset or math.isinf(piece.stop):
             time_ns -= round(float(piece.at(time_ns - round(piece.offset))))
@@ -117,13 +118,13 @@ def _rows(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _point(row: dict[str, Any], analysis: Analysis) -> str:
-    """The capture point of a frame, as the analysis names it."""
+    """Return the capture point of a frame, under the name that the analysis uses."""
     point: str = row["capture_point"]
     return analysis.namesakes.get((point, row["file"]), point)
 
 
 def _read(found: Offered, paths: Sequence[str], homes: dict[str, tuple[str, str]], analysis: Analysis) -> None:
-    """What was published and wanted, as seen at home."""
+    """Read messages and interests, as captured at each publisher's home."""
     rows = [row for row in _rows(paths) if homes.get(row["sender"], ("", ""))[1] == _point(row, analysis)]
     rows.sort(key=lambda row: row["time_ns"])
     readers: dict[int, Messages] = {}

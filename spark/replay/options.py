@@ -1,10 +1,10 @@
-"""Settings to be varied, by name: an endpoint's, the transport layer's, and the constants of transport's modules.
+"""Settings to vary, by name: an endpoint's settings, keywords of the transport layer, and constants of its modules.
 
     lease_intervals=2,3,5            a setting of docs/settings.md
     parity=0,2                       a keyword of `glue.transport.Transport`
     round_trip.MAX_PROBE=0.05,0.25   a constant of a module in glue/transport: timers, windows, patience
 
-A constant is looked up when its module uses it, so it is exchanged, for the length of a simulation, in all of them.
+A module looks up a constant at each use. Therefore a constant is replaced in all modules during a simulation.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ KEYWORDS = {
 
 
 def modules() -> dict[str, ModuleType]:
-    """Give the modules of the transport layer, by their names within it."""
+    """Return the modules of the transport layer, by their names within the layer."""
     prefix = "glue.transport."
     names = [module.name for module in pkgutil.walk_packages(glue.transport.__path__, prefix)]
     return {name.removeprefix(prefix): import_module(name) for name in names}
 
 
 def combinations(words: Sequence[str], settings_only: bool = False) -> list[dict[str, str]]:
-    """All combinations of what is told as "name=value,value,…". Raises ValueError for other words."""
+    """Return all combinations of arguments such as "name=value,value,…". Raises ValueError for other arguments."""
     choices = []
     for word in words:
         name, _, values = word.partition("=")
@@ -63,11 +63,14 @@ def _is_transport(name: str) -> bool:
 
 
 def checked(changed: Mapping[str, str]) -> dict[str, Any]:
-    """The settings among them, as values. Raises ConfigurationError and ValueError for values that cannot be."""
+    """Return the endpoint's settings among the changes, as values.
+
+    Raises ConfigurationError and ValueError for wrong values.
+    """
     own = {variable(name): value for name, value in changed.items() if name in SETTINGS}
     try:
         settings = effective({}, own)
-    except ConfigurationError as error:  # it names the variable, which nobody has set here
+    except ConfigurationError as error:  # the error names a variable, which is not set here
         name, _, rest = str(error).removeprefix(PREFIX).partition("=")
         raise ConfigurationError(f"{name.lower()}={rest}") from None
     for name, value in changed.items():
@@ -84,7 +87,7 @@ def _number(name: str, value: str) -> Any:
 
 
 def transport_factory(changed: Mapping[str, str]) -> dict[str, Any]:
-    """The keyword of an endpoint that replaces its transport, if the transport's own keywords are among them."""
+    """Return the keyword of an endpoint that replaces its transport, if keywords of the transport are changed."""
     keywords = {
         name: _number(name, value) for name, value in changed.items() if name in KEYWORDS and name not in SETTINGS
     }
@@ -99,7 +102,7 @@ def transport_factory(changed: Mapping[str, str]) -> dict[str, Any]:
 
 @contextmanager
 def constants(changed: Mapping[str, str]) -> Iterator[None]:
-    """Within, the constants among them have other values, wherever transport's modules have them."""
+    """Replace changed constants in all modules of transport within the `with` block."""
     before: list[tuple[ModuleType, str, Any]] = []
     try:
         for name, value in changed.items():

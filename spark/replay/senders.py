@@ -1,8 +1,8 @@
-"""What senders would have done with other settings: the simulator, over the losses and delays of a trace.
+"""Simulation of all senders with other settings, over the losses and delays of a trace.
 
-Endpoints of the recorded names publish what was published then, on links that treat each datagram as the recorded
-ones of that moment; all layers are glue's own, in virtual time. So resends, windows and timers answer to the losses of
-that day, which a replay of the recorded datagrams cannot show.
+Endpoints with the recorded names publish the recorded messages. Each link repeats the recorded losses and delays of the
+same time. All layers are glue's own, in virtual time. Therefore resends, windows and timers react to the recorded
+losses. A replay of recorded datagrams cannot show this.
 """
 
 from __future__ import annotations
@@ -18,26 +18,29 @@ import orjson
 from glue.endpoint.message import Message
 from glue.endpoint.options import Reliability
 from glue.errors import WouldBlockError
-from glue.simulation import Conditions, Crossing, RecordedFates, SimulatedEndpoint, World
+from glue.simulation import Conditions, Crossing, RecordedOutcomes, SimulatedEndpoint, World
 from glue.topics.index import Index
 from spark.replay.offered import Offer, Offered
 from spark.replay.options import checked, constants, transport_factory
 
-SETTLE = 2.0  # seconds on a sound network before all begins, so that everybody knows everybody
-EARLY = 0.5  # seconds, at which is wanted what was wanted before the first message
-DRAIN = 30.0  # seconds at most for what is still under way at the end
-RETRY = 0.001  # seconds after which a publisher whose queue is full tries again
+SETTLE = 2.0  # seconds on a network without loss before the start, for discovery
+EARLY = 0.5  # seconds; the time of interests from before the first message
+DRAIN = 30.0  # most seconds for traffic still under way at the end
+RETRY = 0.001  # seconds between attempts of a publisher with a full queue
 
 Row = dict[str, Any]
 
 
 def simulate(offer: Offered, changed: Mapping[str, str], seed: int = 0) -> Row:
-    """One row: what came of the offered messages with these settings.
+    """Simulate the offered messages with these settings, and return one row.
 
-    `expected` counts each message once for each other endpoint that wanted it then, `delivered` those of them that
-    came; latencies from publishing to the handler, in ms; `bytes` all datagrams sent (UDP payload; a multicast once),
-    of them `resent_bytes` in resends; `overhead` is `bytes` for each byte of payload, less one. `apart` is how often a
-    member of a group was taken off its multicast, which sends it everything once more.
+    - `expected`: messages, counted once for each other endpoint with an interest at that time.
+    - `delivered`: how many of these arrived.
+    - `p50_ms`, `p99_ms`: latencies from publishing to the handler.
+    - `bytes`: UDP payload of all datagrams. A multicast counts once.
+    - `resends`, `resent_bytes`: datagrams that resend data, and their bytes.
+    - `overhead`: `bytes` per byte of payload, less one.
+    - `apart`: how often a member of a group was detached. A detached member gets everything by unicast.
     """
     with constants(changed):
         run = _Run(offer, changed, seed)
@@ -63,7 +66,7 @@ class _Run:
         self._bytes = self._resent = self._resends = 0
 
     def play(self) -> None:
-        """Let all of it happen."""
+        """Run the simulation."""
         world = self.world
         first = self._offer.messages[0].time if self._offer.messages else 0.0
         for time, name, operation in self._offer.interests:
@@ -72,7 +75,7 @@ class _Run:
         for (source, target), (times, delays) in self._offer.links.items():
             shifted = [time - first + SETTLE for time in times]
             hosts = self.endpoints[source].host, self.endpoints[target].host
-            world.network.repeat(*hosts, RecordedFates(shifted, delays))
+            world.network.repeat(*hosts, RecordedOutcomes(shifted, delays))
         world.network.observer = self._count
         for message in self._offer.messages:
             world.at(message.time - first + SETTLE, partial(self._publish, message))
@@ -100,7 +103,7 @@ class _Run:
             self._latencies.append(self.world.time - asked)
 
     def _count(self, crossing: Crossing) -> None:
-        """Count each datagram once, however many it is for."""
+        """Count each datagram once, for any number of receivers."""
         key = crossing.source, crossing.sent_at, crossing.data[:192]
         if crossing.receiver == crossing.source or key in self._sent:
             return
@@ -117,7 +120,7 @@ class _Run:
         return sum(count for cause, count in counts.items() if cause.startswith("members served apart"))
 
     def row(self) -> Row:
-        """What came of it."""
+        """Return the result."""
         latencies = sorted(self._latencies)
         payload = sum(message.size for message in self._offer.messages)
         return {
@@ -134,7 +137,7 @@ class _Run:
 
 
 class _Publisher:
-    """Publishes in order, waiting for room as a program that blocks would."""
+    """Publishes in order, and waits for room as a blocking program does."""
 
     def __init__(self, world: World, endpoint: SimulatedEndpoint) -> None:
         self.asked: dict[str, list[float]] = {}
@@ -168,5 +171,5 @@ class _Publisher:
 
 
 def _share(ordered: list[float], share: float) -> float | None:
-    """A percentile in milliseconds (RFC 2330, section 11.3)."""
+    """Return a percentile in milliseconds (RFC 2330, section 11.3), None without values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] * 1e3 if ordered else None

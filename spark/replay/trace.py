@@ -1,4 +1,4 @@
-"""What reached one endpoint, from captures: read by NumPy in this process, for a replay is one sequence of events."""
+"""Input of one endpoint from captures. NumPy reads it in this process, because a replay is one sequence of events."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def _rows(paths: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, An
 
 
 def endpoints(paths: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The endpoints that announce themselves, by name: id, and the capture point that saw most of their datagrams.
+    """Return the endpoints that announce themselves, by name: id and home.
 
-    Of points that saw the same, the one of the endpoint's name; else the first by name.
+    The home is the capture point with most of the endpoint's datagrams, where datagrams captured as outgoing decide.
+    Among equal points it is the one with the endpoint's name, else the first by name.
     """
     names: dict[str, str] = {}
     seen: dict[str, Counter[str]] = {}
@@ -42,7 +43,7 @@ def _likeliest(counts: Counter[str], name: str) -> str:
 
 
 def inbound(paths: Sequence[str], name: str) -> list[Captured]:
-    """What was captured at the home of an endpoint for it, and its own announcements, by time.
+    """Return the datagrams captured at an endpoint's home for this endpoint, and its own announcements, by time.
 
     Raises CaptureError if no endpoint of this name announces itself.
     """

@@ -1,7 +1,7 @@
-"""What if: a trace under other settings, many sets of them, spread over Spark's executors; a row for each.
+"""Outcomes of what-if analyses: a row for each set of other settings, computed on Spark's executors.
 
-For one endpoint, the datagrams that reached it go through its layers again: what the receiver's settings, such as the
-lease, would have changed. For all of them together, senders included, see `senders`.
+The trace of one endpoint's received datagrams runs through its layers again. The outcome shows the effect of the
+receiver's settings, such as the lease. `senders` simulates all endpoints together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def outcome(name: str, datagrams: Sequence[Captured], changed: dict[str, str]) -> Row:
-    """A row for one set of settings: what the application would have seen."""
+    """Replay one set of settings, and return a row with the events that the application would have seen."""
     settings = effective({"name": name}, {variable(setting): value for setting, value in changed.items()})
     told = replay(datagrams, settings)
     happened = [what for _, _, what in told.peers]
@@ -29,12 +29,12 @@ def outcome(name: str, datagrams: Sequence[Captured], changed: dict[str, str]) -
 
 
 def what_if(spark: SparkSession, name: str, datagrams: Sequence[Captured], sets: Sequence[dict[str, str]]) -> list[Row]:
-    """The outcomes at one endpoint of all sets, in their order; the trace is sent to each executor once."""
+    """Replay all sets at one endpoint, and return the rows in order. Each executor gets the trace once."""
     trace = spark.sparkContext.broadcast(list(datagrams))
     return spark.sparkContext.parallelize(sets, len(sets)).map(lambda one: outcome(name, trace.value, one)).collect()
 
 
 def what_if_all(spark: SparkSession, offer: Offered, sets: Sequence[dict[str, str]], seed: int = 0) -> list[Row]:
-    """The same for all endpoints together, senders included."""
+    """Simulate all endpoints with all sets, and return the rows in order."""
     trace = spark.sparkContext.broadcast(offer)
     return spark.sparkContext.parallelize(sets, len(sets)).map(lambda one: simulate(trace.value, one, seed)).collect()

@@ -1,4 +1,4 @@
-"""The report of an analysis: one HTML file that needs nothing else, opened from disk."""
+"""Report of an analysis: one self-contained HTML file."""
 
 from spark.report.page import page
 

@@ -1,4 +1,4 @@
-"""The charts of a report, each from the tables of an analysis."""
+"""Charts of a report, each drawn from the tables of an analysis."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ Row = dict[str, Any]
 Result = dict[str, Any]
 Pair = tuple[str, str]
 
-MOST_ROWS = 24  # of a heat map: the pairs with the most losses; of the timeline: who was given up most often
+MOST_ROWS = 24  # of a heat map: the pairs with most losses; of the timeline: the lives given up most often
 ROW = 18  # pixels
-MOST_LETTERS = 27  # of the names beside heat map and timeline
+MOST_LETTERS = 27  # most letters of the names beside heat map and timeline
 SHORTEST_NS = 1000.0
-"""Where an axis of durations begins at the earliest: clocks and network cards know no less."""
-ODD = 0.001  # share of the samples of a line that its axis need not reach at the short end
-ENOUGH_EVENTS = 5  # of a topic in each interval of its line, on average: of fewer, chance and beats make a zigzag
-OWN = "$glue/"  # what topics of glue's own traffic begin with
+"""Least value of an axis of durations, in nanoseconds. Clocks and network cards are no more precise."""
+ODD = 0.001  # share of a line's samples that may lie below the short end of its axis
+# least average of messages of a topic in each interval of its line; with fewer, chance makes a zigzag
+ENOUGH_EVENTS = 5
+OWN = "$glue/"  # prefix of glue's own topics
 
 
 def loss_map(result: Result) -> str:
-    """Loss over time for each pair: one row a pair, one cell an interval, the darker the more was lost."""
+    """Return a heat map of losses: a row for each pair, a cell for each interval, darker with more loss."""
     totals = pair_totals(result)
     shown = sorted((pair for pair in totals if totals[pair]["sent"]), key=lambda pair: -totals[pair]["lost"])[
         :MOST_ROWS
@@ -57,7 +58,7 @@ def loss_map(result: Result) -> str:
 
 
 def distribution(result: Result, measure: str) -> str:
-    """How many of the measured times are at most so long, for each of the busiest pairs."""
+    """Return the cumulative distribution of a measure for each of the busiest pairs."""
     counts: dict[Pair, Counter[int]] = defaultdict(Counter)
     for row in result["histograms"]:
         if row["measure"] == measure:
@@ -74,7 +75,7 @@ def distribution(result: Result, measure: str) -> str:
 
 
 def _shortest(counts: Counter[int]) -> float:
-    """The value from which an axis shows these counts by bucket: that of the first bucket beyond the odd ones."""
+    """Return the least value to show of these counts by bucket: the first bucket after the share `ODD`."""
     upto = 0
     for bucket in sorted(counts):
         upto += counts[bucket]
@@ -94,7 +95,7 @@ def _cumulated(counts: Counter[int]) -> list[tuple[float, float | None]]:
 
 
 def percentiles_over_time(result: Result, measure: str) -> str:
-    """The median (dashed) and the 99th percentile of a measure, interval by interval, for the busiest pairs."""
+    """Return the median (dashed) and the 99th percentile of a measure over time, for the busiest pairs."""
     rows: dict[Pair, list[Row]] = defaultdict(list)
     for row in result["latencies_over_time"]:
         if row["measure"] == measure:
@@ -123,7 +124,7 @@ def percentiles_over_time(result: Result, measure: str) -> str:
 
 
 def resends(result: Result) -> str:
-    """Frames' resends in each interval by receiver: those needed, and on top those of what had arrived already."""
+    """Return resends of frames in each interval: needed ones, and on top those of frames that had arrived."""
     needed, spare = Counter[int](), Counter[int]()
     for row in result["repairs"]:
         needed[row["interval"]] += row["resends"] - (row["spare"] or 0)
@@ -147,7 +148,7 @@ def resends(result: Result) -> str:
 
 
 def timeline(result: Result) -> str:
-    """When each life was there, and when others heard nothing of it: red for longer than its lease."""
+    """Return when each life was present, and when others received nothing from it: red if longer than its lease."""
     silent = defaultdict(list)
     for row in result["silences"]:
         silent[row["sender"], row["incarnation"]].append(row)
@@ -176,12 +177,12 @@ def timeline(result: Result) -> str:
 
 
 def _others(count: int, what: str, which: str, section: str) -> str:
-    """What a chart does not show, and where it is."""
+    """Return a text about what a chart does not show, and the section that has it."""
     return f"<span>{count:,} other {what}, {which}: see {section}</span>" if count > 0 else ""
 
 
 def _side(*names: str) -> str:
-    """Names for the side of a chart. Where they are too long for that, of each the beginning and more of its end."""
+    """Return names for the side of a chart. Long names keep their beginning and more of their end."""
     room = (MOST_LETTERS + 3) // len(names) - 3  # three letters for each arrow
     if sum(map(len, names)) > room * len(names):
         head = room // 4
@@ -196,7 +197,10 @@ def _silence(row: Row, y: float, across: svg.Axis) -> str:
 
 
 def topic_rates(result: Result) -> str:
-    """Messages a second of the busiest topics; a model's own traffic counts as one. Rare ones by longer intervals."""
+    """Return messages per second of the busiest topics. A model's own traffic counts as one topic.
+
+    Rare topics have longer intervals.
+    """
     counts: dict[str, Counter[int]] = defaultdict(Counter)
     for row in result["topics"]:
         counts[topic_name(row["topic"])][row["interval"]] += row["messages"]
@@ -216,12 +220,12 @@ def topic_rates(result: Result) -> str:
 
 
 def _number(value: float) -> str:
-    """With four digits, or all before the point."""
+    """Format a number with four digits, or all digits before the point."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def topic_name(topic: str) -> str:
-    """What a topic is called: of glue's own ones, which are many for each model, the model."""
+    """Return the name of a topic. glue's own topics have the name of their model."""
     if not topic.startswith(OWN):
         return topic
     kind, _, rest = topic.removeprefix(OWN).partition("/")
@@ -229,18 +233,21 @@ def topic_name(topic: str) -> str:
 
 
 def _rates(result: Result, counts: Counter[int]) -> Sequence[tuple[float, float | None]]:
-    """Messages a second, in so many intervals together that there are `ENOUGH_EVENTS` in each, at their middles."""
+    """Return messages per second over time, at the middles of intervals.
+
+    As many intervals are combined as needed for `ENOUGH_EVENTS` messages in each.
+    """
     length = result["trace"]["interval_ns"]
     begin = result["trace"]["start_ns"] // length
     number = max(1, math.ceil((result["trace"]["end_ns"] - begin * length) / length))
     together = min(number, math.ceil(ENOUGH_EVENTS * number / counts.total()))
     points: list[tuple[float, float | None]] = []
     for first in range(0, number, together):
-        span = min(together, number - first)  # the last one is shorter
+        span = min(together, number - first)  # the last interval is shorter
         start = (begin + first) * length
         messages = sum(counts[start + place * length] for place in range(span))
         points.append((min(start + span * length / 2, result["trace"]["end_ns"]), messages / (span * length / 1e9)))
-    if len(points) == 1:  # a line needs two ends
+    if len(points) == 1:  # a line needs two points
         return [(result["trace"]["start_ns"], points[0][1]), (result["trace"]["end_ns"], points[0][1])]
     return points
 
@@ -250,7 +257,7 @@ def _times(result: Result, left: float = LEFT) -> svg.Axis:
 
 
 def _line(result: Result, values: Mapping[int, float]) -> Sequence[tuple[float, float | None]]:
-    """The values at the middle of all intervals of the trace, None where there is none."""
+    """Return the values at the middles of all intervals of the trace, None where there is no value."""
     length = result["trace"]["interval_ns"]
     begin = result["trace"]["start_ns"] // length * length
     last = result["trace"]["end_ns"]

@@ -1,4 +1,4 @@
-"""The page: the verdict first, then charts, then every table, sortable."""
+"""Page of the report: the verdict, then charts, then every table, sortable."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Row = dict[str, Any]
 Result = dict[str, Any]
 
 MOST_ROWS = 1000
-"""Rows of a table on the page; all of them are in the Parquet files beside it."""
+"""Most rows of a table on the page. The Parquet files beside the page have all rows."""
 
 WORST = ("lost", "unrepaired", "longest_loss", "p99_ns", "late")
-"""Of a table that is longer, the rows are shown with the most of the first of these that it has."""
+"""Columns that select the rows of a longer table: the rows with the highest values of the table's first such column."""
 
 MOST_POINTS = 6
-"""Capture points by name in the head of the page."""
+"""Most capture points named in the head of the page."""
 
 TABLES = (
     ("endpoints", "Endpoints", "One row for each life. Home is the capture point at its own host."),
@@ -55,7 +55,7 @@ COMMITS = "From a leader's first append with an entry to its first one that tell
 
 
 def page(result: Result, title: str = "glue: what became of the traffic") -> str:
-    """The report as HTML, complete in itself."""
+    """Return the report as self-contained HTML."""
     sections = [
         section("Loss over time", charts.loss_map(result)),
         section("Round trips", charts.distribution(result, "round trip")),
@@ -73,14 +73,14 @@ def page(result: Result, title: str = "glue: what became of the traffic") -> str
 
 
 def _sure(rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows of `latencies` without the percentiles that they have too few samples for; others as they are."""
+    """Return rows of `latencies` without percentiles of too few samples. Other rows stay unchanged."""
     if not rows or "p99_ns" not in rows[0]:
         return rows
     return [row | {f"{name}_ns": None for name, enough in ENOUGH.items() if row["count"] < enough} for row in rows]
 
 
 def document(title: str, head: str, sections: Sequence[str]) -> str:
-    """A page of these sections, with its style and its script."""
+    """Return a page of these sections, with its style and script."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_resource("page.css")}</style></head><body>'
@@ -115,7 +115,7 @@ def _verdict(result: Result) -> str:
 
 
 def section(name: str, content: str, about: str = "") -> str:
-    """A part of the page under its name; nothing without content."""
+    """Return a named section of the page, "" without content."""
     if not content:
         return ""
     words = f"<p>{escape(about)}</p>" if about else ""
@@ -137,7 +137,7 @@ def _pairs(result: Result) -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Rows as a table that can be sorted by each column; empty without rows."""
+    """Return rows as a sortable table, "" without rows."""
     if not rows:
         return ""
     columns = list(rows[0])
@@ -148,7 +148,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _worst(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
-    """The rows that are shown, and what is said of the others."""
+    """Return the rows to show, and a text about the others."""
     if len(rows) <= MOST_ROWS:
         return rows, ""
     column = next((column for column in WORST if column in rows[0]), None)
@@ -170,7 +170,7 @@ def _heading(column: str) -> str:
 
 
 def _cell(value: Any, column: str) -> str:
-    """A cell shown for humans and sorted by its value."""
+    """Return a cell with a readable text and a value to sort by."""
     if value is None:
         return '<td data-value=""></td>'
     if isinstance(value, str | bool):

@@ -1,4 +1,4 @@
-// A click on a heading sorts its table by that column, a second one the other way round.
+// A click on a heading sorts the table by this column. A second click reverses the order.
 for (const heading of document.querySelectorAll("th")) {
   heading.firstElementChild.addEventListener("click", () => {
     const body = heading.closest("table").tBodies[0];

@@ -1,7 +1,7 @@
-"""Charts as SVG text: axes, lines, bars, heat maps and timelines, with no library and no script.
+"""Charts as SVG text: axes, lines, bars, heat maps and timelines, without libraries and scripts.
 
-Colours are CSS variables of the page, so that one drawing is right by day and by night. Every mark has a `<title>`,
-which browsers show when one points at it.
+Colours are CSS variables of the page, so a drawing suits light and dark mode. Every mark has a `<title>`, which
+browsers show under the pointer.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import NamedTuple
 WIDTH, HEIGHT = 860, 250
 LEFT, RIGHT, TOP, BOTTOM = 64, 14, 10, 26
 PALETTE = 6
-"""Colours that are told apart, also by the colour-blind; more lines than that are not drawn."""
+"""Most lines in a chart. All colours differ, also for colour-blind readers."""
 
 NS = 10**9
-MARGIN = 8  # pixels between a label and what it names
+MARGIN = 8  # pixels between a label and its mark
 LEAST_RATIO = 2.0
-"""Of the ends of a logarithmic axis: values that are nearly equal stay together, in its middle."""
+"""Least ratio between the ends of a logarithmic axis, so that nearly equal values appear close together."""
 STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 
 
 class Axis(NamedTuple):
-    """A scale: `place` maps a value to a pixel, `ticks` are values with their labels."""
+    """A scale: `place` maps a value to a pixel, and `ticks` are values with labels."""
 
     place: Callable[[float], float]
     ticks: list[tuple[float, str]]
 
 
 class Line(NamedTuple):
-    """A line of a chart: points in order; a None value interrupts it."""
+    """A line of a chart, with its points in order. A None value interrupts the line."""
 
     name: str
     points: Sequence[tuple[float, float | None]]
@@ -43,7 +43,10 @@ class Line(NamedTuple):
 def linear(
     low: float, high: float, start: float, stop: float, label: Callable[[float], str], whole: bool = False
 ) -> Axis:
-    """Even steps with some round ticks, from `low` at pixel `start` to `high` at `stop`; `whole`: of whole numbers."""
+    """Return a linear axis with round ticks, from `low` at pixel `start` to `high` at pixel `stop`.
+
+    `whole` allows ticks at whole numbers only.
+    """
     high = high if high > low else low + 1
     step = max(_nice((high - low) / 4), 1 if whole else 0)
     first = math.ceil(low / step - 1e-9)
@@ -53,7 +56,7 @@ def linear(
 
 
 def logarithmic(low: float, high: float, start: float, stop: float, label: Callable[[float], str]) -> Axis:
-    """Equal ratios are equally long; as many ticks in each decade as there is room for. Beyond, all is at the end."""
+    """Return a logarithmic axis. Each decade gets as many ticks as fit. Values beyond an end are placed at the end."""
     low, high = math.log10(max(low, 1e-12)), math.log10(max(high, 1e-12))
     short = max(0.0, math.log10(LEAST_RATIO) - (high - low)) / 2
     low, high = low - short, high + short
@@ -71,7 +74,7 @@ def logarithmic(low: float, high: float, start: float, stop: float, label: Calla
 
 
 def time(begin: int, end: int, start: float = LEFT, stop: float = WIDTH - RIGHT) -> Axis:
-    """A time axis (nanoseconds since 1970, UTC)."""
+    """A time axis (nanoseconds since 1970, UTC). What lies before or after is placed at the nearer end."""
     span = max((end - begin) / NS, 1e-3)
     step = next((step for step in STEPS if span / step <= 8), STEPS[-1] * math.ceil(span / STEPS[-1] / 8))
     step_ns = round(step * NS)
@@ -81,7 +84,7 @@ def time(begin: int, end: int, start: float = LEFT, stop: float = WIDTH - RIGHT)
     tenths = [f".{tick // (NS // 10) % 10}" if step < 1 else "" for tick in ticks]
     times = [datetime.fromtimestamp(tick // (NS // 10) / 10, UTC).strftime(form) for tick in ticks]
     labels = [(float(tick), time + tenth) for tick, time, tenth in zip(ticks, times, tenths, strict=True)]
-    return Axis(lambda value: start + (value - begin) * scale, labels)
+    return Axis(lambda value: start + (min(max(value, begin), end) - begin) * scale, labels)
 
 
 def _nice(step: float) -> float:
@@ -90,7 +93,7 @@ def _nice(step: float) -> float:
 
 
 def width_of(words: str) -> float:
-    """About how many pixels a label needs, rather more than less: fonts differ."""
+    """Estimate the pixels of a label. The estimate is rather high, because fonts differ."""
     return sum(
         3.5 if letter in NARROW else 9.5 if letter in WIDE else 8.0 if letter.isupper() else 6.6 for letter in words
     )
@@ -100,36 +103,36 @@ NARROW, WIDE = frozenset("fijlrtI.,:;|!'/() "), frozenset("mwMW→…@%")
 
 
 def left_of(labels: Iterable[str], least: float = LEFT) -> float:
-    """Pixels to be left free for labels beside a chart."""
+    """Return the pixels to leave free for labels beside a chart."""
     return max([least, *(width_of(label) + 2 * MARGIN for label in labels)])
 
 
 def chart(name: str, marks: Iterable[str], height: float = HEIGHT, width: float = WIDTH) -> str:
-    """An SVG drawing of these marks; `name` is what it is called for those who do not see it."""
+    """Return an SVG drawing of these marks. `name` describes the drawing for screen readers."""
     body = "".join(marks)
     drawing = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(name)}">{body}</svg>'
     return f'<div class="chart">{drawing}</div>'
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "label") -> str:
-    """A piece of text; it ends at x for anchor "end"."""
+    """Return a text. With anchor "end" the text ends at x."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(words)}</text>'
 
 
 def rectangle(x: float, y: float, width: float, height: float, kind: str, title: str, opacity: float = 1.0) -> str:
-    """A filled rectangle."""
+    """Return a filled rectangle."""
     see = f' fill-opacity="{opacity:.3f}"' if opacity < 1 else ""
     place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.8):.1f}" height="{height:.1f}"'
     return f'<rect {place} class="{kind}"{see}><title>{escape(title)}</title></rect>'
 
 
 def point(x: float, y: float, kind: str, title: str) -> str:
-    """A filled circle."""
+    """Return a filled circle."""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{kind}"><title>{escape(title)}</title></circle>'
 
 
 def grid(horizontal: Axis, vertical: Axis, height: float = HEIGHT, left: float = LEFT) -> Iterable[str]:
-    """Both axes' ticks, with lines across for the vertical one, which is at `left`."""
+    """Yield the ticks of both axes, with lines across the chart for the vertical axis, which is at `left`."""
     for value, label in vertical.ticks:
         y = vertical.place(value)
         yield f'<line x1="{left:g}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
@@ -138,14 +141,14 @@ def grid(horizontal: Axis, vertical: Axis, height: float = HEIGHT, left: float =
 
 
 def ticks_below(horizontal: Axis, height: float = HEIGHT) -> Iterable[str]:
-    """The labels of a horizontal axis, all of them within the chart."""
+    """Yield the labels of a horizontal axis, all within the chart."""
     for value, label in horizontal.ticks:
         half = width_of(label) / 2
         yield text(min(max(horizontal.place(value), half), WIDTH - half), height - 8, label, "middle")
 
 
 def lines(drawn: Iterable[Line], horizontal: Axis, vertical: Axis, told: Callable[[float], str]) -> Iterable[str]:
-    """Lines, with a point to ask for each value where these are few."""
+    """Yield lines. A line of up to 150 points shows the value of each point under the pointer."""
     for line in drawn:
         path, pen = [], "M"
         for x, y in line.points:
@@ -164,6 +167,6 @@ def lines(drawn: Iterable[Line], horizontal: Axis, vertical: Axis, told: Callabl
 
 
 def legend(names: Iterable[tuple[str, int]]) -> str:
-    """Names beside their colours, as HTML."""
+    """Return names beside their colours, as HTML."""
     keys = "".join(f'<span><i class="k{colour}"></i>{escape(name)}</span>' for name, colour in names)
     return f'<p class="legend">{keys}</p>'

@@ -1,4 +1,4 @@
-"""The outcome of a what-if as a page: a chart of what each set of settings costs and brings, and the table."""
+"""Page of a what-if: a chart of cost and delay for each set of settings, and the table."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from spark.report.svg import BOTTOM, HEIGHT, RIGHT, TOP, WIDTH
 Row = dict[str, Any]
 
 TITLE = "glue: what other settings would have done"
-NEAR = 14  # pixels: points this close share a label
-MOST_NUMBERS = 6  # in one label
+NEAR = 14  # pixels; closer points share a label
+MOST_NUMBERS = 6  # most numbers in one label
 
 
 def name_of(row: Row) -> str:
-    """A set of settings, as it is called in charts."""
+    """Return the name of a set of settings in charts."""
     return ", ".join(f"{name} {value}" for name, value in row.items() if isinstance(value, str)) or "as it is"
 
 
 def chart(rows: Sequence[Row]) -> str:
-    """Each set as a point with its number: to the right what it sends beyond the payload, upwards its p99.
+    """Return a chart with a numbered point for each set: bytes beyond the payload to the right, p99 upwards.
 
-    A set that does not deliver everything is marked as a loss. The lower left corner is where one wants to be.
+    A set that does not deliver everything is marked as a loss. The lower left corner is best.
     """
     shown = [(n, row) for n, row in enumerate(rows, 1) if row["p99_ms"] is not None and row["overhead"] is not None]
     if not shown:
@@ -59,7 +59,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The page, complete in itself."""
+    """Return the page as self-contained HTML."""
     readable = [
         {"set": n, **{name: value for name, value in row.items() if not name.endswith("_ms")}, **_times(row)}
         for n, row in enumerate(rows, 1)

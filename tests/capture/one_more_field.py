@@ -21,8 +21,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NAME, VALUE = "extra", 7
 FAST_PATH = (
-    "tests/fastpath/test_rally.py",
-    "tests/fastpath/test_express_way.py",
+    "tests/fastpath/test_sessions.py",
+    "tests/fastpath/test_receiving_one.py",
     "-k",
     "not whatever_passes and not on_another_channel",
 )
@@ -41,7 +41,7 @@ def loaded(name: str, path: Path) -> ModuleType:
 def add_one_more_field() -> None:
     """Let all entries be declared with one more field: the last one may have to count, so it stands before that."""
     header = loaded("glue.contract.header", ROOT / "glue" / "contract" / "header.py")
-    declare = header.Entry.__init__
+    declare = header.HeaderEntry.__init__
 
     def declare_more(entry: Any, layer: str, kind: str | None, *fields: Any, **options: Any) -> None:
         more = header.Field(NAME, most=9, default=VALUE)
@@ -50,7 +50,7 @@ def add_one_more_field() -> None:
             options["longest"] += len(f",{VALUE}")
         declare(entry, layer, kind, *fields, **options)
 
-    header.Entry.__init__ = declare_more
+    header.HeaderEntry.__init__ = declare_more
 
 
 def interpreted(folder: Path, datagrams: dict[str, bytes]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from glue.capture.entries import ENTRIES, LARGEST, entry_of, named, tables
-from glue.contract.header import MAX_HEADER, Entry, Field, Text
+from glue.contract.header import MAX_HEADER, Field, HeaderEntry, Text
 from tests.capture.one_more_field import NAME, VALUE
-from tests.capture.test_tools import tshark, with_tshark
+from tests.capture.tools import tshark, with_tshark
 from tests.spark.captures import frame, pcap
 
 ROOT = Path(__file__).parents[2]
@@ -64,8 +64,8 @@ def test_there_is_a_golden_datagram_of_each_kind() -> None:
 
 # ----------------------------------------------------------------------------------------- declarations
 
-SAMPLE = Entry("layer", "kind", Field("first", most=99), Text("name", 4, "ab"), Field("last"))
-LATE = Entry("layer", "late", Field("first"), Field("more", default=None, optional=True), kind_last=True)
+SAMPLE = HeaderEntry("layer", "kind", Field("first", most=99), Text("name", 4, "ab"), Field("last"))
+LATE = HeaderEntry("layer", "late", Field("first"), Field("more", default=None, optional=True), kind_last=True)
 
 
 def test_an_entry_is_packed_checked_and_read_by_the_names_of_its_fields() -> None:

@@ -140,7 +140,7 @@ def test_every_message_is_found_once_and_each_stream_in_order(
     assert sorted(told) == sorted(published)
     for topic in ("t/0", "t/1"):
         assert [one for one in told if one[1] == topic] == [one for one in published if one[1] == topic]
-    assert reader.counts()["copies"] > 50
+    assert reader.counters()["copies"] > 50
 
 
 def test_a_receiver_s_capture_alone_has_them_all_though_the_first_copies_were_lost(
@@ -162,5 +162,5 @@ def test_what_is_no_message_is_counted_and_dropped() -> None:
         GOLDEN["data"].replace(b"[1,1,", b"[1,2,"),
     ):
         assert list(reader.read(0, data)) == []
-    counts = reader.counts()
+    counts = reader.counters()
     assert (counts["malformed header"], counts["malformed bundles: no groups"], counts["other network"]) == (2, 1, 1)

@@ -23,8 +23,8 @@ from glue.capture.reading import Capture, DamagedError
 from glue.capture.tap import TappedNetwork
 from glue.contract import Address, Network, Train
 from tests.spark.captures import GOLDEN, ethernet, ipv4, ipv6, numbered, udp
+from tests.spark.recordings import CAPTURES
 from tests.spark.scenario import Scenario
-from tests.spark.test_recorded_reading import CAPTURES
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -94,7 +94,7 @@ def test_the_messages_of_a_trace(tmp_path: Path, pytestconfig: pytest.Config) ->
             payload = payload_of(frame.data, frame.link)
             if payload is not None:
                 found += messages.read(frame.time_ns, payload)
-        lines.append(f"{path.stem}: {len(found)} messages, {dict(sorted(messages.counts().items()))}")
+        lines.append(f"{path.stem}: {len(found)} messages, {dict(sorted(messages.counters().items()))}")
         lines += [" ".join(f"{part!r:.40}" for part in message) for message in list(ordered(found))[::40]]
         lines.append(f"in order: {crc32(repr(list(ordered(found))).encode()):08x}")
     compare(lines, "messages", pytestconfig)

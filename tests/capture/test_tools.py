@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from glue.capture.scapy_layer import GluePacket
+from tests.capture.tools import tshark, with_tshark
 from tests.spark.captures import GOLDEN, frame, pcap
 
 ROOT = Path(__file__).parents[2]
@@ -38,20 +36,6 @@ def test_scapy_knows_unicast_and_builds_what_it_knows() -> None:
     assert IP(bytes(built))[GluePacket].entries["glue"]["counter"] == 7
     assert GluePacket not in IP(bytes(IP() / UDP(dport=6000) / b"other"))
     assert IP(bytes(IP() / UDP(dport=37320) / b"\xffsealed"))[GluePacket].entries == {}
-
-
-with_tshark = pytest.mark.skipif(
-    shutil.which("tshark") is None and os.environ.get("CI") != "true",
-    reason="needs the command `tshark` (Debian: tests/install-debian-packages)",
-)
-
-
-def tshark(trace: Path, script: Path, fields: list[str]) -> list[dict[str, str]]:
-    """These fields of each datagram of a trace, as Wireshark's command tells them with this script."""
-    command = ["tshark", "-n", "-X", f"lua_script:{script}", "-r", str(trace)]
-    command += ["-T", "fields", *(word for field in fields for word in ("-e", f"glue.{field}"))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return [dict(zip(fields, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
 
 
 @with_tshark

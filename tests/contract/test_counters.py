@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 
 
 def test_what_never_happened_counts_nothing_and_what_did_adds_up() -> None:
-    counts = Counts()
-    assert counts["never"] == 0
-    assert "never" not in counts
-    counts["once"] += 1
-    counts["twice"] += 1
-    counts["twice"] += 1
-    assert counts == Counter({"once": 1, "twice": 2})
-    assert counts.copy() == counts
-    assert counts + Counter(once=1) == Counter(once=2, twice=2)
+    counters = Counters()
+    assert counters["never"] == 0
+    assert "never" not in counters
+    counters["once"] += 1
+    counters["twice"] += 1
+    counters["twice"] += 1
+    assert counters == Counter({"once": 1, "twice": 2})
+    assert counters.copy() == counters
+    assert counters + Counter(once=1) == Counter(once=2, twice=2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue.contract.borrowed import Joins, Lent
+from glue.contract.borrowed import Borrowed, GatherCache
 from glue.contract.pieces import NEAR, Pieces, Views, cut, fresh_memory, joined, total
 
 DATA = bytes(range(250))
@@ -137,13 +137,13 @@ def test_what_is_asked_of_lent_memory_is_a_copy(
 ) -> None:
     memory = bytearray(DATA[:length])
     expected = pieces_of(DATA[:length], size)
-    lent = Lent(Views(memoryview(memory), size, 0, size).of(length), size, length)
-    whole = lent.whole()
+    borrowed = Borrowed(Views(memoryview(memory), size, 0, size).of(length), size, length)
+    whole = borrowed.whole()
     count = min(count, max(0, length - start) // other)
-    copies = lent.copies(start, other, count, together)
-    cut = [lent[place] for place in range(len(lent))], [*lent[:1], *lent[1:]]
-    found = [*lent], *cut, [*lent.own()], [*whole], [whole[0]], [*whole.own()]
-    assert (len(lent), len(whole), total(lent), total(whole)) == (len(expected), 1, length, length)
+    copies = borrowed.copies(start, other, count, together)
+    cut = [borrowed[place] for place in range(len(borrowed))], [*borrowed[:1], *borrowed[1:]]
+    found = [*borrowed], *cut, [*borrowed.to_owned()], [*whole], [whole[0]], [*whole.to_owned()]
+    assert (len(borrowed), len(whole), total(borrowed), total(whole)) == (len(expected), 1, length, length)
     memory[:] = bytes(length)
     assert found == (*[expected] * 4, *[[DATA[:length]]] * 3)
     assert [*copies] == [DATA[at : at + other] for at in range(start, start + other * count, other)]
@@ -171,11 +171,11 @@ def test_views_that_are_kept_show_what_stands_there_now(sizes: list[int], piece:
 @pytest.mark.parametrize(("size", "other"), [(3000, 9000), (5000, NEAR + 1), (5000, 70_000)])
 def test_what_is_asked_of_the_same_places_again_is_what_then_stands_there(size: int, other: int) -> None:
     memory = bytearray(290_000)
-    views, joins = Views(memoryview(memory), size, 100, size), Joins()
+    views, joins = Views(memoryview(memory), size, 100, size), GatherCache()
 
     def found(length: int, start: int, count: int) -> list[bytes]:
-        lent = Lent(views.of(length), size - 100, length - 100 * -(-length // size), joins)
-        return [*lent.whole().copies(start, other, count, 3)]
+        borrowed = Borrowed(views.of(length), size - 100, length - 100 * -(-length // size), joins)
+        return [*borrowed.whole().copies(start, other, count, 3)]
 
     for turn in range(9):
         memory[:] = b"".join([b"%d of %d, " % (place, turn) for place in range(30_000)])[: len(memory)]

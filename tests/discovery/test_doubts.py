@@ -7,24 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from glue.contract import Address, Inbound
+from glue.contract import Inbound
 from tests.discovery.lan import DELAY, Host, Lan, data, endpoint_id, pair
+from tests.discovery.stranger import STRANGER, forged, strike
 
-STRANGER: Address = ("10.9.9.9", 9)
 HUGE = (1 << 53) - 1
-
-
-def forged(victim: Host, kind: str, address: Address, incarnation: int | None = None, **changes: Any) -> Inbound:
-    usual = {"name": f"host {int(victim.id, 16)}", "interval_ms": 1000, "epoch": 0, "version": 0, "previous": 0}
-    body = orjson.dumps({**usual, "base": 0, "operations": [], **changes})
-    header = {"discovery": [0, 0, None, None, kind]}
-    life = victim.incarnation if incarnation is None else incarnation
-    return Inbound(victim.id, life, address, header, [b"" if kind == "goodbye" else body])
-
-
-def strike(lan: Lan, host: Host, *items: Inbound) -> None:
-    """Let a host receive what nobody on the network sent; what it says to it goes its way."""
-    lan._deliver(host, list(items))
 
 
 def followed() -> tuple[Lan, Host, Host]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.discovery.lan import pair
-from tests.discovery.test_doubts import STRANGER, forged, strike
+from tests.discovery.stranger import STRANGER, forged, strike
 
 
 def test_an_old_announcement_does_not_bring_back_one_that_left() -> None:

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from glue.contract import PeerInterest
-from glue.discovery.follower import PATTERN_COST, Budget, Follower
-from glue.discovery.interests import Log
+from glue.discovery.follower import PATTERN_COST, Budget, InterestFollower
+from glue.discovery.interests import InterestLog
 from glue.discovery.wire import Announcement, Operations
-from tests.discovery.test_interests import announced, catch_up, many
+from tests.discovery.announcing import announced, catch_up, many
 from tests.topics.parties import added, endpoint_id, message, outbounds, removed, route, topics, wants, wants_no_more
 
 
@@ -19,7 +19,7 @@ from tests.topics.parties import added, endpoint_id, message, outbounds, removed
 def test_what_is_withdrawn_is_given_back(is_behind: bool) -> None:
     """Through several epochs, whether the follower has all of each or has to build some anew."""
     budget = Budget(Counter())
-    log, follower, random = Log(), Follower(budget), Random(1)
+    log, follower, random = InterestLog(), InterestFollower(budget), Random(1)
     full = budget.left
     wanted = [f"topic/{number}" for number in range(50)]
     log.record(wanted, [])
@@ -45,7 +45,7 @@ def test_what_is_withdrawn_is_given_back(is_behind: bool) -> None:
 def test_a_peer_that_goes_while_an_epoch_is_built_leaves_nothing_behind() -> None:
     budget = Budget(Counter())
     full = budget.left
-    log, follower = Log(), Follower(budget)
+    log, follower = InterestLog(), InterestFollower(budget)
     log.record(many(300), [])
     for _ in range(3):
         follower.announced(announced(log, 300))
@@ -64,7 +64,7 @@ def test_a_peer_that_goes_while_an_epoch_is_built_leaves_nothing_behind() -> Non
 def test_an_epoch_that_is_broken_off_by_the_next_is_given_back() -> None:
     budget = Budget(Counter())
     full = budget.left
-    log, follower = Log(), Follower(budget)
+    log, follower = InterestLog(), InterestFollower(budget)
     wanted = many(200)
     log.record(wanted, [])
     for step in range(6):
@@ -90,7 +90,7 @@ def stretch(epoch: int, version: int, *operations: str) -> Announcement:
 
 
 def test_of_announcements_of_one_epoch_the_older_one_that_comes_last_is_not_the_newest() -> None:
-    follower = Follower(Budget(Counter()))
+    follower = InterestFollower(Budget(Counter()))
     follower.announced(stretch(0, 1, "+a"))
     follower.announced(stretch(0, 9, "+i"))
     assert (follower.is_behind, follower.want) == (True, (0, 1))

@@ -10,36 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glue.discovery.follower import Budget, Follower
-from glue.discovery.interests import Log, widened
-from glue.discovery.wire import Announcement, Operations
+from glue.discovery.follower import Budget, InterestFollower
+from glue.discovery.interests import InterestLog, widened
+from glue.discovery.wire import Operations
+from tests.discovery.announcing import SIZE, announced, catch_up, many
 from tests.discovery.lan import DELAY, Lan
-
-SIZE = 600
-
-
-def many(count: int) -> list[str]:
-    return [f"plant/{number % 17}/sensor/{number}/#" for number in range(count)]
-
-
-def announced(log: Log, size: int = SIZE) -> Announcement:
-    announcement = Announcement.parse(Announcement.encode("owner", 1.0, log, size)[0])
-    assert announcement is not None
-    return announcement
-
-
-def catch_up(log: Log, follower: Follower, frames: int = 16) -> int:
-    """Let the follower ask until it has all; returns how often it had to."""
-    asked = 0
-    while follower.is_behind:
-        asked += 1
-        for body in Operations.encode(log, follower.want[1], SIZE, frames):
-            assert len(body) <= SIZE
-            operations = Operations.parse(body)
-            assert operations is not None
-            follower.received(operations)
-    return asked
-
 
 # ------------------------------------------------------------------------------------------ on the network
 
@@ -194,7 +169,7 @@ Steps = list[tuple[set[int], set[int], bool, bool]]
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.booleans(), st.booleans())))
 def test_a_follower_that_misses_anything_ends_with_the_owners_set(steps: Steps) -> None:
-    log, follower = Log(), Follower(Budget(Counter()))
+    log, follower = InterestLog(), InterestFollower(Budget(Counter()))
     wanted: set[str] = set()
     told: set[str] = set()
     for added, removed, is_heard, is_asked in steps:
@@ -216,7 +191,7 @@ def test_a_follower_that_misses_anything_ends_with_the_owners_set(steps: Steps) 
 
 
 def test_an_old_set_holds_until_the_new_epoch_is_complete() -> None:
-    log, follower = Log(), Follower(Budget(Counter()))
+    log, follower = InterestLog(), InterestFollower(Budget(Counter()))
     log.record(["kept", *many(500)], [])
     follower.announced(announced(log))
     catch_up(log, follower)
@@ -232,7 +207,7 @@ def test_an_old_set_holds_until_the_new_epoch_is_complete() -> None:
 
 
 def test_the_log_stays_in_proportion_to_the_set() -> None:
-    log = Log()
+    log = InterestLog()
     log.record(many(100), [])
     for number in range(10_000):
         log.record([f"x{number}"], [f"x{number - 1}"] if number else [])
@@ -240,7 +215,7 @@ def test_the_log_stays_in_proportion_to_the_set() -> None:
 
 
 def test_operations_received_twice_or_out_of_order_do_no_harm() -> None:
-    log, follower = Log(), Follower(Budget(Counter()))
+    log, follower = InterestLog(), InterestFollower(Budget(Counter()))
     log.record(many(200), [])
     log.record([], many(200)[::2])
     follower.announced(announced(log, 200))
@@ -252,7 +227,7 @@ def test_operations_received_twice_or_out_of_order_do_no_harm() -> None:
 
 
 def test_an_announcement_that_was_overtaken_changes_nothing() -> None:
-    log, follower = Log(), Follower(Budget(Counter()))
+    log, follower = InterestLog(), InterestFollower(Budget(Counter()))
     log.record(["a"], [])
     old = announced(log)
     log.record([], ["a"])
@@ -265,7 +240,7 @@ def test_a_peer_with_too_many_interests_is_taken_to_want_everything() -> None:
     statistics: Counter[str] = Counter()
     budget = Budget(statistics)
     total = budget.left
-    log, follower = Log(), Follower(budget)
+    log, follower = InterestLog(), InterestFollower(budget)
     log.record([f"{number:0500}" for number in range(20_000)], [])
     follower.announced(announced(log, 1400))
     while follower.is_behind:
@@ -281,7 +256,7 @@ def test_a_peer_with_too_many_interests_is_taken_to_want_everything() -> None:
 
 
 def test_once_its_interests_are_few_again_they_are_known_exactly() -> None:
-    log, follower = Log(), Follower(Budget(Counter()))
+    log, follower = InterestLog(), InterestFollower(Budget(Counter()))
     log.record([f"{number:0500}" for number in range(20_000)], [])
     follower.announced(announced(log))
     while follower.is_behind:

@@ -8,6 +8,7 @@ import pytest
 
 from glue.contract import Inbound
 from glue.discovery import Discovery
+from glue.discovery.fastpath import DiscoveryFastPath
 from tests.discovery.lan import Host, Lan, data, pair
 
 PAUSE = 1000.0
@@ -21,7 +22,8 @@ def by_fast_path(lan: Lan, host: Host, item: Inbound) -> None:
     layer = host.layer
     assert isinstance(layer, Discovery)
     for _ in range(100):  # until no announcement is about to leave
-        if layer.deadline > lan.now and layer.lift(lan.now, item) is item:
+        layer.commit()
+        if layer.deadline > lan.now and DiscoveryFastPath(layer).receive_one(lan.now, item) is item:
             return
         lan.run(0.01)
     raise AssertionError("the fast path never took it")
@@ -30,10 +32,10 @@ def by_fast_path(lan: Lan, host: Host, item: Inbound) -> None:
 def by_answers(lan: Lan, host: Host, item: Inbound) -> None:
     """As lone messages that go back and forth do."""
     assert isinstance(host.layer, Discovery)
-    partners = host.layer.rally()
-    partner = partners.find(item.peer)
+    path = DiscoveryFastPath(host.layer)
+    partner = path.find(item.peer)
     assert partner is not None
-    partners.book(partner, lan.now)
+    path.commit(partner, lan.now)
 
 
 @pytest.mark.parametrize("pause", [0.0, PAUSE])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import orjson
 
-from glue.discovery.interests import Log
+from glue.discovery.interests import InterestLog
 
 BOTH = len(b'"+a","+b"')
 
 
-def log() -> Log:
-    made = Log()
+def log() -> InterestLog:
+    made = InterestLog()
     made.record(["a", "b"], [])
     return made
 

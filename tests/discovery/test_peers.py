@@ -10,6 +10,7 @@ import pytest
 
 from glue.contract import TO_PEERS, Inbound, Outbound
 from glue.discovery import Discovery
+from glue.discovery.fastpath import DiscoveryFastPath
 from glue.discovery.membership import HOST_LIMIT
 from glue.errors import ConfigurationError
 from tests.discovery.lan import DELAY, FRAME, Host, Lan, data, endpoint_id, pair
@@ -246,11 +247,14 @@ def test_data_passes_unchanged_to_and_from_known_peers_only() -> None:
 def test_the_short_way_leads_to_the_same_addresses() -> None:
     lan, one, other = pair()
     to_peer, to_all = data(other.id), data()
+    assert isinstance(one.layer, Discovery)
+    path = DiscoveryFastPath(one.layer)
+    one.layer.commit()
     assert one.layer.deadline > lan.now
-    assert one.layer.lower(lan.now, to_peer) is to_peer
-    assert one.layer.lower(lan.now, to_all) is to_all
+    assert path.send_one(lan.now, to_peer) is to_peer
+    assert path.send_one(lan.now, to_all) is to_all
     assert (to_peer.address, to_all.address) == (other.address, TO_PEERS)
-    assert one.layer.lower(lan.now, data(endpoint_id(5))) is None
+    assert path.send_one(lan.now, data(endpoint_id(5))) is None
 
 
 def test_a_peer_is_followed_to_another_address() -> None:

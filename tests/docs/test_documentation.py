@@ -40,7 +40,8 @@ TIMEOUT = 30.0
 
 FENCED = re.compile(r"^```(?P<marks>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)[^)]*\)")
+LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -61,6 +62,12 @@ def blocks() -> Iterator[Block]:
 
 def marked(*marks: str) -> list[Block]:
     return [block for block in blocks() if block.marks in marks]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings have on GitHub and GitLab: lower case, hyphens for spaces, no punctuation."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def place(block: Block) -> str:
@@ -126,7 +133,10 @@ def test_commands_and_their_options_exist(block: Block) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for found in LINK.finditer(FENCED.sub("", page.read_text())):
-        assert (page.parent / found["path"]).exists(), f"{page.name} links to {found['path']}"
+        target = page.parent / found["path"] if found["path"] else page
+        assert target.exists(), f"{page.name} links to {found['path']}"
+        if found["anchor"]:
+            assert found["anchor"] in anchors(target), f"{page.name} links to {found['path']}#{found['anchor']}"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

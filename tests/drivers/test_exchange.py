@@ -12,7 +12,7 @@ import pytest
 import glue
 from glue.drivers import send_policy as pace
 from glue.network import MulticastNetwork
-from glue.network.court import UnicastCourt
+from glue.network.fastpath import UnicastFastPath
 from tests.support.lan import PATIENCE, Lan
 
 ROUNDS = 200
@@ -20,21 +20,21 @@ ROUNDS = 200
 
 @pytest.fixture
 def spins(monkeypatch: pytest.MonkeyPatch) -> Callable[[glue.Endpoint], int]:
-    """How many waits of an endpoint's leader were allowed to spin so far; in a rally all are."""
+    """How many waits of an endpoint's leader were allowed to spin so far; in a session all are."""
     allowed: Counter[int] = Counter()
-    wait, glance = MulticastNetwork.wait, UnicastCourt.glance
+    wait, glance = MulticastNetwork.wait, UnicastFastPath.glance
 
     def waited(network: MulticastNetwork, timeout: float | None, patient: bool = False) -> None:
         if not patient:
             allowed[network.filenos()[0]] += 1
         wait(network, timeout, patient)
 
-    def glanced(court: UnicastCourt, until: float) -> bytes | None:
-        allowed[court._fileno] += 1
-        return glance(court, until)
+    def glanced(part: UnicastFastPath, until: float) -> bytes | None:
+        allowed[part._fileno] += 1
+        return glance(part, until)
 
     monkeypatch.setattr(MulticastNetwork, "wait", waited)
-    monkeypatch.setattr(UnicastCourt, "glance", glanced)
+    monkeypatch.setattr(UnicastFastPath, "glance", glanced)
     monkeypatch.setattr(pace, "LATELY", 3600.0)  # whatever three endpoints in one process take
     return lambda endpoint: allowed[endpoint._driver._network.filenos()[0]]  # type: ignore[union-attr]
 
@@ -56,7 +56,7 @@ def test_only_who_hears_and_answers_is_in_an_exchange(lan: Lan, spins: Callable[
         assert endpoint.wait_for_subscribers(topic, 1, PATIENCE)
     for endpoint in (asker, answerer, hearer):
         assert endpoint._driver is not None
-        endpoint._driver._pace.arrived(-math.inf)  # no news of peers counts
+        endpoint._driver._send_policy.arrived(-math.inf)  # no news of peers counts
     before = [spins(endpoint) for endpoint in (asker, answerer, hearer)]
     for number in range(ROUNDS):
         answerer.publish("news", number)

@@ -7,67 +7,15 @@ that, so a wake-up that is lost fails the test on any machine, and one that is n
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import glue
-from glue.contract import Address, Train
+from tests.drivers.calm import LONG, Calm, ends, started
 from tests.support.lan import PATIENCE, Ear
-
-LONG = 60.0
-CALM = 5.0  # seconds: whoever means to sleep for longer has nothing in mind
-
-
-class Calm:
-    """A network on which nothing happens; `asleep` while the leader waits, and means to for long."""
-
-    datagram_size = 1472
-    unicast_address: Address = ("10.0.0.1", 1)
-
-    def __init__(self) -> None:
-        self.statistics: Counter[str] = Counter()
-        self.changed = threading.Condition()
-        self.woken = self.asleep = False
-
-    def filenos(self) -> Sequence[int]:
-        return []
-
-    def wait(self, timeout: float | None, patient: bool = False) -> None:
-        longest = LONG if timeout is None else min(timeout, LONG)
-        with self.changed:
-            self.asleep = longest > CALM
-            self.changed.notify_all()
-            self.changed.wait_for(lambda: self.woken, longest)
-            self.woken = self.asleep = False
-
-    def wake(self) -> None:
-        with self.changed:
-            self.woken = True
-            self.changed.notify_all()
-
-    def until_asleep(self) -> None:
-        with self.changed:
-            assert self.changed.wait_for(lambda: self.asleep and not self.woken, PATIENCE)
-
-    def receive(self) -> list[Train]:
-        return []
-
-    def send(self, trains: Sequence[Train]) -> None:
-        pass
-
-    def maintain(self, now: float) -> float:
-        return math.inf
-
-    def describe(self) -> dict[str, Any]:
-        return {}
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -81,17 +29,6 @@ def endpoint(network: Calm) -> Iterator[glue.Endpoint]:
         made.subscribe("nothing")
         network.until_asleep()
         yield made
-
-
-def started(action: Callable[[], Any]) -> threading.Thread:
-    thread = threading.Thread(target=action, daemon=True)
-    thread.start()
-    return thread
-
-
-def ends(thread: threading.Thread) -> bool:
-    thread.join(PATIENCE)
-    return not thread.is_alive()
 
 
 def full(endpoint: glue.Endpoint) -> glue.Subscription:

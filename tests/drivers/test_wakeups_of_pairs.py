@@ -12,7 +12,7 @@ import pytest
 
 import glue
 from glue.contract import Address, Train
-from tests.drivers.test_wakeups import LONG, Calm, ends, started
+from tests.drivers.calm import LONG, Calm, ends, started
 from tests.support.lan import PATIENCE, Ear
 
 

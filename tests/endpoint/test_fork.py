@@ -150,7 +150,8 @@ def test_a_child_that_lives_on_keeps_nothing_of_what_its_parent_closes(lan: Lan,
     endpoint.model("plant", voters=1, data_dir=tmp_path)
     with lasting_child():
         endpoint.close()
-        lan.start("a", listen_port=port).model("plant", voters=1, data_dir=tmp_path)
+        again = lan.start("a", listen_port=port)
+        assert again.model("plant", voters=1, data_dir=tmp_path).set("k", 1) > 0
 
 
 def test_nor_does_one_of_an_event_loop(lan: Lan) -> None:
@@ -160,7 +161,7 @@ def test_nor_does_one_of_an_event_loop(lan: Lan) -> None:
         async with glue.aio.Endpoint("a", **lan.settings, listen_port=port) as first:
             with lasting_child():
                 await first.close()
-                async with glue.aio.Endpoint("b", **lan.settings, listen_port=port):
-                    pass
+                async with glue.aio.Endpoint("b", **lan.settings, listen_port=port) as second:
+                    assert not second.closed
 
     asyncio.run(fork())

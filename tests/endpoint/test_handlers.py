@@ -22,7 +22,7 @@ class Owner:
     """An endpoint of which only the counting is needed."""
 
     def __init__(self) -> None:
-        self.fates: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
 
     def keep(self, delivery: Delivery) -> None:
         pass
@@ -30,8 +30,8 @@ class Owner:
     def handled(self, delivery: Delivery) -> None:
         pass
 
-    def settled(self, fate: str, count: int) -> None:
-        self.fates[fate] += count
+    def settled(self, outcome: str, count: int) -> None:
+        self.outcomes[outcome] += count
 
     def failed(self) -> None:
         pass
@@ -73,7 +73,7 @@ def test_a_handler_that_closes_its_subscription_is_not_called_again(last: int, f
     for _ in range(2):
         ended.deliver(delivery(range(1, 11)))
     assert heard == [*range(1, last + 1)]
-    assert owner.fates == {"handled": last, "unread": 20 - last}
+    assert owner.outcomes == {"handled": last, "unread": 20 - last}
 
 
 def test_a_handler_that_fails_is_called_with_the_next() -> None:
@@ -86,7 +86,7 @@ def test_a_handler_that_fails_is_called_with_the_next() -> None:
 
     subscription(owner, handler).deliver(delivery(range(10)))
     assert heard == [*range(10)]
-    assert owner.fates["handled"] == 10
+    assert owner.outcomes["handled"] == 10
 
 
 def test_what_is_cut_as_it_is_handled_has_its_numbers_where_handlers_fail(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_what_is_cut_as_it_is_handled_has_its_numbers_where_handlers_fail(monkey
     ended = subscription(owner, handler)
     ended.deliver(delivery(numbered(20)))
     assert heard == [*numbered(18)]
-    assert owner.fates == {"handled": 18, "unread": 2}
+    assert owner.outcomes == {"handled": 18, "unread": 2}
     assert failed == [3, 4, 10, 18]
 
 
@@ -116,7 +116,7 @@ def test_what_is_cut_as_it_is_read_waits_like_any_other() -> None:
     found = [(message.sequence, message.payload) for message in (waiting.get(0) for _ in range(5))]
     assert found == [*enumerate(numbered(3), 1), *enumerate(numbered(2), 1)]
     waiting.close()
-    assert (owner.fates["handled"], owner.fates["unread"]) == (5, 1)
+    assert (owner.outcomes["handled"], owner.outcomes["unread"]) == (5, 1)
 
 
 def test_of_what_is_kept_of_messages_there_is_one_copy() -> None:
@@ -156,7 +156,7 @@ def test_a_handler_is_not_called_again_once_another_thread_has_closed() -> None:
     ended = subscription(owner, handler)
     ended.deliver(delivery(range(10)))
     assert heard == [0]
-    assert owner.fates["unread"] == 9
+    assert owner.outcomes["unread"] == 9
 
 
 @pytest.mark.parametrize("is_closed", [False, True])

@@ -85,6 +85,8 @@ def test_closing_twice_does_nothing(lan: Lan) -> None:
     a = lan.start("a")
     a.close()
     a.close()
+    with pytest.raises(glue.ClosedError):
+        a.publish("t", 1)
 
 
 @pytest.mark.parametrize("use", USES)

@@ -334,6 +334,29 @@ def test_a_data_dir_that_cannot_be_used_is_a_storage_error_and_another_one_may_b
     asyncio.run(open_one())
 
 
+def test_a_refused_model_leaves_its_data_dir_to_the_next_try(lan: Lan, tmp_path: Path) -> None:
+    endpoint = lan.start("alone")
+    endpoint.model("first", voters=1, **FAST)
+    refused: list[dict[str, Any]] = [
+        {"name": "first", "voters": 1},  # open already
+        {"name": "x", "members": "alone"},  # a string is no list of names
+        {"name": "x", "voters": 1, "mergeable": {"a": "heap"}},  # no such kind
+        {"name": "x"},  # neither voters nor members
+    ]
+    for options in refused:
+        with pytest.raises(glue.GlueError):
+            endpoint.model(data_dir=tmp_path, **options, **FAST)
+    assert endpoint.model("x", voters=1, data_dir=tmp_path, **FAST).set("k", 1) > 0
+
+    async def open_two() -> None:
+        async with glue.aio.Endpoint("other", **private_network()) as other:
+            with pytest.raises(glue.ConfigurationError):
+                other.model("y", data_dir=tmp_path / "other")
+            other.model("y", voters=1, data_dir=tmp_path / "other")
+
+    asyncio.run(open_two())
+
+
 def test_mergeable_keys_survive_a_restart_with_a_data_dir(lan: Lan, tmp_path: Path) -> None:
     for life in range(1, 4):
         endpoint = lan.start("alone")

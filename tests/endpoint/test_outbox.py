@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 from glue.contract import Publication, Unsubscribe
-from glue.endpoint.core import Core, Outbox
+from glue.endpoint.core import EndpointCore, PublicationOutbox
 from glue.settings import Settings
 
 STEPS = 20  # more than there are calls in what is interrupted
@@ -39,7 +39,7 @@ def alarm() -> Iterator[None]:
 @pytest.mark.parametrize("orders", [False, True])
 @pytest.mark.parametrize("step", range(STEPS))
 def test_a_signal_handler_may_publish_whatever_it_interrupts(step: int, orders: bool, takes: bool) -> None:
-    outbox, taken, left = Outbox(), [], [step]
+    outbox, taken, left = PublicationOutbox(), [], [step]
 
     def handler(frame: FrameType, event: str, argument: object) -> None:
         left[0] -= event != "c_call"  # CPython looks for signals when a function begins, and after each call
@@ -82,6 +82,6 @@ def test_a_signal_handler_may_publish_whatever_it_interrupts(step: int, orders: 
 
 
 def test_a_stream_may_be_of_empty_payloads() -> None:
-    core = Core(Settings(name="ann"), Random(0), 0.0, {})
+    core = EndpointCore(Settings(name="ann"), Random(0), 0.0, {})
     [publication] = core.publications("t", [b"", b""], 0.0)
     assert (publication.payloads, publication.length) == ([b"", b""], 0)

@@ -14,7 +14,7 @@ import glue.aio
 from glue.contract import Delivery, Missed
 from glue.endpoint.message import Message
 from glue.endpoint.options import Policy
-from glue.endpoint.queues import Buffer, waiting_room
+from glue.endpoint.queues import MessageBuffer, waiting_room
 from glue.simulation import SimulatedEndpoint, World
 from tests.support.event_loop import pair as aio_pair
 from tests.support.event_loop import run
@@ -27,18 +27,18 @@ class Book:
     """Remembers what became of messages."""
 
     def __init__(self) -> None:
-        self.fates: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
 
     def handled(self, delivery: Delivery) -> None:
         pass
 
-    def settled(self, fate: str, count: int) -> None:
-        self.fates[fate] += count
+    def settled(self, outcome: str, count: int) -> None:
+        self.outcomes[outcome] += count
 
 
-def buffer(policy: str, limit: int, book: Book | None = None, bytes_limit: int = 1 << 20) -> Buffer:
+def buffer(policy: str, limit: int, book: Book | None = None, bytes_limit: int = 1 << 20) -> MessageBuffer:
     room = waiting_room(policy, limit, bytes_limit, book or Book(), lambda: 0.0)
-    assert isinstance(room, Buffer)
+    assert isinstance(room, MessageBuffer)
     return room
 
 
@@ -46,7 +46,7 @@ def delivery(sequence: int, count: int, topic: str = "t", size: int = 1) -> Deli
     return Delivery(topic, [bytes(size)] * count, None, "ann", "1" * 16, 1, sequence, 0.0, False, ())
 
 
-def taken(room: Buffer) -> list[object]:
+def taken(room: MessageBuffer) -> list[object]:
     """Sequences of messages, and (cause, count, topic) of gaps, in order."""
     found: list[object] = []
     while (item := room.take()) is not None:
@@ -68,7 +68,7 @@ def test_what_is_dropped_is_told_in_its_place(policy: str, left: list[object]) -
     for sequence in (1, 3, 5, 7, 9):
         room.put(delivery(sequence, 2))
     assert taken(room) == left
-    assert book.fates == {"handled": 3, str(room.cause): 7}
+    assert book.outcomes == {"handled": 3, str(room.cause): 7}
 
 
 def test_gaps_between_two_messages_are_merged_by_cause() -> None:
@@ -132,14 +132,14 @@ def test_a_slow_handler_never_blocks_the_publisher_and_what_it_misses_is_told(po
         else:
             heard += 1
             assert item == heard
-    fates = subscriber.statistics["endpoint"]
+    outcomes = subscriber.statistics["endpoint"]
     if policy == "disconnect":
-        assert fates["messages refused at disconnection"] == 1
+        assert outcomes["messages refused at disconnection"] == 1
         assert heard < 10
     else:
         assert heard == 1001
         assert 15 < sum(not isinstance(item, glue.Gap) for item in told) < 30
-        assert fates["messages overwritten"] + fates["messages refused"] > 970
+        assert outcomes["messages overwritten"] + outcomes["messages refused"] > 970
 
 
 # ------------------------------------------------------------------------------------- on a real network

@@ -243,14 +243,17 @@ def test_a_stream_arrives_as_if_published_one_by_one(lan: Lan) -> None:
 def test_of_a_stream_from_a_slow_source_only_the_latest_is_held_back(lan: Lan) -> None:
     a, b = lan.pair()
     ear = listen(b, "t", a)
+    early: list[list[int]] = []
 
     def source() -> Iterator[int]:
         for number in range(10):
             yield number
             threading.Event().wait(0.005)  # it is slow
-            ear.wait(number)
+            early.append([message.payload for message in ear.wait(number)][:number])
 
     a.publish_many("t", source())
+    assert early == [list(range(number)) for number in range(10)]
+    assert [message.payload for message in ear.wait(10)] == list(range(10))
 
 
 def test_an_empty_stream_publishes_nothing(lan: Lan) -> None:

@@ -1,4 +1,4 @@
-"""Receipts, gaps and losses: what an application is told of the fate of messages."""
+"""Receipts, gaps and losses: what an application is told of the outcome of messages."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_a_message_that_expires_before_it_can_leave_is_lost_and_told() -> None:
     assert receipt.lost == {"subscriber": "expired"}
     assert lost == [("expired", 1)]
     assert [(gap.cause, gap.count, gap.topic) for gap in gaps] == [("not sent", 1, "t")]
-    assert subscriber.ledger.missed == {"not sent": 1}
-    assert publisher.ledger.sent["lost: expired"] == 1
+    assert subscriber.accounting.missed == {"not sent": 1}
+    assert publisher.accounting.sent["lost: expired"] == 1
 
 
 def test_after_a_separation_beyond_the_lease_both_ends_are_told_what_is_missing() -> None:
@@ -102,8 +102,8 @@ def test_after_a_separation_beyond_the_lease_both_ends_are_told_what_is_missing(
     assert [message.payload for message in heard.received] == [1, 5]
     assert [(gap.cause, gap.count, gap.publisher) for gap in gaps] == [("not sent", 3, "publisher")]
     assert lost == [("peer removed", 2)]
-    assert publisher.ledger.sent == {"delivered": 2, "lost: peer removed": 2}
-    assert publisher.ledger.sending == 0
+    assert publisher.accounting.sent == {"delivered": 2, "lost: peer removed": 2}
+    assert publisher.accounting.sending == 0
 
 
 def test_a_late_joiner_and_one_who_comes_back_to_a_topic_are_told_of_no_gap() -> None:
@@ -147,7 +147,7 @@ def test_lost_best_effort_messages_are_counted_once_they_can_no_longer_come() ->
     world.run(2)
     assert len(heard.received) == 20
     assert [(gap.cause, gap.count, gap.topic) for gap in gaps] == [("best effort", 10, "t")]
-    assert publisher.ledger.sent == {"unconfirmed": 30}
+    assert publisher.accounting.sent == {"unconfirmed": 30}
 
 
 # ------------------------------------------------------------------------------------- on a real network
@@ -181,7 +181,7 @@ def test_best_effort_gives_no_receipt(lan: Lan) -> None:
     assert result is None
 
 
-def test_losses_are_told_and_the_ledger_of_both_ends_adds_up(lan: Lan) -> None:
+def test_losses_are_told_and_the_accounting_of_both_ends_adds_up(lan: Lan) -> None:
     a, b = lan.start("a", queue_limit=32 << 20), lan.start("b", receive_limit=1000)
     lost = Ear()
     a.on_lost = lambda cause, count: lost((cause, count))
@@ -189,20 +189,20 @@ def test_losses_are_told_and_the_ledger_of_both_ends_adds_up(lan: Lan) -> None:
     a.publish_many("t", range(100))
     ear.wait(100)
     assert a.flush(PATIENCE)
-    assert a.ledger.sent["delivered"] + a.ledger.sent["repaired"] == a.ledger.owed == 100
-    assert b.ledger.arrived == 100
+    assert a.accounting.sent["delivered"] + a.accounting.sent["repaired"] == a.accounting.owed == 100
+    assert b.accounting.arrived == 100
     kept = b.subscribe("u")
     assert a.wait_for_subscribers("u", 1, PATIENCE)
     a.publish_many("u", [bytes(10_000)] * 2000)  # much more than what is on its way before b says that it is full
     kept.get(PATIENCE)
     b.close(timeout=0)
     lost.wait(1)
-    ledger = b.ledger
-    assert ledger.waiting == 0
-    assert ledger.received["handled"] == 101
-    assert ledger.received["unread"] == ledger.arrived - 101
-    lost.wait_until(lambda _: a.ledger.sending == 0)
-    assert a.ledger.sent["lost: peer removed"] == sum(count for _, count in lost.heard) > 0
+    accounting = b.accounting
+    assert accounting.waiting == 0
+    assert accounting.received["handled"] == 101
+    assert accounting.received["unread"] == accounting.arrived - 101
+    lost.wait_until(lambda _: a.accounting.sending == 0)
+    assert a.accounting.sent["lost: peer removed"] == sum(count for _, count in lost.heard) > 0
 
 
 def test_with_asyncio_a_receipt_is_awaited() -> None:

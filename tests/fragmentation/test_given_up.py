@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from glue.contract import PeerRemoved
-from glue.fragmentation.assembly import FINISHED, FRAGMENT_COST, MESSAGE_COST
-from glue.fragmentation.layer import EXPIRY, PEER_FACTOR, RELIABLE_EXPIRY
+from glue.fragmentation.assembly import EXPIRY, FINISHED, FRAGMENT_COST, MESSAGE_COST, RELIABLE_EXPIRY
+from glue.fragmentation.layer import PEER_FACTOR
 from tests.fragmentation.frames import OTHER, PEER, inbound, layer, received, run, singly
 
 

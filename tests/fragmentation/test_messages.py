@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from glue.contract import Inbound, Leave, Outbound, PeerAdded, PeerRemoved
 from glue.contract.pieces import Pieces
 from glue.errors import MessageTooLargeError
+from glue.fragmentation.fastpath import FragmentationFastPath
 from tests.fragmentation.frames import FRAME, LIMIT, OTHER, PEER, inbound, layer, received, run, singly
 
 SIZES = [0, 1, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME, 2 * FRAME + 1, 64 * FRAME, 64 * FRAME + 1, 129 * FRAME - 1]
@@ -267,12 +268,13 @@ def test_the_limit_is_what_the_layer_above_is_told() -> None:
 
 def test_nothing_is_due_after_a_whole_message_when_no_other_is_begun() -> None:
     sender, receiver = layer(), layer()
-    for lifted in (False, True):
+    for is_alone in (False, True):
         arriving = run(sender, message(300))
         arriving.bodies, arriving.form = Pieces([b"".join(arriving.bodies)], FRAME, 3), b"the form"
         receiver.receive(0.0, [singly(run(layer(), message(300), OTHER))[0], PeerRemoved(OTHER, 1, "other", "goodbye")])
         assert receiver.deadline < math.inf
-        assert receiver.lift(1.0, arriving) is arriving if lifted else received(receiver, [arriving])
+        path = FragmentationFastPath(receiver)
+        assert path.receive_one(1.0, arriving) is arriving if is_alone else received(receiver, [arriving])
         assert math.isinf(receiver.deadline)
 
 

@@ -14,7 +14,7 @@ from glue.contract import Inbound, Train
 from glue.discovery.wire import GOODBYE, WANT
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
-from glue.topics.bundle import Group, decode
+from glue.topics.bundle import MessageGroup, decode
 from glue.transport.fec.code import frame_of
 from glue.transport.wire import decode_members, decode_ranges
 
@@ -54,7 +54,7 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
     return {"messages": [message for body in bodies for group in decode(body) for message in messages(group)]}
 
 
-def messages(group: Group) -> list[dict[str, Any]]:
+def messages(group: MessageGroup) -> list[dict[str, Any]]:
     return [
         {
             "topic": group.topic,

@@ -19,8 +19,9 @@ import orjson
 
 from glue.capture.entries import named
 from glue.contract import NORMAL, PLAIN, Address, Leave, Options, Publication, Request, Subscribe, Train
+from glue.fastpath.stack import FastStack
 from glue.settings import Settings
-from glue.stack import Identity, Stack
+from glue.stack import Identity
 from glue.transport import slow_receivers
 
 DATAGRAM = 448  # bytes: 256 of body
@@ -49,7 +50,7 @@ def endpoint_id(name: str) -> str:
     return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
 
 
-def stack(name: str, parity: float | None = None) -> Stack:
+def stack(name: str, parity: float | None = None) -> FastStack:
     """The layers of the endpoint of this name, as they are after a start."""
     number = NAMES.index(name)
     identity = Identity(
@@ -59,7 +60,7 @@ def stack(name: str, parity: float | None = None) -> Stack:
         settings=Settings(name=name, parity=parity),
         random=Random(number),
     )
-    layers = Stack.build(identity, {})
+    layers = FastStack.build(identity, {})
     layers.fit(DATAGRAM)
     return layers
 
@@ -69,7 +70,7 @@ class Lan:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.stacks: dict[str, Stack] = {}
+        self.stacks: dict[str, FastStack] = {}
         self._flying: list[tuple[float, int, str, Train]] = []
         self._order = itertools.count()
         self._sent: list[Sent] = []
@@ -81,6 +82,8 @@ class Lan:
         self._turn(name, [], list(requests), lost)
         until = self.now + seconds
         while True:
+            for each in self.stacks.values():
+                each.commit()
             timers = {name: stack.deadline for name, stack in self.stacks.items()}
             at = min([*timers.values(), self._flying[0][0] if self._flying else math.inf])
             if at > until:

@@ -13,11 +13,11 @@ from typing import Any
 from glue.model.consensus import (
     Configuration,
     ConsensusSettings,
-    Entry,
     Kind,
-    Outcome,
+    LogEntry,
     Output,
     Replica,
+    Resolution,
     Role,
     Snapshot,
     Stored,
@@ -43,9 +43,9 @@ VALUE = configuration().encode()
 GROUP = group_of(SCOPE, VALUE)
 
 
-def entries(terms: Sequence[int], first: int = 2) -> list[Entry]:
+def entries(terms: Sequence[int], first: int = 2) -> list[LogEntry]:
     """Commands of these terms from index `first` on; each tells its index and term."""
-    return [Entry(index, term, Kind.COMMAND, f"{index}.{term}".encode()) for index, term in enumerate(terms, first)]
+    return [LogEntry(index, term, Kind.COMMAND, f"{index}.{term}".encode()) for index, term in enumerate(terms, first)]
 
 
 class Member:
@@ -64,15 +64,15 @@ class Member:
         stored: Stored | None = None,
         accepts: Callable[[bytes], bool] = lambda data: True,
     ) -> None:
-        first = Entry(1, 1, Kind.CONFIGURATION, configuration(voters, learners).encode())
+        first = LogEntry(1, 1, Kind.CONFIGURATION, configuration(voters, learners).encode())
         vital = Vital(life(peer), GROUP, max([term, *terms]), vote, value=VALUE)
         stored = stored or Stored(vital, None, [first, *entries(terms)])
         self.peer = peer
         self.now = 100.0
         self.syncs = True
         self.writes: list[Write] = []
-        self.committed: list[Entry] = []
-        self.resolved: list[Outcome] = []
+        self.committed: list[LogEntry] = []
+        self.resolved: list[Resolution] = []
         self.restored: list[Snapshot] = []
         self.replica = Replica(peer, SCOPE, settings, stored, Random(7), self.now, accepts)
         self.get()
@@ -81,9 +81,9 @@ class Member:
 
     def get(self, *messages: tuple[str, Message]) -> list[Any]:
         """Give it messages; what it says, without the receivers, is returned."""
-        return [message for _, message in self.letters(*messages)]
+        return [message for _, message in self.addressed(*messages)]
 
-    def letters(self, *messages: tuple[str, Message]) -> list[tuple[str | None, Any]]:
+    def addressed(self, *messages: tuple[str, Message]) -> list[tuple[str | None, Any]]:
         """As `get`, with whom each message is for."""
         return self._obey(self.replica.receive(self.now, messages))
 

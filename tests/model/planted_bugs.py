@@ -15,15 +15,15 @@ from unittest.mock import patch
 from glue.errors import CorruptStorageError
 from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Core, Recent
+from glue.model.consensus.core import RecentKeys, ReplicaCore
 from glue.model.consensus.follower import Follower
-from glue.model.consensus.items import Fate, Kind, Snapshot
+from glue.model.consensus.items import Kind, Outcome, Snapshot
 from glue.model.consensus.leader import Leader
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
 from glue.model.consensus.part import Part
-from glue.model.consensus.progress import Progress
-from glue.model.consensus.reads import Reads
+from glue.model.consensus.progress import FollowerProgress
+from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.tickets import Tickets
 from glue.model.storage import files, records
 from glue.model.storage.files import FileStorage
@@ -45,15 +45,15 @@ class Bug(NamedTuple):
 
 def told_early(*kinds: type) -> list[Patch]:
     """These messages do not wait for the disk."""
-    answer = Core.answer
+    answer = ReplicaCore.answer
 
-    def hasty(self: Core, to: str | None, message: Any) -> None:
+    def hasty(self: ReplicaCore, to: str | None, message: Any) -> None:
         if isinstance(message, kinds) and to != self.peer:
             self.tell(to, message)  # type: ignore[arg-type]
         else:
             answer(self, to, message)
 
-    return [(Core, "answer", hasty)]
+    return [(ReplicaCore, "answer", hasty)]
 
 
 def counts_unsynced(self: Leader) -> None:
@@ -72,12 +72,12 @@ def votes_again(self: Part, candidate: str, request: RequestVote) -> bool:
     return True
 
 
-def forgets_vote(self: Core, now: float, term: int, leader: str = "") -> None:
+def forgets_vote(self: ReplicaCore, now: float, term: int, leader: str = "") -> None:
     follow(self, now, term, leader)
     self.vital = self.vital._replace(vote="")
 
 
-follow = Core.follow
+follow = ReplicaCore.follow
 
 
 def compares_length(self: Log, last_index: int, last_term: int) -> bool:
@@ -111,11 +111,11 @@ def learners_vote(self: Configuration, peer: str, life: str) -> bool:
     return self.voters.get(peer) == life or self.learners.get(peer) == life
 
 
-def leads_silently(self: Core, kind: Kind, data: bytes) -> int:
+def leads_silently(self: ReplicaCore, kind: Kind, data: bytes) -> int:
     return append(self, kind, data) if kind != Kind.NOTHING else self.log.last_index
 
 
-append = Core.append
+append = ReplicaCore.append
 
 # ------------------------------------------------------------------------------------------------ replication
 
@@ -175,21 +175,21 @@ class AnyTerm(int):
 term_of = Log.term
 
 
-def takes_refusal_for_match(self: Progress, previous_index: int, hint: int, round: int, patience: bool) -> None:
+def takes_refusal_for_match(self: FollowerProgress, previous_index: int, hint: int, round: int, patience: bool) -> None:
     refused(self, previous_index, hint, round, patience)
     self.matched(hint)
 
 
-refused = Progress.refused
+refused = FollowerProgress.refused
 
 # ------------------------------------------------------------------------------------------ reads and tickets
 
 
-def reads_without_asking(self: Reads, round: float) -> None:
+def reads_without_asking(self: PendingReads, round: float) -> None:
     confirmed(self, inf)
 
 
-def reads_at_old_index(self: Reads, core: Core, first_index: int) -> None:
+def reads_at_old_index(self: PendingReads, core: ReplicaCore, first_index: int) -> None:
     reads_made(self, core, 0)
 
 
@@ -202,20 +202,20 @@ def reads_by_lease(self: Leader) -> None:
         self._reads.confirmed(inf)
 
 
-confirmed, reads_made = Reads.confirmed, Reads.__init__
+confirmed, reads_made = PendingReads.confirmed, PendingReads.__init__
 
 
 def reads_at_once(self: Tickets, ticket: int, index: int) -> None:
-    self._resolve(ticket, Fate.READABLE, index)
+    self._resolve(ticket, Outcome.READABLE, index)
 
 
 def refuses_the_unknown(self: Tickets, now: float) -> None:
     for ticket, (deadline, _) in list(self._deadlines.items()):
         if deadline <= now:
-            self._resolve(ticket, Fate.REFUSED, 0, "it took too long")
+            self._resolve(ticket, Outcome.REFUSED, 0, "it took too long")
 
 
-def appends_copies(self: Recent, key: object) -> bool:
+def appends_copies(self: RecentKeys, key: object) -> bool:
     return True
 
 
@@ -288,12 +288,14 @@ def on(handlers: type[Part], message: type, method: Callable[..., None]) -> Patc
 
 BUGS: dict[str, Bug] = {
     "figure-8": Bug(2, "an entry of an older term is committed by counting", [(Leader, "_count", commits_older_terms)]),
-    "no-op": Bug(3, "a new leader appends no entry of its own term", [(Core, "append", leads_silently)]),
+    "no-op": Bug(3, "a new leader appends no entry of its own term", [(ReplicaCore, "append", leads_silently)]),
     "vote-unsynced": Bug(4, "a vote is told before it is durable", told_early(Vote)),
     "acknowledged-unsynced": Bug(5, "entries are acknowledged before they are durable", told_early(Appended)),
     "leader-unsynced": Bug(6, "the leader counts itself before it has synced", [(Leader, "_count", counts_unsynced)]),
     "request-unsynced": Bug(7, "a candidate asks for votes before its own is durable", told_early(RequestVote)),
-    "vote-forgotten": Bug(8, "a vote is cleared on stepping down in the same term", [(Core, "follow", forgets_vote)]),
+    "vote-forgotten": Bug(
+        8, "a vote is cleared on stepping down in the same term", [(ReplicaCore, "follow", forgets_vote)]
+    ),
     "log-length": Bug(9, "the longer log wins, whatever its last term", [(Log, "is_covered_by", compares_length)]),
     "log-ignored": Bug(9, "a vote is given whatever the candidate's log", [(Log, "is_covered_by", compares_nothing)]),
     "two-votes": Bug(10, "whoever asks gets a vote", [(Part, "_may_vote", votes_again)]),
@@ -303,13 +305,19 @@ BUGS: dict[str, Bug] = {
     "commit-too-far": Bug(
         13, "the leader's commit index is taken as it is", [on(Follower, Append, commits_all_it_hears_of)]
     ),
-    "refusal-as-match": Bug(14, "a hint is taken for a match", [(Progress, "refused", takes_refusal_for_match)]),
+    "refusal-as-match": Bug(
+        14, "a hint is taken for a match", [(FollowerProgress, "refused", takes_refusal_for_match)]
+    ),
     "stale-votes": Bug(15, "votes of older terms and of the pre-vote count", [on(Candidate, Vote, counts_any_vote)]),
-    "read-unasked": Bug(27, "reads are served without asking a majority", [(Reads, "confirmed", reads_without_asking)]),
-    "read-new-leader": Bug(27, "reads before the first commit of the term", [(Reads, "__init__", reads_at_old_index)]),
+    "read-unasked": Bug(
+        27, "reads are served without asking a majority", [(PendingReads, "confirmed", reads_without_asking)]
+    ),
+    "read-new-leader": Bug(
+        27, "reads before the first commit of the term", [(PendingReads, "__init__", reads_at_old_index)]
+    ),
     "lease": Bug(28, "reads by a lease on a clock that may stand still", [(Leader, "_count", reads_by_lease)]),
     "read-early": Bug(27, "a follower does not wait for the read index", [(Tickets, "read_from", reads_at_once)]),
-    "copies": Bug(29, "a command that the network repeats is appended twice", [(Recent, "is_new", appends_copies)]),
+    "copies": Bug(29, "a command that the network repeats is appended twice", [(RecentKeys, "is_new", appends_copies)]),
     "unknown-as-refused": Bug(30, "an unknown outcome is told as refused", [(Tickets, "expire", refuses_the_unknown)]),
     "snapshot-configuration": Bug(
         31, "a snapshot comes without its configuration", [(Log, "_begin_with", forgets_configuration)]

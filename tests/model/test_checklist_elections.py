@@ -10,35 +10,14 @@ import dataclasses
 import pytest
 
 from glue.model.consensus import Role
-from glue.model.consensus.messages import Append, Appended, RequestVote, TimeoutNow, Vote
+from glue.model.consensus.messages import Append, Appended, RequestVote, TimeoutNow
 from glue.simulation.consensus import Cluster
+from tests.model.clusters import cluster, leader_of, votes
 from tests.model.member import GROUP, SETTINGS, Member, life
-
-
-def votes(said: list[object]) -> list[tuple[int, bool, bool]]:
-    """Term, pre and granted of the votes among messages."""
-    return [(vote.term, vote.pre, vote.granted) for vote in said if isinstance(vote, Vote)]
 
 
 def requests(said: list[object]) -> list[RequestVote]:
     return [message for message in said if isinstance(message, RequestVote)]
-
-
-def cluster(voters: int = 3, seed: int = 1) -> Cluster:
-    """Voters on a network without faults, with a leader."""
-    made = Cluster(seed)
-    settings = dataclasses.replace(SETTINGS, voters=voters)
-    for number in range(voters):
-        made.add("abcde"[number], settings)
-    assert made.run_until(lambda: made.leader() is not None, 20.0)
-    made.run(1.0)
-    return made
-
-
-def leader_of(made: Cluster) -> str:
-    leader = made.leader()
-    assert leader is not None
-    return leader.peer
 
 
 def term_of(made: Cluster, peer: str) -> int:
@@ -241,15 +220,15 @@ def test_row_40_a_transfer_stops_commands_times_out_and_goes_on() -> None:
     member.lead_and_commit()
     member.get(member.acknowledge("c", 2))
     ticket = member.replica.transfer(member.now, "c")
-    said = member.letters()
+    said = member.addressed()
     assert [to for to, message in said if isinstance(message, TimeoutNow)] == ["c"]
     refused = member.propose()
     member.get(member.acknowledge("b", 2), member.acknowledge("c", 2))
-    assert {outcome.ticket for outcome in member.resolved} == {refused}
+    assert {resolution.ticket for resolution in member.resolved} == {refused}
     for _ in range(6):
         member.wait(0.2)
         member.get(member.acknowledge("b", 2), member.acknowledge("c", 2))
-    assert [outcome.ticket for outcome in member.resolved] == [refused, ticket]
+    assert [resolution.ticket for resolution in member.resolved] == [refused, ticket]
     member.propose()
     member.get()
     assert member.last[0] == 3

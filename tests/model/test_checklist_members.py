@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from glue.model.consensus import Configuration, Fate, Kind, Role, Stored, Vital
+from glue.model.consensus import Configuration, Kind, Outcome, Role, Stored, Vital
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -21,12 +21,12 @@ from glue.model.consensus.messages import (
     Welcome,
 )
 from glue.simulation.consensus import Cluster
+from tests.model.clusters import cluster, leader_of, votes
 from tests.model.member import GROUP, SCOPE, SETTINGS, VALUE, Member, configuration, life
-from tests.model.test_checklist_elections import cluster, leader_of, votes
 
 
-def fates(member: Member) -> list[tuple[int, Fate]]:
-    return [(outcome.ticket, outcome.fate) for outcome in member.resolved]
+def outcomes(member: Member) -> list[tuple[int, Outcome]]:
+    return [(resolution.ticket, resolution.outcome) for resolution in member.resolved]
 
 
 def change(member: Member, wanted: Configuration) -> tuple[str, Append]:
@@ -47,9 +47,9 @@ def test_row_27_a_read_waits_for_a_majority_that_was_asked_afterwards() -> None:
     said = member.get()
     assert [message.round for message in said if isinstance(message, Append)] == [earlier + 1]
     member.get(member.acknowledge("b", 2, round=earlier))
-    assert fates(member) == []
+    assert outcomes(member) == []
     member.get(member.acknowledge("b", 2, round=earlier + 1))
-    assert fates(member) == [(ticket, Fate.READABLE)]
+    assert outcomes(member) == [(ticket, Outcome.READABLE)]
 
 
 def test_row_27_and_for_an_entry_of_the_leaders_own_term() -> None:
@@ -58,9 +58,9 @@ def test_row_27_and_for_an_entry_of_the_leaders_own_term() -> None:
     ticket = member.replica.read(member.now)
     member.get()
     member.get(member.acknowledge("b", 2))  # a majority follows, but what is committed is not known
-    assert fates(member) == []
+    assert outcomes(member) == []
     member.get(member.acknowledge("b", 3))
-    assert [(o.ticket, o.fate, o.index) for o in member.resolved] == [(ticket, Fate.READABLE, 3)]
+    assert [(o.ticket, o.outcome, o.index) for o in member.resolved] == [(ticket, Outcome.READABLE, 3)]
 
 
 @pytest.mark.parametrize("stands_still", [True, False])
@@ -76,11 +76,11 @@ def test_row_28_a_leader_that_was_stopped_serves_no_stale_read(stands_still: boo
     made.partition([stopped.peer], [peer for peer in made.nodes if peer != stopped.peer])
     stopped.clock.adjust(made.time, drift=0.0)
     stopped.resume(is_deaf=True)
-    readable = made.history.counts[Fate.READABLE]
+    readable = made.history.counters[Outcome.READABLE]
     made.read(stopped)
     made.run(5.0)
-    assert made.history.counts[Fate.READABLE] == readable
-    assert made.history.counts[Fate.REFUSED] >= 1
+    assert made.history.counters[Outcome.READABLE] == readable
+    assert made.history.counters[Outcome.REFUSED] >= 1
 
 
 def test_row_29_a_command_that_the_network_repeats_is_appended_once() -> None:
@@ -101,9 +101,9 @@ def test_row_29_a_leader_that_lost_its_disk_refuses_nothing_that_it_may_have_tak
     member.get()
     refusal = Forwarded(GROUP, "a new life", 0, (ticket,), (0,), False, "no leader is known here")
     member.get(("a", refusal))
-    assert fates(member) == []
+    assert outcomes(member) == []
     member.get(("a", dataclasses.replace(refusal, life=life("a"), term=member.term)))
-    assert fates(member) == [(ticket, Fate.REFUSED)]
+    assert outcomes(member) == [(ticket, Outcome.REFUSED)]
 
 
 # --------------------------------------------------------------------------------------------- snapshots
@@ -183,7 +183,7 @@ def test_row_35_one_change_at_a_time_and_none_before_the_first_commit() -> None:
         (second, "another change of members is under way"),
     ]
     member.get(member.acknowledge("b", 3))
-    assert fates(member)[2:] == [(first, Fate.COMMITTED)]
+    assert outcomes(member)[2:] == [(first, Outcome.COMMITTED)]
 
 
 def test_row_36_every_old_majority_meets_every_new_one() -> None:
@@ -250,7 +250,7 @@ def test_row_39_a_removed_leader_steps_down_after_the_commit() -> None:
     assert (member.role, member.commit_index) == (Role.LEADER, 2)  # it does not count itself
     said = member.get(member.acknowledge("c", 3))
     assert [message.commit_index for message in said if isinstance(message, Append)] == [3]
-    assert (member.role, fates(member)) == (Role.FOLLOWER, [(ticket, Fate.COMMITTED)])
+    assert (member.role, outcomes(member)) == (Role.FOLLOWER, [(ticket, Outcome.COMMITTED)])
     member.wait(30.0)
     assert member.role is Role.FOLLOWER
 

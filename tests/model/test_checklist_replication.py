@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from glue.model.consensus import Fate, Kind, Role
+from glue.model.consensus import Kind, Outcome, Role
 from glue.model.consensus.messages import Append, Appended, Forward, Forwarded, Vote
 from tests.model.member import GROUP, SETTINGS, Member, life
 
@@ -53,7 +53,7 @@ def test_row_06_a_leader_sends_at_once_and_counts_itself_when_it_has_synced() ->
     member.lead_and_commit()
     member.syncs = False
     member.propose()
-    assert [append.entries[0].index for _, append in appends(member.letters())] == [3]
+    assert [append.entries[0].index for _, append in appends(member.addressed())] == [3]
     member.get(member.acknowledge("b", 3))
     assert member.commit_index == 2
     member.sync()
@@ -69,7 +69,7 @@ def test_row_06_a_lone_voter_too() -> None:
     member.get()
     assert member.resolved == []
     member.sync()
-    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.COMMITTED)]
+    assert [(resolution.ticket, resolution.outcome) for resolution in member.resolved] == [(ticket, Outcome.COMMITTED)]
 
 
 def test_row_12_entries_are_taken_only_behind_the_right_one() -> None:
@@ -119,7 +119,7 @@ def test_row_14_late_repeated_and_impossible_acknowledgements_do_no_harm() -> No
         member.acknowledge("c", 9, term=1),
         member.acknowledge("c", 5, round=member.round + 9),
     ]
-    assert appends(member.letters(*late)) == []
+    assert appends(member.addressed(*late)) == []
     assert (member.commit_index, member.role) == (5, Role.LEADER)
     member.propose()
     member.replica.read(member.now)
@@ -169,7 +169,7 @@ def test_row_30_what_may_have_happened_is_told_as_unknown() -> None:
     member.get(member.append("b", 9, (2, 2), []))  # another leader, which may have that entry or not
     assert member.resolved == []
     member.wait(6.0)
-    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.UNKNOWN)]
+    assert [(resolution.ticket, resolution.outcome) for resolution in member.resolved] == [(ticket, Outcome.UNKNOWN)]
 
 
 def test_row_30_what_another_entry_has_replaced_is_told_as_refused() -> None:
@@ -178,7 +178,7 @@ def test_row_30_what_another_entry_has_replaced_is_told_as_refused() -> None:
     ticket = member.propose()
     member.get()
     member.get(member.append("b", 9, (2, 2), [9], commit=3))
-    assert [(outcome.ticket, outcome.fate) for outcome in member.resolved] == [(ticket, Fate.REFUSED)]
+    assert [(resolution.ticket, resolution.outcome) for resolution in member.resolved] == [(ticket, Outcome.REFUSED)]
 
 
 def test_row_30_who_may_have_led_before_it_was_started_does_not_refuse_what_was_for_the_leader() -> None:
@@ -194,23 +194,23 @@ def test_row_41_uncommitted_bytes_and_appends_in_flight_are_bounded() -> None:
     member.lead_and_commit()
     tickets = [member.propose(bytes(100)) for _ in range(20)]
     member.get()
-    assert [outcome.fate for outcome in member.resolved] == [Fate.REFUSED] * len(member.resolved)
+    assert [resolution.outcome for resolution in member.resolved] == [Outcome.REFUSED] * len(member.resolved)
     assert 0 < len(tickets) - len(member.resolved) <= 1000 // 100
-    first = appends(member.letters(member.refuse("c", member.last[0], 5, 1)))
+    first = appends(member.addressed(member.refuse("c", member.last[0], 5, 1)))
     assert [(to, len(append.entries) > 0) for to, append in first if to == "c"] == [("c", True)]  # to find where it is
-    more = appends(member.letters(member.acknowledge("c", 6)))
+    more = appends(member.addressed(member.acknowledge("c", 6)))
     assert len([to for to, _ in more if to == "c"]) == 2  # with the first one three of 200 bytes
 
 
 def test_a_follower_that_lags_is_found_in_as_many_questions_as_there_are_terms() -> None:
     leader, follower = Member("a", [1, 1, 3, 3, 3, 3, 5]), Member("c", [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2])
     said = leader.lead()
-    letters = [("a", message) for message in said if isinstance(message, Append)]
+    addressed = [("a", message) for message in said if isinstance(message, Append)]
     questions = 0
     while follower.log != leader.log:
         questions += 1
-        answers = [("c", answer) for answer in follower.get(*letters)]
-        letters = [("a", append) for to, append in appends(leader.letters(*answers)) if to in (None, "c")]
+        answers = [("c", answer) for answer in follower.get(*addressed)]
+        addressed = [("a", append) for to, append in appends(leader.addressed(*answers)) if to in (None, "c")]
         assert questions < 5
 
 
@@ -218,12 +218,12 @@ def test_a_follower_whose_repairs_overtake_one_another_does_not_wait_for_heartbe
     settings = dataclasses.replace(SETTINGS, append_limit=1, in_flight_limit=8)
     leader, follower = Member("a", [1] * 50, settings=settings), Member("c", [1])
     leader.lead_and_commit()
-    letters = leader.letters(*[("c", answer) for answer in follower.get(("a", leader.wait(0.2)[0]))])
+    addressed = leader.addressed(*[("c", answer) for answer in follower.get(("a", leader.wait(0.2)[0]))])
     round_trips = 0
     while follower.log != leader.log:
         round_trips += 1
-        answers = [("c", answer) for answer in follower.get(*[("a", append) for to, append in reversed(letters)])]
-        letters = leader.letters(*answers)
+        answers = [("c", answer) for answer in follower.get(*[("a", append) for to, append in reversed(addressed)])]
+        addressed = leader.addressed(*answers)
         assert round_trips <= 2 * len(leader.log)  # an entry that is asked about, and one of those that follow
 
 
@@ -251,11 +251,11 @@ def test_a_new_commit_index_travels_with_the_next_append_or_alone_a_moment_later
     member.wait(0.01)
     member.propose()
     member.get()
-    assert appends(member.letters(member.acknowledge("b", 3))) == []
+    assert appends(member.addressed(member.acknowledge("b", 3))) == []
     member.propose()
-    ((_, append),) = appends(member.letters())
+    ((_, append),) = appends(member.addressed())
     assert (append.commit_index, len(append.entries)) == (3, 1)
-    assert appends(member.letters(member.acknowledge("b", 4))) == []
+    assert appends(member.addressed(member.acknowledge("b", 4))) == []
     assert [(append.commit_index, append.entries) for append in member.wait(0.002)] == [(4, ())]
 
 
@@ -264,7 +264,7 @@ def test_a_new_commit_index_is_told_at_once_if_a_follower_asked_for_the_command(
     member.lead_and_commit()
     member.wait(0.01)
     member.get(("c", Forward(GROUP, life("c"), member.term, (1,), (b"x",))))
-    ((_, append),) = appends(member.letters(member.acknowledge("b", 3)))
+    ((_, append),) = appends(member.addressed(member.acknowledge("b", 3)))
     assert (append.commit_index, append.entries) == (3, ())
 
 

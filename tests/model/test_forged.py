@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glue.model.consensus import Entry, Kind, Role, Stored, Vital
+from glue.model.consensus import Kind, LogEntry, Role, Stored, Vital
 from glue.model.consensus.bounds import (
     BALLOT_JUMP,
     BALLOT_TOO_FAR,
@@ -30,7 +30,7 @@ from glue.model.consensus.messages import (
     Vote,
     Welcome,
 )
-from glue.model.consensus.wire import MalformedError, decode, encode
+from glue.model.consensus.wire import MalformedMessageError, decode, encode
 from glue.simulation.consensus import run_seed
 from tests.model.member import GROUP, SCOPE, VALUE, Member, configuration, life
 
@@ -40,7 +40,7 @@ FOUNDER = Stored(Vital(life("a")))
 
 OF_TERMS = [
     Append(*HEAD, 1, 0, 0, 0, ()),
-    Append(*HEAD, 1, 1, 1, 2, (Entry(2, HUGE, Kind.COMMAND, b"x"),)),
+    Append(*HEAD, 1, 1, 1, 2, (LogEntry(2, HUGE, Kind.COMMAND, b"x"),)),
     Appended(*HEAD, 1, False, 0, 0, 0),
     RequestVote(*HEAD, False, True, HUGE, 1),
     RequestVote(*HEAD, True, False, 1, 1),
@@ -153,7 +153,7 @@ def test_a_snapshot_that_no_state_can_be_made_of_is_not_taken() -> None:
     ids=name,
 )
 def test_a_message_that_contradicts_itself_is_none(message: Message) -> None:
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedMessageError):
         decode(encode(message))
 
 

@@ -12,12 +12,12 @@ from glue.endpoint.core import id_of
 from glue.model.consensus import Role
 from glue.model.consensus.messages import Append, Forward, InstallSnapshot, Message
 from glue.model.consensus.wire import encode
-from glue.model.group import Group
+from glue.model.group import ModelGroup
 from glue.model.mergeable.clock import LATEST_MS, STAMP_LIMIT, HybridClock
 from glue.model.mergeable.part import TOO_FAR
 from glue.model.questions import Committed, Write
 from glue.model.requests import PREFIX
-from glue.model.state import Command, Lock, OpenSession, Set, Update, encode_command, encode_entry
+from glue.model.state import AcquireLock, Command, OpenSession, Set, Update, encode_command, encode_entry
 from glue.simulation import World
 from glue.simulation.endpoint import SimulatedEndpoint
 from glue.simulation.model import SimulatedModel
@@ -41,7 +41,7 @@ class Plant:
         (self.leader,) = leads
         self.follower, self.other = [endpoint for endpoint in self.endpoints if endpoint is not self.leader]
 
-    def group(self, endpoint: SimulatedEndpoint) -> Group:
+    def group(self, endpoint: SimulatedEndpoint) -> ModelGroup:
         return self.models[endpoint].group
 
     def write(self, endpoint: SimulatedEndpoint, *operations: Any) -> object:
@@ -71,7 +71,7 @@ class Plant:
 
 def test_a_time_stamped_by_another_one_than_the_leader_ends_no_lease() -> None:
     plant = Plant()
-    assert isinstance(plant.write(plant.other, Lock("door", "me", 80_000)), Committed)
+    assert isinstance(plant.write(plant.other, AcquireLock("door", "me", 80_000)), Committed)
     plant.forge_command(encode_command(Command(0, 0, 0, [Set("k", 1)])), stamp=(1 << 53) - 1)
     group = plant.group(plant.leader)
     assert group.state.locks.holder("door") is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from glue.model.clock import STAMP_INTERVAL, LeaderClock
-from glue.model.state import Lock, State, encode_entry
-from tests.model.state.test_machine import Client
+from glue.model.state import AcquireLock, State, encode_entry
+from tests.model.state.client import Client
 
 LEASE_MS = 10_000
 
@@ -33,7 +33,7 @@ class Reign:
 
 
 def taken(client: Client) -> None:
-    assert client.run(Lock("door", "ann", LEASE_MS)).results[0].code == "ok"
+    assert client.run(AcquireLock("door", "ann", LEASE_MS)).results[0].code == "ok"
 
 
 @pytest.mark.parametrize("second", [5.0, 100.0, 1e6])
@@ -97,7 +97,7 @@ def test_a_stamp_is_due_when_the_first_of_several_leases_ends_and_while_one_wait
     clock.role(500.0, True, client.state.time_ms)
     names = {"late": 30_000, "soon": 5_000, "between": 20_000}
     for name, lease_ms in names.items():
-        client.run(Lock(name, "ann", lease_ms))
+        client.run(AcquireLock(name, "ann", lease_ms))
     begun = clock.due(client.state)
     assert begun <= 500.0 + STAMP_INTERVAL
     now = max(begun, 500.0)

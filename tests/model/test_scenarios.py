@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from glue.model.consensus.items import Entry
+from glue.model.consensus.items import LogEntry
 from glue.simulation.consensus import Cluster, Node
 from tests.model.member import SETTINGS
 
@@ -129,7 +129,7 @@ def state(node: Node) -> str:
 
 
 def brief(value: Any) -> str:
-    if isinstance(value, Entry):
+    if isinstance(value, LogEntry):
         return f"{value.index}.{value.term}:{('', 'nothing', 'members')[value.kind] or value.data.decode()}"
     if isinstance(value, tuple):
         return "(" + " ".join(map(brief, value)) + ")"

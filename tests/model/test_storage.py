@@ -9,7 +9,7 @@ import pytest
 
 from glue.drivers.directory import FileDirectory
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus import Entry, Snapshot, Stored, Vital, Write
+from glue.model.consensus import LogEntry, Snapshot, Stored, Vital, Write
 from glue.model.storage import FileStorage
 from glue.simulation.consensus import PowerCut, SimulatedDisk
 from tests.model.member import configuration, entries
@@ -33,7 +33,7 @@ def script(life: str) -> list[Write]:
 def after(writes: list[Write], life: str) -> Stored:
     """What these writes add up to."""
     vital, snapshot, base = Vital(life), None, (0, 0)
-    log: list[Entry] = []
+    log: list[LogEntry] = []
     for write in writes:
         vital = write.vital or vital
         if write.snapshot is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glue.model.consensus.items import Fate
+from glue.model.consensus.items import Outcome
 from glue.model.consensus.tickets import Tickets
 
 
@@ -13,7 +13,7 @@ def test_only_the_life_that_was_asked_can_refuse() -> None:
     tickets.refused([ticket], "a later life", "no leader is known here")
     assert tickets.resolved == []
     tickets.refused([ticket], "the life that led", "no leader is known here")
-    assert [outcome.fate for outcome in tickets.resolved] == [Fate.REFUSED]
+    assert [resolution.outcome for resolution in tickets.resolved] == [Outcome.REFUSED]
 
 
 def test_nothing_is_kept_of_a_ticket_that_ended_before_it_could_be_asked() -> None:
@@ -22,5 +22,5 @@ def test_nothing_is_kept_of_a_ticket_that_ended_before_it_could_be_asked() -> No
     tickets.expire(5.0)
     tickets.asked([ticket], "a life")
     tickets.refused([ticket], "a life", "no leader is known here")
-    assert [outcome.fate for outcome in tickets.resolved] == [Fate.UNKNOWN]
+    assert [resolution.outcome for resolution in tickets.resolved] == [Outcome.UNKNOWN]
     assert not tickets._asked

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glue.model.consensus import Entry, Kind
+from glue.model.consensus import Kind, LogEntry
 from glue.model.consensus import messages as m
-from glue.model.consensus.wire import MalformedError, decode, encode
+from glue.model.consensus.wire import MalformedMessageError, decode, encode
 from tests.model.member import Member, configuration
 
 VALUE = configuration().encode()
 ENTRIES = (
-    Entry(4, 2, Kind.NOTHING, b""),
-    Entry(5, 2, Kind.COMMAND, b'{"a":1}\n\x00\xff'),
-    Entry(6, 3, Kind.CONFIGURATION, VALUE),
+    LogEntry(4, 2, Kind.NOTHING, b""),
+    LogEntry(5, 2, Kind.COMMAND, b'{"a":1}\n\x00\xff'),
+    LogEntry(6, 3, Kind.CONFIGURATION, VALUE),
 )
 G = ("1/plant/5d", "8c", 3)
 S = ("1/plant", "8c")
@@ -52,9 +52,9 @@ def test_a_message_comes_back_as_it_was(message: m.Message) -> None:
 def test_a_message_that_is_cut_short_or_too_long_is_none(message: m.Message) -> None:
     data = encode(message)
     for end in range(len(data)):
-        with pytest.raises(MalformedError):
+        with pytest.raises(MalformedMessageError):
             decode(data[:end])
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedMessageError):
         decode(data + b"x")
 
 
@@ -68,7 +68,7 @@ def test_a_message_that_is_cut_short_or_too_long_is_none(message: m.Message) -> 
     ],
 )  # fmt: skip
 def test_what_is_no_message_is_refused(data: bytes) -> None:
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedMessageError):
         decode(data)
 
 
@@ -80,7 +80,7 @@ def test_whatever_is_decoded_can_be_taken(message: m.Message, data: st.DataObjec
         mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))
     try:
         decoded = decode(bytes(mutated))
-    except MalformedError:
+    except MalformedMessageError:
         return
     group = "1/plant/" if hasattr(decoded, "scope") else Member().replica._core.group
     if hasattr(decoded, "scope"):

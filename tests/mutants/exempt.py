@@ -11,7 +11,7 @@ EXEMPT: dict[str, tuple[str, ...]] = {
     "glue/capture/tap.py": ("HEADERS_KNOWN",),
     "glue/endpoint/core.py": ("CHUNK", "KNOWN_LENGTH", "KNOWN_TOPICS"),
     "glue/fragmentation/assembly.py": ("FEW",),
-    "glue/network/buffer.py": ("JOINED", "LAYOUTS", "LENT", "STREAM"),
+    "glue/network/buffer.py": ("BORROWED", "JOINED", "LAYOUTS", "STREAM"),
     "glue/network/interfaces.py": ("ADDRESSES",),
     "glue/network/receiver.py": ("LONGEST", "MOST_RESTS"),
     "glue/network/sender.py": ("REMEMBERED",),

@@ -9,24 +9,13 @@ from typing import Any
 
 import pytest
 
-import glue
+from tests.namespaces.endpoints import endpoint
 from tests.namespaces.talkers import ANNOUNCE_INTERVAL, PATIENCE
 from tests.support.cable import Cable
 from tests.support.lan import Ear, listen
 from tests.support.namespaces import Host, needs_namespaces, segment
 
 pytestmark = [pytest.mark.namespaces, needs_namespaces]
-
-
-@contextmanager
-def endpoint(host: Host, interface: str = "eth0", name: str | None = None, **settings: Any) -> Iterator[glue.Endpoint]:
-    """An endpoint on this host, by default named after it; its threads stay there."""
-    with host.entered():
-        made = glue.Endpoint(name or host.namespace, interface=interface, **settings).start()
-    try:
-        yield made
-    finally:
-        made.close(timeout=0)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import glue
+from tests.namespaces.endpoints import endpoint
 from tests.namespaces.talkers import ANNOUNCE_INTERVAL, PATIENCE
-from tests.namespaces.test_links import endpoint
 from tests.support.lan import Ear
 from tests.support.namespaces import needs_namespaces, segment
 

@@ -7,19 +7,19 @@ import socket
 import pytest
 
 from glue.errors import ConfigurationError
-from glue.network import Group, parse_group
+from glue.network import MulticastGroup, parse_group
 
 
 @pytest.mark.parametrize(
     ("written", "group"),
     [
-        ("239.192.137.1:37320", Group(socket.AF_INET, "239.192.137.1", 37320)),
-        ("224.0.0.1:1", Group(socket.AF_INET, "224.0.0.1", 1)),
-        ("[ff15::1]:65535", Group(socket.AF_INET6, "ff15::1", 65535)),
-        ("[FF15:0:0::1]:5", Group(socket.AF_INET6, "ff15::1", 5)),
+        ("239.192.137.1:37320", MulticastGroup(socket.AF_INET, "239.192.137.1", 37320)),
+        ("224.0.0.1:1", MulticastGroup(socket.AF_INET, "224.0.0.1", 1)),
+        ("[ff15::1]:65535", MulticastGroup(socket.AF_INET6, "ff15::1", 65535)),
+        ("[FF15:0:0::1]:5", MulticastGroup(socket.AF_INET6, "ff15::1", 5)),
     ],
 )
-def test_a_group_is_an_address_and_a_port(written: str, group: Group) -> None:
+def test_a_group_is_an_address_and_a_port(written: str, group: MulticastGroup) -> None:
     assert parse_group(written) == group
     assert parse_group(str(group)) == group
 

@@ -10,8 +10,8 @@ import pytest
 
 from glue.contract import Train
 from glue.contract.pieces import Pieces
-from glue.network.buffer import JOINED, LENT, Arrived, Buffer
-from glue.network.echo import Echo
+from glue.network.buffer import BORROWED, JOINED, Arrived, TrainBuffer
+from glue.network.loopback import MulticastLoopback
 from glue.network.offload import enable_coalescing, segmentation_control
 from glue.network.receiver import FEW, SHORT, UNSEEN, Receiver
 
@@ -47,7 +47,7 @@ def test_what_was_glanced_at_and_kept_is_received_next_whatever_was_received_mea
     assert [bytes(train.data) for train in receiver.receive(8, fresh=True)] == [b"second"]  # as another thread may
     receiver.keep(first)
     assert [bytes(train.data) for train in receiver.receive(8)] == [b"first", b"third", b"fourth"]
-    receiver.settle()
+    receiver.commit()
     assert statistics["datagrams received"] == 4
     sender.send(b"fifth")
     fifth = receiver.glance()
@@ -55,7 +55,7 @@ def test_what_was_glanced_at_and_kept_is_received_next_whatever_was_received_mea
     receiver.take(fifth)
     assert receiver.glance() is None
     assert statistics["datagrams received"] == 4
-    receiver.settle()
+    receiver.commit()
     assert statistics["datagrams received"] == 5
     assert statistics["bytes received"] == len("firstsecondthirdfourthfifth")
 
@@ -83,9 +83,9 @@ def test_of_ones_own_only_the_first_in_a_row_is_read(
     monkeypatch.setattr("glue.network.receiver.SHORT", short)
     sender, hearing = ends
     statistics: Counter[str] = Counter()
-    echo = Echo(sender)
-    echo.settle(["127.0.0.1"])
-    receiver = Receiver(hearing, False, statistics, echo)
+    loopback = MulticastLoopback(sender)
+    loopback.set_addresses(["127.0.0.1"])
+    receiver = Receiver(hearing, False, statistics, loopback)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.connect(hearing.getsockname())
         for source, payload in (
@@ -199,10 +199,10 @@ def test_a_train_is_split_as_its_datagrams_would_be(ends: tuple[socket.socket, s
                 assert [*rests] == [one[at:] for one in payloads]
 
 
-@pytest.mark.parametrize("size", [LENT - 1, LENT, JOINED])
+@pytest.mark.parametrize("size", [BORROWED - 1, BORROWED, JOINED])
 @pytest.mark.parametrize("at", [0, 200, 1000])
 def test_a_large_train_is_split_like_a_small_one(size: int, at: int) -> None:
-    buffer = Buffer()
+    buffer = TrainBuffer()
     data = random.Random(size).randbytes(size)
     buffer.memory[:size] = data
     heads, rests = Arrived(("host", 1), buffer, size, 1000).split(at)
@@ -213,7 +213,7 @@ def test_a_large_train_is_split_like_a_small_one(size: int, at: int) -> None:
 
 
 def test_bytes_at_the_same_places_of_all_datagrams_are_read_where_they_stand() -> None:
-    buffer, data = Buffer(), random.Random(1).randbytes(5600)
+    buffer, data = TrainBuffer(), random.Random(1).randbytes(5600)
     buffer.memory[:5600] = data
     expected = [data[place::1000] for place in (0, 7, 599)]
     assert Arrived(("host", 1), buffer, 5600, 1000).columns([0, 7, 599]) == expected
@@ -241,7 +241,7 @@ def test_only_a_train_that_goes_on_is_read_beyond_the_limit(ends: tuple[socket.s
 def test_single_datagrams_of_many_sizes_do_not_displace_the_views_of_trains() -> None:
     asked: list[int] = []
 
-    class Noting(Buffer):
+    class Noting(TrainBuffer):
         def rests(self, size: int, segment: int, at: int) -> Pieces:
             asked.append(segment)
             return super().rests(size, segment, at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import select
 import socket
 import sys
@@ -137,6 +138,8 @@ def test_more_wakes_than_a_pipe_holds_do_no_harm(group: str) -> None:
         for _ in range(70_000):
             network.wake()
         network.wait(None)
+        network.send([Train(None, b"still here", 10)])
+        assert heard(network, 1) == [b"still here"]
 
 
 def test_a_wait_for_a_time_gone_by_returns_at_once(group: str) -> None:
@@ -145,11 +148,22 @@ def test_a_wait_for_a_time_gone_by_returns_at_once(group: str) -> None:
         assert list(network.receive()) == []
 
 
+def is_open(number: int) -> bool:
+    """Whether a file descriptor belongs to an open file."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
 def test_closing_twice_and_waking_afterwards_do_no_harm(group: str) -> None:
     with opened(LOOPBACK, group) as network:
+        numbers = [*network.filenos()]
         network.close()
         network.close()
         network.wake()
+        assert not any(is_open(number) for number in numbers)
 
 
 def test_a_group_is_left_when_the_network_is_closed(group: str) -> None:

@@ -137,16 +137,16 @@ class Looks:
         return [] if timeout or self.looks % self._every else self._found
 
 
-@pytest.mark.parametrize(("is_courteous", "expected"), [(False, 4), (True, 0)], ids=["for one", "for several"])
+@pytest.mark.parametrize(("sched_batch", "expected"), [(False, 4), (True, 0)], ids=["for one", "for several"])
 def test_what_comes_soon_need_not_wake_who_waits_for_it(
-    ends: tuple[socket.socket, socket.socket], is_courteous: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+    ends: tuple[socket.socket, socket.socket], sched_batch: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("glue.network.receiver.NEAR", 60.0)
-    receiver = Receiver(ends[1], True, Counter(), is_courteous=is_courteous)
+    receiver = Receiver(ends[1], True, Counter(), sched_batch=sched_batch)
     looks = Looks(receiver, 2)
     monkeypatch.setattr(receiver, "_poll", looks)
     found = [receiver._wait_for_more() for _ in range(2)]
-    assert found == [[] if is_courteous else [receiver._fileno]] * 2
+    assert found == [[] if sched_batch else [receiver._fileno]] * 2
     assert looks.looks == expected
 
 

@@ -35,7 +35,7 @@ class Link:
         assert world.run_until(lambda: len(self.publisher.peers) == len(self.subscriber.peers) == 1, 20)
         world.run(0.5)
         world.network.set_conditions(Conditions(loss=loss, delay=delay))
-        counts = world.network.link(self.publisher.host, self.subscriber.host).counts
+        counts = world.network.link(self.publisher.host, self.subscriber.host).counters
         for number in range(FIRST + COUNT):
             published.append(world.time)
             self.publisher.publish("t", (b"%04d" % number).ljust(size, b"."))

@@ -21,7 +21,8 @@ import glue
 from glue.contract import PLAIN, Delivery, Event, Options, Publication, Subscribe, Train
 from glue.settings import Settings
 from glue.simulation import Conditions, Crossing, Host, World
-from glue.stack import Identity, Stack
+from glue.stack import Identity
+from tests.support.endpoints import Machine
 from tests.support.lan import PATIENCE, Ear, private_network
 
 COUNT = 10_000
@@ -30,10 +31,10 @@ LEASES = 20.0
 """Virtual seconds after which whoever announced itself once is forgotten: four leases."""
 
 
-def stack(name: str, seed: int = 0, network_id: int = 1) -> Stack:
+def stack(name: str, seed: int = 0, network_id: int = 1) -> Machine:
     """The default stack of an endpoint with this name, of one letter."""
     who = Identity(name, f"{ord(name):016x}", 1 + seed, Settings(network_id=network_id), Random(f"{name}{seed}"))
-    made = Stack.build(who, {})
+    made = Machine.build(who, {})
     made.fit(SIZE)
     return made
 
@@ -133,7 +134,7 @@ def trains(luck: Random, datagrams: Iterator[bytes], address: tuple[str, int]) -
             yield Train(address, datagram + next(datagrams, b"") + next(datagrams, b""), luck.randrange(1, SIZE))
 
 
-def counters(of: Stack) -> Counter[str]:
+def counters(of: Machine) -> Counter[str]:
     """All counters of a stack in one."""
     return sum(of.statistics.values(), Counter())
 
@@ -184,7 +185,7 @@ def test_messages_pass_while_ten_thousand_hostile_datagrams_arrive(seed: int) ->
 def assert_calm(host: Host) -> None:
     """Nothing is left of the strangers: nothing to send, nobody to know, and the usual timers."""
     machine = host.machine
-    assert isinstance(machine, Stack)
+    assert isinstance(machine, Machine)
     assert machine.backlog == 0
     assert machine.deadline > host.now
     assert len(machine.layers["discovery"].peers) == 1  # type: ignore[attr-defined]

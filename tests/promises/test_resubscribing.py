@@ -40,7 +40,7 @@ def test_who_comes_and_goes_hears_once_and_in_order_what_is_sent_to_it_and_is_to
         owed.append(fickle.id in publisher.subscribers("t"))
         publisher.publish("t", number)
         world.run(0.005)
-    assert world.run_until(lambda: publisher.ledger.sending == 0, 10)
+    assert world.run_until(lambda: publisher.accounting.sending == 0, 10)
 
     assert [message.payload for message in always.received] == list(range(len(owed)))
     heard = [[message.sequence - 1 for message in stretch] for stretch in stretches]

@@ -102,7 +102,7 @@ def transfer(conditions: Conditions, count: int = 20, size: int = 512 << 10) -> 
     subscription = subscriber.subscribe("t")
     meet(publisher, subscriber)
     world.network.set_conditions(conditions)
-    counts = world.network.link(publisher.host, subscriber.host).counts
+    counts = world.network.link(publisher.host, subscriber.host).counters
     before = counts["lost"] + counts["queue full"]
     begin = world.time
     for number in range(count):
@@ -188,7 +188,7 @@ def inequality(seed: int, head_start: float, loss: float) -> float:
 
     world.network.observer = lambda crossing: (
         waits.append(crossing.time - crossing.sent_at - link.delay)
-        if (crossing.receiver == subscriber.host.address and crossing.fate == "arrived")
+        if (crossing.receiver == subscriber.host.address and crossing.outcome == "arrived")
         else None
     )
     had = len(readings.received)

@@ -12,10 +12,10 @@ def consensus(part: int) -> str:
     lines = []
     for seed in range(part * SEEDS, (part + 1) * SEEDS):
         run = run_seed(seed)
-        fates = ", ".join(f"{count} {fate.value}" for fate, count in run.fates.items())
+        outcomes = ", ".join(f"{count} {outcome.value}" for outcome, count in run.outcomes.items())
         faults = ", ".join(f"{count} {kind}" for kind, count in sorted(run.faults.items()))
         lines.append(
             f"{seed}: {run.violation or 'well'}, {run.elections} elections, {run.commit_index} entries; "
-            f"{fates}; {faults}"
+            f"{outcomes}; {faults}"
         )
     return "\n".join(lines) + "\n"

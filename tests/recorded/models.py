@@ -10,7 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from glue.model.questions import Ending, Found, Question, Read, Remove, Synchronize, Transfer, Write
-from glue.model.state import ABSENT, Delete, Expect, ExpectRevision, Lock, Set, Unlock, Update
+from glue.model.state import ABSENT, AcquireLock, Delete, Expect, ExpectRevision, ReleaseLock, Set, Update
 from glue.simulation import Conditions, SimulatedEndpoint
 from glue.simulation.consensus import SimulatedDisk
 from glue.simulation.model import SimulatedModel
@@ -101,17 +101,17 @@ def agreed() -> str:
     plant.write("b", Expect("k/2", "two"), Set("k/2", "four"))
     plant.write("d", Expect("k/9"), Set("k/9", 9))
     plant.write("c", ExpectRevision("k/3", 999), Set("k/3", 1))
-    plant.write("a", Lock("door", "a", 800))
-    plant.write("b", Lock("door", "b", 800), patient=True)
+    plant.write("a", AcquireLock("door", "a", 800))
+    plant.write("b", AcquireLock("door", "b", 800), patient=True)
     plant.step(0.2)
-    plant.write("a", Unlock("door", "a"))
+    plant.write("a", ReleaseLock("door", "a"))
     plant.write("c", Delete("k/3"), Delete("nothing"))
     plant.ask("d", Read("k/+"))
     plant.ask("b", Read("k/1"))
     plant.step(0.5, 2)
     leader = next(n for n, m in plant.models.items() if m.group.status.role.value == "leader")
     other = next(n for n in "abc" if n != leader)
-    plant.write(other, Lock("door", other, 5000), patient=True)
+    plant.write(other, AcquireLock("door", other, 5000), patient=True)
     plant.ask(leader, Transfer(plant.story.endpoints[other].id))
     plant.step(1.0, 2)
     plant.story.endpoints[other].crash()

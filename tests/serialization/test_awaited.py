@@ -8,54 +8,33 @@ from typing import Any
 
 import pytest
 
-from glue.contract import Header, Inbound
+from glue.contract import Inbound
 from glue.discovery import Discovery
+from glue.fastpath.stack import FastStack
 from glue.fragmentation import Fragmentation
+from glue.fragmentation.fastpath import FragmentationFastPath
 from glue.serialization import Serialization
+from glue.serialization.fastpath import SerializationFastPath
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity, Stack
+from glue.stack import LAYERS, Factory, Identity
 from glue.transport import Transport
-from tests.serialization.frames import ADDRESS, reader, train, written
+from tests.serialization.frames import ADDRESS, reader, train
+from tests.serialization.runs import BODIES, HEADER, arriving, received
 
-HEADER: Header = {"fragment": [3, 20, 5000, 8], "transport": ["group", 0, 12, 0, 0, 0, 1, 996]}
-BODIES = [b"%020d" % number for number in range(12)]
 MIDDLE = 5
-
-
-def arriving(header: Header = HEADER, counter: int = 9_994) -> list[bytes]:
-    return written(BODIES, header, counter=counter)
-
-
-def lifted(
-    datagrams: list[bytes], is_awaited: bool = True, asked: list[Inbound] | None = None, counter: int = 9_994
-) -> list[bytes] | None:
-    """The bodies of a train that comes the express way, to who knows the form of its headers."""
-    layer = reader()
-    layer.receive(0.0, [train(arriving(counter=counter))])
-
-    def awaits(run: Inbound) -> bool:
-        if asked is not None:
-            asked.append(run)
-        return is_awaited
-
-    layer.awaited_by = [lambda run: True, awaits]
-    before = layer.statistics["datagrams received"]
-    run = layer.lift(0.0, train(datagrams))
-    assert layer.statistics["datagrams received"] - before == (len(datagrams) if run else 0)
-    return [*run.bodies] if isinstance(run, Inbound) else None
 
 
 def test_a_run_is_the_same_whether_it_is_awaited_or_not() -> None:
     asked: list[Inbound] = []
-    assert lifted(arriving(), True, asked) == lifted(arriving(), False) == BODIES
+    assert received(arriving(), True, asked) == received(arriving(), False) == BODIES
     assert [(run.address, run.header["transport"]) for run in asked] == [(ADDRESS, HEADER["transport"])]
 
 
 def test_damage_that_the_kernel_did_not_find_harms_no_frame_in_the_middle_that_is_awaited() -> None:
     datagrams = arriving()
     datagrams[MIDDLE] = datagrams[MIDDLE].replace(b"group", b"grouq")
-    assert lifted(datagrams) == BODIES
-    assert lifted(datagrams, is_awaited=False) is None
+    assert received(datagrams) == BODIES
+    assert received(datagrams, is_awaited=False) is None
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])
@@ -75,17 +54,17 @@ def test_a_train_in_which_a_datagram_is_not_the_next_is_no_run(
 ) -> None:
     datagrams = arriving()
     happens(datagrams)
-    assert lifted(datagrams, is_awaited) is None
+    assert received(datagrams, is_awaited) is None
 
 
 @pytest.mark.parametrize(("counter", "other"), [(5_100, b"4105"), (5_100, b"5005"), (1_234_500, b"1134505")])
 def test_a_datagram_of_long_ago_is_not_the_next_however_many_digits_are_the_same(counter: int, other: bytes) -> None:
     datagrams = arriving(counter=counter)
-    assert lifted(datagrams, counter=counter) == BODIES
+    assert received(datagrams, counter=counter) == BODIES
     next_one = b"%d]" % (counter + MIDDLE)
     assert next_one in datagrams[MIDDLE]
     datagrams[MIDDLE] = datagrams[MIDDLE].replace(next_one, other + b"]", 1)
-    assert lifted(datagrams, counter=counter) is None
+    assert received(datagrams, counter=counter) is None
 
 
 def test_the_last_header_is_read_in_full() -> None:
@@ -94,7 +73,7 @@ def test_the_last_header_is_read_in_full() -> None:
     for place in range(end + 1):
         spoiled = bytearray(datagrams[-1])
         spoiled[place] ^= 1
-        assert lifted([*datagrams[:-1], bytes(spoiled)]) is None
+        assert received([*datagrams[:-1], bytes(spoiled)]) is None
 
 
 def test_where_another_counter_comes_first_all_headers_are_read_in_full() -> None:
@@ -105,22 +84,24 @@ def test_where_another_counter_comes_first_all_headers_are_read_in_full() -> Non
     ]
     layer = reader()
     layer.receive(0.0, [train(datagrams)])
-    layer.awaited_by = [lambda run: True]
-    run = layer.lift(0.0, train(datagrams))
+    path = SerializationFastPath(layer)
+    path.awaited_by = [lambda run: True]
+    run = path.receive_one(0.0, train(datagrams))
     assert isinstance(run, Inbound)
     assert [*run.bodies] == BODIES
     datagrams[MIDDLE] = datagrams[MIDDLE].replace(b"group", b"grouq")
-    assert layer.lift(0.0, train(datagrams)) is None
+    assert path.receive_one(0.0, train(datagrams)) is None
 
 
 def test_lone_frames_are_read_in_full_as_they_may_differ_in_size_and_age() -> None:
     layer = Fragmentation()
+    path = FragmentationFastPath(layer)
     bodies = [bytes(20)] * 2
     fragments = Inbound("peer", 1, None, {"fragment": [0, 20, 100, 0]}, bodies, form=b"fragments")
-    assert not layer.awaits(fragments)  # nothing is known of this form of header
+    assert not path.awaits(fragments)  # nothing is known of this form of header
     layer.receive(0.0, [fragments])
-    assert layer.awaits(fragments)
-    assert not layer.awaits(Inbound("peer", 1, None, {"transport": ["data"]}, bodies, form=b"fragments"))
+    assert path.awaits(fragments)
+    assert not path.awaits(Inbound("peer", 1, None, {"transport": ["data"]}, bodies, form=b"fragments"))
 
 
 def deriving(kind: Any) -> Any:
@@ -145,7 +126,10 @@ def test_where_a_layer_that_makes_frames_is_replaced_all_headers_are_read_in_ful
         return layer
 
     replaced: dict[str, Factory] = {name: made} if name in kinds else {}
-    stack = Stack.build(Identity("ann", "a" * 16, 1, Settings(name="ann"), Random(1)), replaced)
-    serialization: Any = stack.layers["serialization"]
-    is_unaltered = name in ("nothing", "serialization")  # one that alters serialization has no express way itself
-    assert len(serialization.awaited_by) == (2 if is_unaltered else 0)
+    stack = FastStack.build(Identity("ann", "a" * 16, 1, Settings(name="ann"), Random(1)), replaced)
+    path = stack.paths.get("serialization")
+    if name == "serialization":
+        assert path is None
+    else:
+        assert isinstance(path, SerializationFastPath)
+        assert len(path.awaited_by) == (2 if name == "nothing" else 0)

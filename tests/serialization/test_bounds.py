@@ -7,6 +7,7 @@ import pytest
 from glue.contract import Inbound, Outbound, Train
 from glue.contract.pieces import Pieces
 from glue.serialization import Serialization
+from glue.serialization.fastpath import SerializationFastPath
 from glue.serialization.forms import Forms
 from tests.support.weight import weight
 
@@ -25,22 +26,23 @@ def frames(number: int) -> Outbound:
     return Outbound((), Pieces([bytes(3000)], 1000, 3), {"topics": [name, number % 10, 0]})
 
 
-@pytest.mark.parametrize("way", ["send", "lower"])
+@pytest.mark.parametrize("way", ["send", "send_one"])
 def test_what_is_remembered_of_headers_stays_bounded_and_what_is_read_stays_true(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Forms, "LIMIT", 20)
     sender, receiver = layer(OWN), layer(OTHER)
+    path = SerializationFastPath(sender)
     weights = []
     for number in range(240):
         item = frames(number)
-        train = sender.lower(0.0, item) if way == "lower" else sender.send(0.0, [item])[0]
+        train = path.send_one(0.0, item) if way == "send_one" else sender.send(0.0, [item])[0]
         assert train is not None
         up, _ = receiver.receive(0.0, [Train(("127.0.0.1", 1), bytes(train.data), train.segment)])
         (run,) = up
         assert isinstance(run, Inbound)
         assert run.header["topics"] == frames(number).header["topics"]
         assert [len(body) for body in run.bodies] == [1000] * 3
-        weights.append((weight(sender), weight(receiver)))
+        weights.append((weight((sender, path)), weight(receiver)))
     for mine in zip(*weights, strict=True):
         assert max(mine[200:]) <= max(mine[:60])

@@ -10,6 +10,7 @@ import pytest
 
 from glue.contract import Header, Train
 from glue.serialization import Serialization
+from glue.serialization.fastpath import SerializationFastPath
 from glue.serialization.forms import Forms
 from tests.serialization.frames import ADDRESS, reader, written
 
@@ -45,8 +46,8 @@ def seen(layer: Serialization, datagram: bytes) -> tuple[list[Any], Counter[str]
     """What a layer makes of a datagram that comes alone."""
     before = layer.statistics.copy()
     train = Train(ADDRESS, memoryview(bytearray(datagram)), len(datagram) or 1)
-    lifted = layer.lift(0.0, train)
-    up = layer.receive(0.0, [train])[0] if lifted is None else [lifted] if lifted else []
+    run = SerializationFastPath(layer).receive_one(0.0, train)
+    up = layer.receive(0.0, [train])[0] if run is None else [run] if run else []
     told = [(run.peer, run.incarnation, run.address, repr(run.header), run.bodies) for run in up]
     return told, layer.statistics - before
 
@@ -106,9 +107,9 @@ def test_a_known_form_does_not_let_another_version_network_or_life_in() -> None:
     good = b'{"glue":[1,1,"aaaaaaaaaaaaaaaa",1740800000000000,5]}\n'
     twice = good.replace(b"]}", b'],"glue":[1,1,"aaaaaaaaaaaaaaaa",1740800000000000,1234567890123456]}')
     for head in (good, twice):
-        assert layer.lift(0.0, Train(ADDRESS, head, len(head))) is None
+        assert SerializationFastPath(layer).receive_one(0.0, Train(ADDRESS, head, len(head))) is None
         assert seen(layer, head)[0]
-        assert layer.lift(0.0, Train(ADDRESS, head, len(head))) is not None
+        assert SerializationFastPath(layer).receive_one(0.0, Train(ADDRESS, head, len(head))) is not None
     for head, cause in (
         (twice.replace(b',"glue":[1,1', b',"glue":[1,2'), "other network"),
         (twice.replace(b"1234567890123456", b"9876543210123456"), "malformed header"),

@@ -1,6 +1,6 @@
 """A swarm: endpoints that talk while everything that can befall them does, all of it drawn from one seed.
 
-The safety phase draws how bad the network is and keeps making it worse and better; the ledger checks all that is
+The safety phase draws how bad the network is and keeps making it worse and better; the oracle checks all that is
 heard meanwhile. The liveness phase heals everything, and demands that within a bound all know each other, all that
 is owed has arrived, whatever is published then arrives everywhere, and nobody has anything left to do.
 
@@ -24,7 +24,7 @@ from glue.endpoint.options import Reliability
 from glue.simulation import Burst, Conditions, SimulatedEndpoint, SimulatedSubscription, World
 from glue.stack import Identity
 from glue.transport import Transport
-from tests.simulation.ledger import Entry, Ledger, Life, Listener
+from tests.simulation.oracle import Entry, Life, Listener, Oracle
 
 SAFETY = 3.0, 12.0  # virtual seconds under faults, at least and at most
 LIVENESS = 15.0  # virtual seconds until everything is as if nothing had ever happened
@@ -40,7 +40,7 @@ class Party:
     def __init__(self, swarm: Swarm, number: int, **settings: Any) -> None:
         world, random = swarm.world, swarm.random
         self.swarm = swarm
-        self.ledger = swarm.ledger
+        self.oracle = swarm.oracle
         self.name = f"party{number}"
         self.topics = [f"swarm/{self.name}/{n}" for n in range(TOPICS)]
         self.classes = {topic: swarm.chance.choice(tuple(PRIORITIES)) for topic in self.topics}
@@ -73,29 +73,29 @@ class Party:
             self.listen(pattern)
 
     def listen(self, pattern: str) -> SimulatedSubscription:
-        self.listeners[pattern] = Listener(self.ledger, self.life)
+        self.listeners[pattern] = Listener(self.oracle, self.life)
         return self.endpoint.subscribe(pattern, self.listeners[pattern])
 
     def miss(self, gap: Gap) -> None:
         self.swarm.gaps[gap.cause] += gap.count
         self.listeners[gap.pattern].miss(gap)
 
-    def check_ledger(self, is_over: bool = False) -> None:
+    def check_accounting(self, is_over: bool = False) -> None:
         """What became of all messages adds up, at both ends; once all is over, nothing is on its way."""
-        book = self.endpoint.ledger
-        assert book.sending == self.transports[-1].unfinished, f"{self.name}: {book}"
-        assert not is_over or book.sending == 0, f"{self.name}: {book}"
-        assert book.waiting == 0, f"{self.name}: {book}"
+        accounting = self.endpoint.accounting
+        assert accounting.sending == self.transports[-1].unfinished, f"{self.name}: {accounting}"
+        assert not is_over or accounting.sending == 0, f"{self.name}: {accounting}"
+        assert accounting.waiting == 0, f"{self.name}: {accounting}"
         for listener in self.listeners.values():
             listener.check_best_effort()
 
     def lost(self, peer: Peer) -> None:
-        self.ledger.part(self.life, (peer.id, peer.incarnation))
+        self.oracle.part(self.life, (peer.id, peer.incarnation))
 
     def publish(self, topic: str, size: int, reliability: Reliability = "reliable", retain: bool = False) -> None:
         lives = {peer.id: (peer.id, peer.incarnation) for peer in self.endpoint.peers}
         takers = {lives[id] for id in self.endpoint.subscribers(topic)}
-        payload = self.ledger.payload(self.life, topic, size)
+        payload = self.oracle.payload(self.life, topic, size)
         if self.swarm.chance.random() < RECLASSED:
             self.classes[topic] = self.swarm.chance.choice(tuple(PRIORITIES))
         try:
@@ -104,11 +104,11 @@ class Party:
             return
         entry = Entry(size, reliability == "reliable", retain, takers)
         takers_that_want = {party.life for party in self.swarm.parties if party.wants(topic)} & takers
-        self.ledger.published(self.life, topic, entry, takers_that_want if entry.is_reliable else set())
+        self.oracle.published(self.life, topic, entry, takers_that_want if entry.is_reliable else set())
 
     def end(self, how: Callable[[], object]) -> None:
         """Crash, or leave."""
-        self.ledger.bury(self.life)
+        self.oracle.bury(self.life)
         how()
 
     def restart(self) -> None:
@@ -122,7 +122,7 @@ class Party:
             self.fading = self.listen("#")
         else:
             self.fading.close()
-            self.ledger.remit_topics(self.life, lambda topic: not self.wants(topic))
+            self.oracle.remit_topics(self.life, lambda topic: not self.wants(topic))
 
     def wants(self, topic: str) -> bool:
         """Whether any of its subscriptions is to this topic."""
@@ -145,7 +145,7 @@ class Swarm:
         self.world = World(seed)
         self.random: Random = self.world.random("swarm")
         self.chance: Random = self.world.random("classes, parity and distances")
-        self.ledger = Ledger()
+        self.oracle = Oracle()
         random = self.random
         settings = {"announce_interval": random.choice((0.2, 1.0)), "lease_intervals": random.choice((3.0, 5.0))}
         self.is_over = False
@@ -302,17 +302,17 @@ class Swarm:
         self.world.after(self.random.uniform(0, 2), self.misfortune)
         self.world.run(SAFETY[1] if self.is_steady else self.random.uniform(*SAFETY))
         for party in self.parties:
-            party.check_ledger()
+            party.check_accounting()
         self.make_peace()
         self.demand("all know each other", self.is_complete)
-        self.demand("all that is owed arrives", lambda: not self.ledger.open)
+        self.demand("all that is owed arrives", lambda: not self.oracle.open)
         for party in self.parties:
             for topic in party.topics:
                 party.publish(topic, 100)
-        self.demand("what is published now arrives", lambda: not self.ledger.open)
+        self.demand("what is published now arrives", lambda: not self.oracle.open)
         self.demand("nothing is left to do", self.is_idle)
         for party in self.parties:
-            party.check_ledger(is_over=True)
+            party.check_accounting(is_over=True)
         self.welcome()
         return self.world.trace_hash
 
@@ -364,7 +364,7 @@ class Swarm:
                 f"{dict(party.transports[-1].statistics)}"
                 for party in self.parties
             )
-            + f"; open: { ({k: v[:5] for k, v in self.ledger.open.items()}) }"
+            + f"; open: { ({k: v[:5] for k, v in self.oracle.open.items()}) }"
         )
 
 

@@ -22,7 +22,7 @@ def flood(
     sender = world.add(Counting(receiver.address, count=count, interval=interval, **shape))
     world.network.set_conditions(conditions)
     world.run(count * interval + 10.0)
-    return listener.numbers, world.network.link(sender, receiver).counts
+    return listener.numbers, world.network.link(sender, receiver).counters
 
 
 # --------------------------------------------------------------------------------------------------- faults
@@ -94,7 +94,7 @@ def test_corruption_flips_one_bit() -> None:
         for number, datagram in enumerate(machine.datagrams)
     ]
     assert set(differences) == {0, 1}
-    assert sum(differences) == world.network.link(sender, receiver).counts["corrupted"]
+    assert sum(differences) == world.network.link(sender, receiver).counters["corrupted"]
     assert sum(differences) == pytest.approx(300, rel=0.2)
 
 
@@ -106,7 +106,7 @@ def test_a_rate_lets_through_just_that_many_bytes_and_drops_what_does_not_fit_it
     sender = world.add(Counting(receiver.address, count=1000, interval=0.001))
     world.network.set_conditions(conditions)
     world.run(5.0)
-    counts = world.network.link(sender, receiver).counts
+    counts = world.network.link(sender, receiver).counters
     gaps = [later - earlier for earlier, later in pairwise(now for now, _, _, _ in machine.trains)]
     assert min(gaps) == pytest.approx(0.01)
     assert counts["arrived"] == 110  # 0.01 s each: as many as begin within 0.999 s of sending and 0.1 s of queue

@@ -246,7 +246,7 @@ def test_a_paused_hosts_buffer_is_bounded_and_what_it_refuses_is_counted() -> No
     receiver.resume()
     world.run(1.0)
     assert machine.numbers == list(range(10))
-    assert world.network.link(sender, receiver).counts["buffer full"] == 90
+    assert world.network.link(sender, receiver).counters["buffer full"] == 90
     sender.restart(Counting(receiver.address, count=20))
     world.run(1.0)
     assert machine.numbers[10:] == list(range(20))
@@ -261,8 +261,8 @@ def test_a_host_without_its_interface_neither_sends_nor_hears_but_goes_on() -> N
     world.run(20.0)
     assert [number for number, (_, address, _, _) in zip(machine.numbers, machine.trains, strict=True)
             if address == other.address] == [0, 1, 5, 6, 7, 8, 9]  # fmt: skip
-    assert world.network.link(other, down).counts["receiver down"] == 3
-    assert world.network.link(down, other).counts["sender down"] == 3
+    assert world.network.link(other, down).counters["receiver down"] == 3
+    assert world.network.link(down, other).counters["sender down"] == 3
     assert len([now for now in machine.turns if now == int(now)]) == 10
 
 
@@ -274,7 +274,7 @@ def test_a_crashed_host_is_silent_and_a_restart_gives_its_address_to_a_new_life(
     world.at(6.5, lambda: echo.restart(Echo()))
     world.run(20.0)
     assert machine.numbers == [0, 1, 2, 7, 8, 9]
-    assert world.network.link(sender, echo).counts["receiver down"] == 4
+    assert world.network.link(sender, echo).counters["receiver down"] == 4
 
 
 def test_nothing_of_the_old_life_reaches_the_new_one() -> None:

@@ -156,7 +156,7 @@ def test_a_partition_separates_its_groups_and_the_rest_until_it_heals() -> None:
     sender = world.add(Listener())
     world.network.partition([sender, hosts[0]], [hosts[1]])
     assert who_hears(world, machines, sender) == [0]
-    assert world.network.link(sender, hosts[1]).counts["cut"] == 1
+    assert world.network.link(sender, hosts[1]).counters["cut"] == 1
     world.network.partition([hosts[0]], [hosts[1]])
     assert who_hears(world, machines, sender) == [2, 3, 4]
     world.network.heal()
@@ -184,8 +184,8 @@ def test_a_block_cuts_one_direction() -> None:
     world.network.block(echo, sender)
     world.run(1.0)
     assert machine.trains == []
-    assert world.network.link(sender, echo).counts["arrived"] == 10
-    assert world.network.link(echo, sender).counts["cut"] == 10
+    assert world.network.link(sender, echo).counters["arrived"] == 10
+    assert world.network.link(echo, sender).counters["cut"] == 10
     world.network.unblock(echo, sender)
     sender.restart(machine := Counting(echo.address, count=10))
     world.run(1.0)
@@ -200,7 +200,7 @@ def test_a_cut_stops_what_is_on_its_way() -> None:
     world.at(0.5, lambda: world.network.partition([receiver]))
     world.run(2.0)
     assert machine.trains == []
-    assert world.network.link(sender, receiver).counts["cut"] == 1
+    assert world.network.link(sender, receiver).counters["cut"] == 1
 
 
 # ---------------------------------------------------------------------------------------------------- truth
@@ -223,7 +223,7 @@ PROBABILITIES = st.sampled_from([0.0, 0.1, 0.5, 1.0])
     together=st.integers(1, 7),
     size=st.integers(4, 1472),
 )
-def test_every_datagram_has_one_fate_and_the_observer_sees_each(
+def test_every_datagram_has_one_outcome_and_the_observer_sees_each(
     conditions: Conditions, together: int, size: int
 ) -> None:
     world, machine = World(), Listener()
@@ -235,12 +235,12 @@ def test_every_datagram_has_one_fate_and_the_observer_sees_each(
     world.at(0.003, receiver.take_down)
     world.at(0.004, receiver.bring_up)
     world.run(60.0)
-    counts = world.network.link(sender, receiver).counts
-    fates = Counter(crossing.fate for crossing in seen)
+    counts = world.network.link(sender, receiver).counters
+    outcomes = Counter(crossing.outcome for crossing in seen)
     assert counts["sent"] == 30
-    assert sum(fates.values()) == counts["sent"] + counts["duplicated"]
-    assert all(counts[fate] == count for fate, count in fates.items())
-    assert machine.datagrams == [crossing.data for crossing in seen if crossing.fate == "arrived"]
+    assert sum(outcomes.values()) == counts["sent"] + counts["duplicated"]
+    assert all(counts[outcome] == count for outcome, count in outcomes.items())
+    assert machine.datagrams == [crossing.data for crossing in seen if crossing.outcome == "arrived"]
     assert counts["arrived bytes"] == sum(map(len, machine.datagrams))
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from glue.model.consensus import Entry, Kind, Role, Snapshot, Vital, Write
+from glue.model.consensus import Kind, LogEntry, Role, Snapshot, Vital, Write
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
 from glue.simulation.consensus.invariants import Violation, Watch
@@ -18,8 +18,8 @@ from glue.simulation.consensus.observed import DurableLog
 TERM = 5
 
 
-def entry(index: int, term: int, data: bytes = b"c") -> Entry:
-    return Entry(index, term, Kind.COMMAND, data)
+def entry(index: int, term: int, data: bytes = b"c") -> LogEntry:
+    return LogEntry(index, term, Kind.COMMAND, data)
 
 
 class Group:
@@ -41,7 +41,7 @@ class Group:
             snapshot=None,
         )
         node = SimpleNamespace(
-            peer=peer, life=life, vital=Vital(life, "g"), durable=durable, replica=replica, log=list[Entry](),
+            peer=peer, life=life, vital=Vital(life, "g"), durable=durable, replica=replica, log=list[LogEntry](),
             is_stepping_once=True, last_before=(0, 0), commit_index=0,
             machine=SimpleNamespace(applied=0, digest=b"d"),
         )  # fmt: skip
@@ -52,7 +52,7 @@ class Group:
         )
         return node
 
-    def write(self, node: Node, number: int, vital: Vital | None = None, entries: tuple[Entry, ...] = ()) -> None:
+    def write(self, node: Node, number: int, vital: Vital | None = None, entries: tuple[LogEntry, ...] = ()) -> None:
         self.watch.wrote(node, Write(number, vital, entries))
         cast(Any, node).log += entries
 
@@ -72,7 +72,7 @@ class Group:
         self.watch.sent(self.b, "a", Vote("g", "b1", TERM, False, True))
         self.watch.became(self.a, Role.LEADER, TERM)
 
-    def append(self, node: Node, number: int, *entries: Entry, durable: bool = True) -> None:
+    def append(self, node: Node, number: int, *entries: LogEntry, durable: bool = True) -> None:
         self.write(node, number, None, entries)
         if durable:
             node.durable.synced(number)

@@ -14,7 +14,7 @@ from typing import Any
 
 from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
-from tests.spark.truth import Fate, Taps
+from tests.spark.truth import Outcome, Taps
 
 CLOCKS = {"a": (0.0, 0.0), "b": (0.25, 40e-6), "c": (-0.9, -20e-6), "d": (0.001, 5e-6)}
 MESSAGES = 600
@@ -24,7 +24,7 @@ CUT_OFF_AT, BACK_AT, END = 14.0, 21.0, 28.0
 
 
 class Scenario:
-    """The world after it all; `fates` are of what was sent to others, `headers` those of the datagrams."""
+    """The world after it all; `outcomes` are of what was sent to others, `headers` those of the datagrams."""
 
     def __init__(self, seed: int = 3) -> None:
         self.world = world = World(seed)
@@ -52,8 +52,8 @@ class Scenario:
         world.at(BACK_AT, world.network.heal)
         world.at(END - 4, world.network.clear_conditions)
         world.run(END - world.time)
-        self.fates = self.taps.fates
-        self.headers = {fate.data: json.loads(fate.data.partition(b"\n")[0]) for fate in self.fates}
+        self.outcomes = self.taps.outcomes
+        self.headers = {outcome.data: json.loads(outcome.data.partition(b"\n")[0]) for outcome in self.outcomes}
 
     def _publish(self, number: int = 0) -> None:
         self.publisher.publish("t/x", b"%d" % number)
@@ -65,16 +65,16 @@ class Scenario:
         if number + 1 < MESSAGES:
             self.world.after(0.01, lambda: self._publish(number + 1))
 
-    def entry(self, fate: Fate) -> list[Any]:
+    def entry(self, outcome: Outcome) -> list[Any]:
         """The transport's entry of a datagram; [None] without one."""
-        found: list[Any] = self.headers[fate.data].get("transport", [None])
+        found: list[Any] = self.headers[outcome.data].get("transport", [None])
         return found
 
-    def counter(self, fate: Fate) -> int:
+    def counter(self, outcome: Outcome) -> int:
         """The sender's number of a datagram."""
-        return int(self.headers[fate.data]["glue"][4])
+        return int(self.headers[outcome.data]["glue"][4])
 
-    def between(self, source: str, receiver: str) -> list[Fate]:
+    def between(self, source: str, receiver: str) -> list[Outcome]:
         """What was sent from one to the other, in the order it was sent."""
-        found = [fate for fate in self.fates if (fate.source, fate.receiver) == (source, receiver)]
+        found = [outcome for outcome in self.outcomes if (outcome.source, outcome.receiver) == (source, receiver)]
         return sorted(found, key=self.counter)

@@ -12,7 +12,7 @@ from glue.simulation import Conditions, World
 from glue.simulation.clock import Clock
 from spark.analyze.job import analyze
 from spark.convert import frames
-from tests.spark.truth import Fate, Taps
+from tests.spark.truth import Outcome, Taps
 
 NS = 10**9
 BEGINS, ENDS, STOPS = 2.0, 5.0, 8.0
@@ -24,7 +24,7 @@ class Found(NamedTuple):
     """By sender and receiver: what was found, what became of the datagrams; and the delays that were found."""
 
     pairs: dict[tuple[str, str], dict[str, Any]]
-    fates: list[Fate]
+    outcomes: list[Outcome]
     delays: list[float]
 
 
@@ -51,17 +51,17 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Foun
     deliveries = analysis.tables["deliveries"].toArrow().to_pylist()
     delays = [row["under_way_ns"] / NS for row in deliveries if row["under_way_ns"] is not None]
     analysis.close()
-    return Found(told, taps.fates, delays)
+    return Found(told, taps.outcomes, delays)
 
 
-def between(found: Found, source: str, receiver: str) -> list[Fate]:
-    return [fate for fate in found.fates if (fate.source, fate.receiver) == (source, receiver)]
+def between(found: Found, source: str, receiver: str) -> list[Outcome]:
+    return [outcome for outcome in found.outcomes if (outcome.source, outcome.receiver) == (source, receiver)]
 
 
 def test_what_left_while_nobody_captured_at_the_receiver_is_unobserved_and_not_lost(found: Found) -> None:
     told, sent = found.pairs["a", "b"], between(found, "a", "b")
-    seen = [fate for fate in sent if BEGINS <= fate.sent_at < ENDS]
-    lost = sum(not fate.arrived_at for fate in seen)
+    seen = [outcome for outcome in sent if BEGINS <= outcome.sent_at < ENDS]
+    lost = sum(not outcome.arrived_at for outcome in seen)
     assert lost > 10
     # What was under way when the capture began or ended may be taken for either.
     assert told["lost"] == pytest.approx(lost, abs=2)
@@ -72,8 +72,8 @@ def test_what_left_while_nobody_captured_at_the_receiver_is_unobserved_and_not_l
 
 def test_the_way_back_is_judged_for_the_time_in_which_its_sender_captured(found: Found) -> None:
     told, sent = found.pairs["b", "a"], between(found, "b", "a")
-    seen = [fate for fate in sent if BEGINS <= fate.sent_at < ENDS]
-    assert told["lost"] == pytest.approx(sum(not fate.arrived_at for fate in seen), abs=2)
+    seen = [outcome for outcome in sent if BEGINS <= outcome.sent_at < ENDS]
+    assert told["lost"] == pytest.approx(sum(not outcome.arrived_at for outcome in seen), abs=2)
 
 
 def test_delays_are_those_of_the_network_though_clocks_are_hours_apart(found: Found) -> None:

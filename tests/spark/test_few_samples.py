@@ -9,7 +9,7 @@ import pytest
 
 from spark.measures.clocks import Hull, relate
 from spark.measures.sketch import ACCURACY, bucket_of, quantile
-from tests.spark.test_measures import SECOND, two_ways
+from tests.spark.pairs import SECOND, two_ways
 
 
 def of(*values: int) -> dict[int, int]:

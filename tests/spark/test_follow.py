@@ -33,15 +33,15 @@ class Query:
 
 
 class Life:
-    """A stream of which `fates` tells whether each query fails, and how many rounds it does before."""
+    """A stream of which `outcomes` tells whether each query fails, and how many rounds it does before."""
 
-    def __init__(self, *fates: tuple[bool, int]) -> None:
+    def __init__(self, *outcomes: tuple[bool, int]) -> None:
         self.rounds = 0
         self.sessions = 0
-        self._fates = list(fates)
+        self._outcomes = list(outcomes)
 
     def start(self, _: Any) -> Any:
-        fails, rounds = self._fates.pop(0)
+        fails, rounds = self._outcomes.pop(0)
         self.rounds += rounds
         return Query(fails)
 

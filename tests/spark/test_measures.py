@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +12,7 @@ from spark.analyze.rhythm import _measure
 from spark.measures.clocks import Hull, lower_hull, relate
 from spark.measures.order import departures, jitter, loss_pattern, reordering
 from spark.measures.sketch import ACCURACY, bucket_of, quantile, value_of
-
-SECOND = 10**9
+from tests.spark.pairs import SECOND, two_ways
 
 
 def flags(pattern: str) -> np.ndarray:
@@ -104,22 +102,6 @@ def test_a_hull_of_hulls_is_the_hull() -> None:
     merged = lower_hull(np.concatenate([p.times for p in parts]), np.concatenate([p.delays for p in parts]))
     assert merged.times.tolist() == whole.times.tolist()
     assert merged.delays.tolist() == whole.delays.tolist()
-
-
-Clock = Callable[[np.ndarray], np.ndarray]
-
-
-def two_ways(seed: int, clock: Clock, least: tuple[int, int]) -> tuple[Hull, Hull]:
-    """A minute's raw delays, hull by hull: `clock(times)` is the second clock's offset, `least` the least ways (ns)."""
-    luck = np.random.default_rng(seed)
-    hulls = []
-    for sign, way in zip((1, -1), least, strict=True):
-        times = np.sort(luck.integers(0, 60 * SECOND, 3000)) + 1_700_000_000 * SECOND
-        under_way = way + luck.exponential(300_000, 3000).astype(np.int64)
-        delays = sign * clock(times).astype(np.int64) + under_way
-        parts = [lower_hull(times[i : i + 300], delays[i : i + 300]) for i in range(0, 3000, 300)]
-        hulls.append(Hull(np.concatenate([p.times for p in parts]), np.concatenate([p.delays for p in parts])))
-    return hulls[0], hulls[1]
 
 
 @pytest.mark.parametrize(("offset", "drift"), [(0.0, 0.0), (0.25, 40e-6), (-3.5, -80e-6), (1e9, 100e-6)])

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from spark.measures.sketch import bucket_of
-from spark.report import charts
+from spark.report import charts, svg
 from spark.report.page import MOST_ROWS, _sure, table
 
 NS = 10**9
@@ -62,6 +62,14 @@ def heights(html: str) -> list[float]:
     """The heights of the points of the only line of a chart."""
     (path,) = re.findall(r'<path d="([^"]+)" class="line', html)
     return [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", path)]
+
+
+def test_a_chart_over_time_stays_within_its_plot() -> None:
+    topics = [{"topic": "t", "interval": second * NS, "messages": 50} for second in range(102)]  # the trace ends at 100
+    html = charts.topic_rates({"trace": TRACE, "topics": topics})
+    (path,) = re.findall(r'<path d="([^"]+)" class="line', html)
+    places = [float(x) for x in re.findall(r"[ML]([\d.]+) ", path)]
+    assert max(places) <= svg.WIDTH - svg.RIGHT
 
 
 def test_rates_below_one_an_interval_are_no_zigzag() -> None:

@@ -20,9 +20,9 @@ from spark.replay.options import combinations
 from spark.replay.senders import simulate
 from spark.report.trade_off import page as trade_off_page
 from tests.spark.page import tags
+from tests.spark.recordings import RECORDED, compare
 from tests.spark.rows import restored, stored
 from tests.spark.scenario import Scenario
-from tests.spark.test_recorded_reading import RECORDED, compare
 
 ANALYSIS = RECORDED / "analysis.json"
 DURATION = 10**15  # nanoseconds; more is a point in time

@@ -18,9 +18,9 @@ from spark.replay.engine import replay
 from spark.replay.trace import inbound
 from spark.report import page
 from tests.spark.page import tags
+from tests.spark.recordings import RECORDED, compare
 from tests.spark.rows import restored
 from tests.spark.scenario import Scenario
-from tests.spark.test_recorded_reading import RECORDED, compare
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from spark.replay.senders import simulate
 from spark.replay.what_if import outcome
 from spark.report.trade_off import page
 from tests.spark.page import tags
-from tests.spark.test_recorded_reading import compare
+from tests.spark.recordings import compare
 
 WORDS = (["parity=0,0.4"], ["queue_limit=20000,4000000"], ["round_trip.MAX_PROBE=0.1,2", "window.INITIAL=2,128"])
 

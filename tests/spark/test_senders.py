@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import glue.transport.round_trip
 from glue.errors import ConfigurationError
-from glue.simulation import Burst, Conditions, RecordedFates, World
+from glue.simulation import Burst, Conditions, RecordedOutcomes, World
 from glue.simulation.clock import Clock
 from spark.replay.offered import Offered, offered
 from spark.replay.options import combinations, constants
@@ -55,7 +55,7 @@ def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     world.run(4.0)
     directory = tmp_path_factory.mktemp("recorded")
     taps.write(directory)
-    losses = sum(not fate.arrived_at for fate in taps.fates if fate.source == "a")
+    losses = sum(not outcome.arrived_at for outcome in taps.outcomes if outcome.source == "a")
     resends = a.statistics["transport"]["frames resent"]
     return Recorded(offered(spark, [str(directory)]), sorted(heard), losses, resends)
 
@@ -127,11 +127,11 @@ def test_what_is_no_setting_is_refused() -> None:
         combinations(["window.INITIAL=many"])
 
 
-def test_recorded_fates_come_back_in_their_moment() -> None:
-    fates = RecordedFates([0.01, 0.02, 0.03, 0.25], [0.5, None, 0.001, None])
-    assert [fates.arrival(now) for now in (0.0, 0.05, 0.06)] == [0.5, None, 0.5]  # the third waits for the first
-    assert fates.arrival(0.09) == pytest.approx(0.59)  # a fourth one: from the beginning again
-    assert fates.arrival(0.15) == pytest.approx(0.59)  # nothing then: as the latest before
-    assert fates.arrival(0.22) is None
-    assert fates.arrival(9.0) is None
-    assert RecordedFates([], []).arrival(1.0) == 1.0
+def test_recorded_outcomes_come_back_in_their_moment() -> None:
+    outcomes = RecordedOutcomes([0.01, 0.02, 0.03, 0.25], [0.5, None, 0.001, None])
+    assert [outcomes.arrival(now) for now in (0.0, 0.05, 0.06)] == [0.5, None, 0.5]  # the third waits for the first
+    assert outcomes.arrival(0.09) == pytest.approx(0.59)  # a fourth one: from the beginning again
+    assert outcomes.arrival(0.15) == pytest.approx(0.59)  # nothing then: as the latest before
+    assert outcomes.arrival(0.22) is None
+    assert outcomes.arrival(9.0) is None
+    assert RecordedOutcomes([], []).arrival(1.0) == 1.0

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark.analyze.job import Analysis, analyze, error_of
 from spark.convert import frames
 from tests.spark.scenario import CLOCKS, END, MESSAGES, ROOMS, Scenario
-from tests.spark.truth import Fate
+from tests.spark.truth import Outcome
 
 NS = 10**9
 Row = dict[str, Any]
@@ -46,7 +46,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     analysis.close()
 
 
-def pairs(found: Found) -> Iterator[tuple[str, str, list[Fate]]]:
+def pairs(found: Found) -> Iterator[tuple[str, str, list[Outcome]]]:
     for source in CLOCKS:
         for receiver in CLOCKS:
             sent = found.truth.between(source, receiver)
@@ -63,8 +63,8 @@ def test_loss_and_duplicates_are_exact_for_each_pair(found: Found) -> None:
     names = ("sent", "arrived", "lost", "duplicates")
     truth = {}
     for source, receiver, sent in pairs(found):
-        arrived = sum(bool(fate.arrived_at) for fate in sent)
-        copies = sum(len(fate.arrived_at) for fate in sent)
+        arrived = sum(bool(outcome.arrived_at) for outcome in sent)
+        copies = sum(len(outcome.arrived_at) for outcome in sent)
         truth[source, receiver] = (len(sent), arrived, len(sent) - arrived, copies - arrived)
     assert {pair: tuple(row[name] for name in names) for pair, row in told.items()} == truth
     assert {row["sender"] for row in told.values() if row["unobserved"]} == {"a", "b", "c"}  # before d was there
@@ -74,10 +74,10 @@ def test_loss_and_duplicates_are_exact_for_each_pair(found: Found) -> None:
 def test_loss_is_exact_for_each_stream(found: Found) -> None:
     truth: Counter[tuple[str, str, int, bool]] = Counter()
     for source, receiver, sent in pairs(found):
-        for fate in sent:
-            kind, *entry = found.truth.entry(fate)
+        for outcome in sent:
+            kind, *entry = found.truth.entry(outcome)
             if kind in ("data", "group"):
-                truth[source, receiver, entry[-2], bool(fate.arrived_at)] += 1
+                truth[source, receiver, entry[-2], bool(outcome.arrived_at)] += 1
     told: Counter[tuple[str, str, int, bool]] = Counter()
     for row in found.tables["streams"]:
         if row["kind"] == "data":
@@ -89,7 +89,7 @@ def test_loss_is_exact_for_each_stream(found: Found) -> None:
 def test_the_pattern_of_losses_is_exact(found: Found) -> None:
     told = {(row["sender"], row["receiver"]): row for row in found.tables["rhythm"]}
     for source, receiver, sent in pairs(found):
-        runs = "".join(".X"[not fate.arrived_at] for fate in sent).replace(".", " ").split()
+        runs = "".join(".X"[not outcome.arrived_at] for outcome in sent).replace(".", " ").split()
         row = told[source, receiver]
         assert (row["loss_periods"], row["longest_loss"]) == (len(runs), max(map(len, runs), default=0))
 
@@ -97,7 +97,11 @@ def test_the_pattern_of_losses_is_exact(found: Found) -> None:
 def test_reordering_and_jitter_are_those_of_the_true_arrivals(found: Found) -> None:
     told = {(row["sender"], row["receiver"]): row for row in found.tables["rhythm"]}
     for source, receiver, sent in pairs(found):
-        came = sorted((fate.arrived_at[0], number, fate.sent_at) for number, fate in enumerate(sent) if fate.arrived_at)
+        came = sorted(
+            (outcome.arrived_at[0], number, outcome.sent_at)
+            for number, outcome in enumerate(sent)
+            if outcome.arrived_at
+        )
         highest = itertools.accumulate((number for _, number, _ in came), max)
         late = sum(number < high for (_, number, _), high in zip(came, highest, strict=True))
         row = told[source, receiver]
@@ -108,10 +112,10 @@ def test_reordering_and_jitter_are_those_of_the_true_arrivals(found: Found) -> N
 
 def test_each_one_way_delay_is_within_the_stated_bound(found: Found) -> None:
     truth = {
-        (source, found.truth.counter(fate), receiver): fate.arrived_at[0] - fate.sent_at
+        (source, found.truth.counter(outcome), receiver): outcome.arrived_at[0] - outcome.sent_at
         for source, receiver, sent in pairs(found)
-        for fate in sent
-        if fate.arrived_at
+        for outcome in sent
+        if outcome.arrived_at
     }
     rows = [row for row in found.tables["deliveries"] if row["under_way_ns"] is not None]
     assert len(rows) == len(truth)
@@ -138,22 +142,22 @@ def true_round_trips(found: Found, owner: str, acker: str) -> list[float]:
     """The way there of the newest acknowledged frame and the way back of the first acknowledgement of it."""
     there: dict[tuple[int, int], float] = {}
     again: dict[tuple[int, int], float] = {}
-    for fate in sorted(found.truth.between(owner, acker), key=lambda fate: fate.sent_at):
-        kind, *entry = found.truth.entry(fate)
+    for outcome in sorted(found.truth.between(owner, acker), key=lambda outcome: outcome.sent_at):
+        kind, *entry = found.truth.entry(outcome)
         if kind in ("data", "group"):
             if entry[0]:
-                again.setdefault((entry[-2], entry[-1]), fate.sent_at)
-            elif fate.arrived_at:
-                there[entry[-2], entry[-1]] = fate.arrived_at[0] - fate.sent_at
+                again.setdefault((entry[-2], entry[-1]), outcome.sent_at)
+            elif outcome.arrived_at:
+                there[entry[-2], entry[-1]] = outcome.arrived_at[0] - outcome.sent_at
     answers: dict[tuple[int, int], tuple[float, float]] = {}
-    for fate in found.truth.between(acker, owner):
-        kind, *entry = found.truth.entry(fate)
+    for outcome in found.truth.between(acker, owner):
+        kind, *entry = found.truth.entry(outcome)
         if kind == "mended":
             entry = entry[1:]  # for the rest an acknowledgement
-        if kind in ("ack", "mended") and fate.arrived_at and entry[0] < 99_999:
-            ranges = [int(number) for number in fate.data.partition(b"\n")[2].strip(b"[]").split(b",") if number]
+        if kind in ("ack", "mended") and outcome.arrived_at and entry[0] < 99_999:
+            ranges = [int(number) for number in outcome.data.partition(b"\n")[2].strip(b"[]").split(b",") if number]
             newest = entry[2], entry[3] + (ranges[-1] if ranges else 0) - 1
-            answer = fate.arrived_at[0], fate.arrived_at[0] - fate.sent_at
+            answer = outcome.arrived_at[0], outcome.arrived_at[0] - outcome.sent_at
             answers[newest] = min(answers.get(newest, answer), answer)
     return [
         there[frame] + back
@@ -178,30 +182,30 @@ def test_round_trips_are_within_a_percent(found: Found, acker: str) -> None:
 
 
 def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
-    sent: dict[tuple[str, str, int, int], list[Fate]] = {}
+    sent: dict[tuple[str, str, int, int], list[Outcome]] = {}
     later: Counter[tuple[str, str]] = Counter()
-    for fate in sorted(found.truth.fates, key=lambda fate: fate.sent_at):
-        kind, *entry = found.truth.entry(fate)
+    for outcome in sorted(found.truth.outcomes, key=lambda outcome: outcome.sent_at):
+        kind, *entry = found.truth.entry(outcome)
         if kind in ("data", "group"):
-            sent.setdefault((fate.source, fate.receiver, entry[-2], entry[-1]), []).append(fate)
-            later[fate.source, fate.receiver] += entry[0] > 0
+            sent.setdefault((outcome.source, outcome.receiver, entry[-2], entry[-1]), []).append(outcome)
+            later[outcome.source, outcome.receiver] += entry[0] > 0
     pairs = {(row["sender"], row["receiver"]): row["later_attempts"] for row in found.tables["pairs"]}
     assert {pair: pairs[pair] for pair in later} == later
-    again = {frame: fates for frame, fates in sent.items() if len(fates) > 1}
+    again = {frame: outcomes for frame, outcomes in sent.items() if len(outcomes) > 1}
     told: Counter[str] = Counter()
     for row in found.tables["repairs"]:
         told.update({name: row[name] or 0 for name in ("frames", "resends", "spare", "unrepaired")})
-    arrivals = [sum(bool(fate.arrived_at) for fate in fates) for fates in again.values()]
+    arrivals = [sum(bool(outcome.arrived_at) for outcome in outcomes) for outcomes in again.values()]
     assert told == +Counter(
         frames=len(again),
-        resends=sum(len(fates) - 1 for fates in again.values()),
+        resends=sum(len(outcomes) - 1 for outcomes in again.values()),
         spare=sum(max(0, count - 1) for count in arrivals),
         unrepaired=arrivals.count(0),
     )
     took = [
-        min(fate.arrived_at[0] for fate in fates if fate.arrived_at) - fates[0].sent_at
-        for fates in again.values()
-        if any(fate.arrived_at for fate in fates) and not fates[0].arrived_at
+        min(outcome.arrived_at[0] for outcome in outcomes if outcome.arrived_at) - outcomes[0].sent_at
+        for outcomes in again.values()
+        if any(outcome.arrived_at for outcome in outcomes) and not outcomes[0].arrived_at
     ]
     rows = [row for row in found.tables["latencies"] if row["measure"] == "repair"]
     assert sum(row["count"] for row in rows) == pytest.approx(len(took), abs=2)  # one may have overtaken a resend
@@ -210,10 +214,10 @@ def test_resends_and_repair_times_are_those_that_happened(found: Found) -> None:
 
 def test_what_parity_gave_back_is_what_never_arrived_and_was_not_missed(found: Found) -> None:
     arrived: dict[tuple[int, int], bool] = {}
-    for fate in found.truth.between("a", "b"):
-        kind, *_, channel, place = found.truth.entry(fate) if len(found.truth.entry(fate)) == 8 else (None, 0, 0)
+    for outcome in found.truth.between("a", "b"):
+        kind, *_, channel, place = found.truth.entry(outcome) if len(found.truth.entry(outcome)) == 8 else (None, 0, 0)
         if kind in ("data", "group"):
-            arrived[channel, place] = arrived.get((channel, place), False) or bool(fate.arrived_at)
+            arrived[channel, place] = arrived.get((channel, place), False) or bool(outcome.arrived_at)
     told = sum(row["mended"] for row in found.tables["repairs"] if (row["sender"], row["receiver"]) == ("a", "b"))
     assert told == list(arrived.values()).count(False) > 5
 
@@ -222,13 +226,13 @@ def test_messages_in_fragments_come_together_when_they_did(found: Found) -> None
     rows = {(row["sender"], row["receiver"]): row for row in found.tables["reassemblies"]}
     firsts: dict[tuple[int, int], dict[int, float]] = {}
     needed: dict[tuple[int, int], int] = {}
-    for fate in found.truth.between("a", "b"):
-        header = found.truth.headers[fate.data]
-        if "fragment" in header and fate.arrived_at:
+    for outcome in found.truth.between("a", "b"):
+        header = found.truth.headers[outcome.data]
+        if "fragment" in header and outcome.arrived_at:
             _, size, total, index = header["fragment"]
             first = header["transport"][-2], header["transport"][-1] - index
             parts, needed[first] = firsts.setdefault(first, {}), -(-total // size)
-            parts[index] = min(parts.get(index, fate.arrived_at[0]), fate.arrived_at[0])
+            parts[index] = min(parts.get(index, outcome.arrived_at[0]), outcome.arrived_at[0])
     whole = [parts for first, parts in firsts.items() if len(parts) == needed[first]]  # others: completed by parity
     assert rows["a", "b"]["messages"] == len(firsts) > len(whole) == rows["a", "b"]["complete"]
     assert len(firsts) == MESSAGES // 5 + MESSAGES // 100
@@ -249,11 +253,11 @@ def test_messages_and_bytes_of_each_topic_are_exact(found: Found) -> None:
 def test_a_late_joiner_caught_up_when_the_last_retained_value_had_been_sent(found: Found) -> None:
     (row,) = found.tables["late_joiners"]
     assert (row["sender"], row["newcomer"], row["values"]) == ("a", "d", 3)
-    appeared = min(fate.arrived_at[0] for fate in found.truth.between("d", "a") if fate.arrived_at)
+    appeared = min(outcome.arrived_at[0] for outcome in found.truth.between("d", "a") if outcome.arrived_at)
     told = max(
-        fate.sent_at
-        for fate in found.truth.between("a", "d")
-        if b'"retain":2' in fate.data and b'["data",' in fate.data
+        outcome.sent_at
+        for outcome in found.truth.between("a", "d")
+        if b'"retain":2' in outcome.data and b'["data",' in outcome.data
     )
     assert row["caught_up_ns"] == pytest.approx((told - appeared) * NS, abs=1000)
 

@@ -55,7 +55,7 @@ def missed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mis
     whole, _ = taps.write(directory)
     whole.write_bytes(whole.read_bytes()[:-6])
     result = run(spark, parser().parse_args([str(directory), "--output", str(directory / "report")]))
-    lost = sum(not fate.arrived_at for fate in taps.fates if (fate.source, fate.receiver) == ("a", "b"))
+    lost = sum(not outcome.arrived_at for outcome in taps.outcomes if (outcome.source, outcome.receiver) == ("a", "b"))
     return Missed(result, len(gone), lost, (directory / "report" / "report.html").read_text())
 
 

@@ -2,7 +2,7 @@
 
 A `Tap` sits at the network card of every simulated host. It sees what leaves the host, and what the network lets
 arrive, and stamps both with its own clock, which is wrong by a known offset and drift. Beside what it captures, the
-virtual network tells the fate of each datagram on each link: that is the truth which the analysis has to find.
+virtual network tells the outcome of each datagram on each link: that is the truth which the analysis has to find.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
     data: bytes
 
 
-class Fate(NamedTuple):
+class Outcome(NamedTuple):
     """What became of one datagram on its way to one host; true times in seconds, `arrived_at` of each copy."""
 
     source: str
@@ -68,12 +68,12 @@ class Taps:
     def _observe(self, crossing: Crossing) -> None:
         source, receiver = self._names[crossing.source], self._names.get(crossing.receiver)
         sent = crossing.sent_at, crossing.data
-        if sent not in self._leaving and crossing.fate != "sender down":  # once, however many receive it
+        if sent not in self._leaving and crossing.outcome != "sender down":  # once, however many receive it
             self._leaving.add(sent)
             self._capture(source, crossing.sent_at, crossing)
         if receiver is None or receiver == source:
             return
-        if crossing.fate == "arrived":
+        if crossing.outcome == "arrived":
             self._capture(receiver, crossing.time, crossing)
         self._crossings.setdefault((source, receiver, crossing.data), []).append(crossing)
 
@@ -86,14 +86,14 @@ class Taps:
         return int(EPOCH) * 10**9 + round(self._clocks[point].read(time) * 1e9)
 
     @property
-    def fates(self) -> list[Fate]:
+    def outcomes(self) -> list[Outcome]:
         """What became of every datagram so far, for each host that it was sent to."""
         return [
-            Fate(
+            Outcome(
                 source,
                 receiver,
                 copies[0].sent_at,
-                tuple(sorted(copy.time for copy in copies if copy.fate == "arrived")),
+                tuple(sorted(copy.time for copy in copies if copy.outcome == "arrived")),
                 copies[0].destination is None,
                 data,
             )

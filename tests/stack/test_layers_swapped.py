@@ -1,7 +1,6 @@
 """Every layer can be replaced by another, with one keyword, and messages still pass.
 
-The replacements are as small as they can be and do their job another way: they show what a layer owes to its
-neighbours, and that nobody relies on more.
+The replacements are as small as they can be: they show what a layer owes to its neighbours, and that no more is used.
 """
 
 from __future__ import annotations
@@ -130,11 +129,13 @@ class Plain:
     """What a layer without timers, buffers and headers has to say."""
 
     deadline = math.inf
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(self, who: Identity) -> None:
         self.who = who
         self.statistics: Counter[str] = Counter()
+
+    def commit(self) -> None: ...
 
     def fit(self, size: int) -> int:
         return size

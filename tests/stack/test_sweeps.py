@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from glue.fastpath.stack import FAST_PATHS, FastStack
 from glue.stack import Stack
 
 
 class Plain:
     """A layer that passes all on, and notes what went through it downwards; once, it has something to say itself."""
 
-    backlog = 0
+    backlog = unfinished = 0
 
     def __init__(self, name: str, says: list[Any]) -> None:
         self.name = name
@@ -23,6 +24,9 @@ class Plain:
         self.passed: list[Any] = []
         self.deadline = -math.inf if says else math.inf
         self.statistics: Counter[str] = Counter()
+
+    def commit(self) -> None:
+        pass
 
     def fit(self, size: int) -> int:
         return size
@@ -37,37 +41,61 @@ class Plain:
 
 
 class Fast(Plain):
-    """One with an express way."""
+    """One with a fast path."""
 
-    lowered = 0
+    sent_alone = 0
 
-    def lower(self, now: float, item: Any) -> Any:
-        self.lowered += 1
-        self.passed.append(item)
+
+class FastWay:
+    """That fast path, which is one down."""
+
+    def __init__(self, layer: Fast) -> None:
+        self.layer = layer
+
+    def receive_one(self, now: float, item: Any) -> None:
+        return None
+
+    def send_one(self, now: float, item: Any) -> Any:
+        self.layer.sent_alone += 1
+        self.layer.passed.append(item)
         return item
 
+    def session_part(self) -> None:
+        return None
 
-@pytest.mark.parametrize("kind", [Plain, Fast])
-def test_what_a_layer_says_goes_before_what_comes_from_above(kind: type[Plain]) -> None:
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let stacks know that fast path."""
+    monkeypatch.setitem(FAST_PATHS, Fast, FastWay)
+
+
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize(("kind", "made"), [(Plain, Stack), (Plain, FastStack), (Fast, FastStack)])
+def test_what_a_layer_says_goes_before_what_comes_from_above(kind: type[Plain], made: type[Stack]) -> None:
     bottom, middle, top = layers = [kind("bottom", ["b"]), kind("middle", ["m"]), kind("top", ["t"])]
-    stack = Stack({layer.name: layer for layer in layers})
+    stack = made({layer.name: layer for layer in layers})
     _, out = stack.turn(0.0, (), ["request"])
     assert [*map(str, out)] == ["b", "m", "t", "request"]
     assert (top.passed, middle.passed, bottom.passed) == (["request"], ["t", "request"], ["m", "t", "request"])
 
 
-def test_what_is_said_alone_goes_the_express_way_from_there() -> None:
+@pytest.mark.usefixtures("fast")
+def test_what_is_sent_alone_takes_the_fast_path_from_there() -> None:
     bottom, middle, top = layers = [Fast("bottom", []), Fast("middle", []), Fast("top", ["t"])]
-    stack = Stack({layer.name: layer for layer in layers})
+    stack = FastStack({layer.name: layer for layer in layers})
     assert [*map(str, stack.turn(0.0, (), [])[1])] == ["t"]
-    assert (bottom.lowered, middle.lowered, top.lowered) == (1, 1, 0)
+    assert (bottom.sent_alone, middle.sent_alone, top.sent_alone) == (1, 1, 0)
     assert (top.passed, middle.passed, bottom.passed) == ([], ["t"], ["t"])
 
 
 def test_after_a_send_the_layers_are_asked_again_what_is_due() -> None:
     layer = Plain("only", [])
     stack = Stack({"only": layer})
+    stack.commit()
     assert stack.deadline == math.inf
     layer.deadline = 5.0  # as a timer set by what is sent
     stack.send(0.0, ["request"])
+    assert stack.deadline == -math.inf
+    stack.commit()
     assert stack.deadline == 5.0

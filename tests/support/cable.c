@@ -6,7 +6,7 @@
  * offloads: each frame is one packet of at most the MTU, so that one loss is one datagram and not a whole train.
  * `a.` are the faults of what A sends, `b.` of what B sends. They are those of glue/simulation/conditions.py, in
  * its order and its units (seconds, bytes, probabilities; see FAULTS). Each direction and each fault has a stream
- * of random numbers of its own, and every stream advances by one with every frame, so that the fate of the n-th
+ * of random numbers of its own, and every stream advances by one with every frame, so that the outcome of the n-th
  * frame of a direction depends on nothing but the seed and its own fault.
  *
  * Prints "ready" once both devices exist, and one line of JSON at SIGUSR1, and at its end by SIGTERM, SIGINT or the

@@ -1,7 +1,7 @@
-"""A real cable with faults between two network namespaces, for kernels without netem.
+"""A cable with faults between two network namespaces, for kernels without netem.
 
-The work is done by `cable.c`, which is compiled once per test run; the words for its faults are those of the
-simulator's `Conditions`, so that what a test tries in virtual time can be tried on real sockets too.
+The program `cable.c` does the work; it is compiled once per test run. Its faults have the names of the simulator's
+`Conditions`, so a test in virtual time can be repeated on real sockets.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from glue.simulation.conditions import Conditions
 
 SOURCE = Path(__file__).with_name("cable.c")
 PATIENCE = 30.0
-"""Seconds after which a cable that does not end is taken to hang; it ends in a few milliseconds."""
+"""Seconds after which a cable counts as hanging; it ends in a few milliseconds."""
 
 _directories: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
 
 
 class CableError(RuntimeError):
-    """The cable could not be compiled or laid; the message holds what the compiler or the cable said."""
+    """The cable could not be compiled or made. The message has the output of the compiler or the cable."""
 
 
 class Cable:
-    """Joins `device_a` in `namespace_a` with `device_b` in `namespace_b`, both made by it, for a `with` block.
+    """Joins `device_a` in `namespace_a` with `device_b` in `namespace_b` for the time of a `with` block.
 
-    `faults` are the fields of `Conditions`, here with no delay by default, and hold both ways; `back`, if
-    given, holds for what B sends instead. The fate of the n-th frame of each direction follows from `seed`.
-    The devices have no addresses and are down. The cable ends with the block, or with the thread that entered
-    it. Then `counts` holds the truth: for "a" (what A sent) and "b" the counts by name, as those of
-    `glue.simulation.Link` but of Ethernet frames, and beside them "refused" and "in flight".
+    The cable makes both devices; they have no addresses and are down. `faults` are fields of `Conditions`, here with no
+    delay by default, and hold both ways. `back`, if given, replaces them for what B sends. The outcome of the n-th
+    frame of each direction follows from `seed`.
 
-    Raises CableError if there is no compiler, no right to make devices, or no such namespace.
+    The cable ends with the block, or with the thread that entered it. Then `counts` has the counters of "a" (what A
+    sent) and "b" by name. They are those of `glue.simulation.Link`, for Ethernet frames, with "refused" and "in flight"
+    in addition.
+
+    Raises CableError without a compiler, without the right to make devices, or without these namespaces.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Cable:
         return self
 
     def read_counts(self) -> dict[str, dict[str, int]]:
-        """What has happened so far."""
+        """Return the present counts."""
         assert self._process is not None, "the cable has been stopped"
         assert self._process.stdout is not None
         self._process.send_signal(signal.SIGUSR1)
@@ -83,7 +85,7 @@ class Cable:
         self.stop()
 
     def stop(self) -> dict[str, dict[str, int]]:
-        """Take the cable away, and its devices with it; returns `counts`. Once stopped it does nothing."""
+        """Remove the cable and its devices; returns `counts`. A second call does nothing."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -101,7 +103,7 @@ class Cable:
 
 @functools.cache
 def compiled() -> str:
-    """The path of the compiled cable. Raises CableError if that cannot be."""
+    """Return the path of the compiled cable. Raises CableError if it cannot be compiled."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise CableError("there is no C compiler (cc) to build the test cable with")

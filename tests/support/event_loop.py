@@ -1,4 +1,4 @@
-"""Running a test in an event loop, with two endpoints on a private network."""
+"""Runs a test in an event loop, with two endpoints on a private network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Both = tuple[glue.aio.Endpoint, glue.aio.Endpoint]
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run it to its end, which must come; nothing is left open and no task is lost."""
+    """Run a coroutine to its end, within a time limit. No task may fail, and no socket or thread may be left."""
 
     async def bounded() -> None:
         failures: list[dict[str, Any]] = []
@@ -32,7 +32,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def pair(**settings: Any) -> AsyncIterator[Both]:
-    """Two running endpoints, "a" and "b"; settings named a_… or b_… are for that one."""
+    """Run two endpoints, "a" and "b". Settings named a_… or b_… are for one of them."""
     network = private_network()
     async with AsyncExitStack() as cleanup:
         made = []
@@ -44,7 +44,7 @@ async def pair(**settings: Any) -> AsyncIterator[Both]:
 
 
 async def fill(endpoint: glue.aio.Endpoint, topic: str) -> int:
-    """Publish until the queue is full, and stays so; returns how many went in."""
+    """Publish until the queue is full, and stays full; returns how many messages were accepted."""
     accepted, refused = 0, False
     while accepted < 10_000:
         try:
@@ -52,7 +52,7 @@ async def fill(endpoint: glue.aio.Endpoint, topic: str) -> int:
         except glue.WouldBlockError:
             if refused:
                 return accepted
-            refused = not await endpoint.flush(0.1)  # by then the receiver has taken what it takes
+            refused = not await endpoint.flush(0.1)  # by then the receiver has taken what it can
         else:
             accepted, refused = accepted + 1, False
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Endpoints on loopback that only hear each other, and an ear that waits for what it is to hear."""
+"""Endpoints on loopback that receive only from each other, and an ear that waits for messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from glue.endpoint.options import Priority
 from tests.support.loopback import loopback_environment
 
 PATIENCE = 20.0
-"""Seconds to wait for what must come before the test fails; it comes in milliseconds."""
+"""Seconds to wait for an expected event before the test fails; it comes in milliseconds."""
 
 
 def private_network() -> dict[str, Any]:
-    """Settings of endpoints that share a network with nobody else."""
+    """Return the settings of endpoints on a network of their own."""
     environment = loopback_environment()
     return {
         "interface": environment["GLUE_INTERFACE"],
@@ -35,20 +35,20 @@ class Lan:
         self._endpoints: list[glue.Endpoint] = []
 
     def make(self, name: str | None = None, **settings: Any) -> glue.Endpoint:
-        """An endpoint that was not started."""
+        """Return an endpoint that is not started."""
         self._endpoints.append(glue.Endpoint(name, **{**self.settings, **settings}))
         return self._endpoints[-1]
 
     def start(self, name: str | None = None, **settings: Any) -> glue.Endpoint:
-        """A running endpoint."""
+        """Return a running endpoint."""
         return self.make(name, **settings).start()
 
     def pair(self, **settings: Any) -> tuple[glue.Endpoint, glue.Endpoint]:
-        """Two running endpoints, "a" and "b", with these settings."""
+        """Return two running endpoints, "a" and "b", with these settings."""
         return self.start("a", **settings), self.start("b", **settings)
 
     def close(self) -> None:
-        """End all endpoints, without waiting for acknowledgements; but for threads that a busy machine delays."""
+        """Close all endpoints without waiting for acknowledgements, but wait for their threads."""
         for endpoint in self._endpoints:
             endpoint.close(timeout=0)
         for thread in threading.enumerate():
@@ -57,7 +57,7 @@ class Lan:
 
 
 class Ear:
-    """A handler that remembers what it was called with, in order."""
+    """A handler that records the items that it was called with, in order."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -69,23 +69,23 @@ class Ear:
             self._changed.notify_all()
 
     def wait(self, count: int = 1) -> list[Any]:
-        """What was heard, once that is at least so many."""
+        """Wait for `count` items; returns all items so far."""
         self.wait_until(lambda heard: len(heard) >= count)
         return self.heard
 
     def wait_until(self, condition: Callable[[list[Any]], bool]) -> None:
-        """Wait until the condition holds of what was heard."""
+        """Wait until a condition on the items so far holds."""
         with self._changed:
             assert self._changed.wait_for(lambda: condition(self.heard), PATIENCE), f"heard only {self.heard!r:.500}"
 
     @property
     def payloads(self) -> list[Any]:
-        """The payloads of the messages heard so far."""
+        """The payloads of the messages so far."""
         return [message.payload for message in self.heard]
 
 
 def listen(endpoint: glue.Endpoint, pattern: str, *publishers: glue.Endpoint) -> Ear:
-    """An ear at this pattern, which is a topic if publishers are to know of it before this returns."""
+    """Subscribe an ear to a pattern. If `publishers` must know of it first, the pattern must be a topic."""
     ear = Ear()
     endpoint.subscribe(pattern, ear)
     for publisher in publishers:
@@ -94,7 +94,7 @@ def listen(endpoint: glue.Endpoint, pattern: str, *publishers: glue.Endpoint) ->
 
 
 def fill(endpoint: glue.Endpoint, topic: str, size: int = 10_000, priority: Priority = "normal") -> int:
-    """Publish until the queue is full, and stays so; returns how many went in."""
+    """Publish until the queue is full, and stays full; returns how many messages were accepted."""
     accepted, refused = 0, False
     while accepted < 10_000:
         try:
@@ -102,7 +102,7 @@ def fill(endpoint: glue.Endpoint, topic: str, size: int = 10_000, priority: Prio
         except glue.WouldBlockError:
             if refused:
                 return accepted
-            refused = not endpoint.flush(0.1)  # by then the receiver has taken what it takes
+            refused = not endpoint.flush(0.1)  # by then the receiver has taken what it can
         else:
             accepted, refused = accepted + 1, False
     raise AssertionError("the queue is never full")
@@ -120,16 +120,16 @@ def wait_until_full(endpoint: glue.Endpoint) -> None:
 
 
 def glue_threads() -> set[str]:
-    """The names of the threads that glue runs now."""
+    """Return the names of glue's running threads."""
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("glue")}
 
 
 def open_sockets() -> list[str]:
-    """The sockets and pipes that this process has open; none where there is no /proc."""
+    """Return the open sockets and pipes of this process; none on systems without /proc."""
     found = []
     for descriptor in Path("/proc/self/fd").glob("*"):
         try:
             found.append(os.readlink(descriptor))
-        except FileNotFoundError:  # it was that of the directory
+        except FileNotFoundError:  # it was the descriptor of the directory
             continue
     return sorted(target for target in found if target.startswith(("socket:", "pipe:")))

@@ -1,4 +1,4 @@
-"""Where processes that a test starts may talk: on loopback, by a port and a network id that nobody else uses."""
+"""The environment of programs that a test starts: loopback, with a port and a network id of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 
 
 def loopback_environment() -> dict[str, str]:
-    """The environment of programs that only hear each other."""
+    """Return the environment of programs that receive only from each other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

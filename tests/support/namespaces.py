@@ -1,9 +1,9 @@
-"""Hosts on one Ethernet segment, for tests: a network namespace each, cabled to a bridge in one more namespace.
+"""Hosts on one Ethernet segment, for tests: a network namespace each, with a cable to a bridge in one more namespace.
 
 Every host has `lo` and `eth0` with the addresses 10.77.0.n/24 and fd77::n/64 (n from 1). The bridge forwards all
-multicast. Names carry the process id, so that runs side by side do not meet; leaving the context removes every
-namespace and ends every process started here, also after a failure. The kernel is asked in one batch of `ip`
-commands per step, because starting a program is what takes the time.
+multicast. Names contain the process id, so parallel runs do not collide. Leaving the context removes every namespace
+and ends every process started here, also after a failure. Each step is one batch of `ip` commands, because starting a
+program takes most of the time.
 
     with segment(3) as (first, second, third):
         first.run(["ping", "-c1", second.address])
@@ -37,7 +37,7 @@ _serial = itertools.count()
 
 
 def unavailable() -> str | None:
-    """Why namespaces cannot be made here; None if they can."""
+    """Return why namespaces cannot be made here; None if they can."""
     if shutil.which("ip") is None:
         return "network namespaces need the command `ip` (iproute2)"
     if not _privileges() >> CAP_SYS_ADMIN & 1:
@@ -46,7 +46,7 @@ def unavailable() -> str | None:
 
 
 def _privileges() -> int:
-    """The capabilities of this process, a bit each; root in a container has few of them."""
+    """Return the capabilities of this process, a bit each; root in a container has few of them."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -61,7 +61,7 @@ needs_namespaces = pytest.mark.skipif(
 
 
 def ip(commands: Sequence[str], namespace: str | None = None) -> None:
-    """Run `ip` commands (without the word "ip") in one go; RuntimeError with what it said if one fails."""
+    """Run `ip` commands (without the word "ip") in one batch. Raises RuntimeError with the output of one that fails."""
     inside = [] if namespace is None else ["-n", namespace]
     done = subprocess.run(
         ["ip", *inside, "-batch", "-"], input="\n".join(commands), capture_output=True, text=True, check=False
@@ -83,7 +83,7 @@ class Host:
         self._processes: list[subprocess.Popen[Any]] = []
 
     def run(self, command: Sequence[str], timeout: float = 30.0, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run a program on this host to its end and return what it printed; CalledProcessError if it fails."""
+        """Run a program on this host to its end; returns its output. Raises CalledProcessError if it fails."""
         options = {"check": True, "capture_output": True, **options}
         return subprocess.run(self._inside(command), text=True, timeout=timeout, **options)
 
@@ -95,7 +95,7 @@ class Host:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """This thread is on this host meanwhile: what it opens stays there, what it starts runs there."""
+        """Move this thread to this host for the block: its new sockets and processes belong to this host."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
             inside = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
@@ -131,19 +131,19 @@ class Host:
         self.wait_until_connected()
 
     def isolate(self, isolated: bool = True) -> None:
-        """Forward nothing between this host and the other isolated ones; the rest hear and reach it as before."""
+        """Forward nothing between this host and other isolated hosts. All other traffic passes as before."""
         ip([f"link set {self.port} type bridge_slave isolated {'on' if isolated else 'off'}"], self._switch)
 
     def block_multicast(self) -> None:
-        """Let the switch send no multicast to this host; broadcast, which ARP needs, passes."""
+        """Let the switch send no multicast to this host. Broadcast, which ARP needs, passes."""
         ip([f"link set {self.port} type bridge_slave mcast_flood off"], self._switch)
 
     def remove_interface(self) -> None:
-        """Take eth0 out of the machine."""
+        """Remove eth0 from the machine."""
         self.ip("link del eth0")
 
     def add_interface(self) -> None:
-        """Put an eth0 (a new one: it has another index) in and cable it to the switch."""
+        """Add a new eth0, with another index, and connect it to the switch."""
         ip(
             [
                 f"link add {self.port} type veth peer name eth0 netns {self.namespace}",
@@ -165,12 +165,12 @@ class Host:
         _wait_for(lambda: _link(self.namespace, interface)["operstate"] == "UP")
 
     def wait_until_connected(self) -> None:
-        """Wait until eth0 is up and the switch forwards for it: the kernel takes its time when it is busy."""
+        """Wait until eth0 is up and the switch forwards for it. A busy kernel takes its time."""
         self.wait_until_up()
         _wait_for(lambda: _link(self._switch, self.port)["linkinfo"]["info_slave_data"]["state"] == "forwarding")
 
     def end_processes(self) -> None:
-        """End what `popen` started, with its children."""
+        """End the processes that `popen` started, with their children."""
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -186,7 +186,7 @@ class Host:
 
 @contextlib.contextmanager
 def segment(hosts: int) -> Iterator[list[Host]]:
-    """So many hosts on one segment; all gone afterwards. RuntimeError where namespaces cannot be made."""
+    """Make hosts on one segment for the time of the block. Raises RuntimeError where namespaces cannot be made."""
     reason = unavailable()
     if reason is not None:
         raise RuntimeError(reason)
@@ -201,7 +201,7 @@ def segment(hosts: int) -> Iterator[list[Host]]:
         ip(["link add br0 type bridge mcast_snooping 0", "link set br0 up"], switch)
         for host in made:
             cleanup.callback(host.end_processes)
-            with host.entered():  # or eth0 would be busy for a second, looking for duplicates of its own address
+            with host.entered():  # otherwise eth0 looks for duplicates of its address for a second
                 Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
             host.add_interface()
         yield made
@@ -213,14 +213,14 @@ def _remove(namespace: str) -> None:
 
 
 def _link(namespace: str, interface: str) -> dict[str, Any]:
-    """What `ip` tells of an interface."""
+    """Return the description of an interface by `ip`."""
     command = ["ip", "-n", namespace, "-json", "-details", "link", "show", interface]
     link: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
     return link
 
 
 def _wait_for(reached: Callable[[], bool]) -> None:
-    """Look until a state is reached; RuntimeError if it never is."""
+    """Wait for a state. Raises RuntimeError if it is not reached within `PATIENCE`."""
     deadline = time.monotonic() + PATIENCE
     while not reached():
         if time.monotonic() > deadline:

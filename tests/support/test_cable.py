@@ -1,7 +1,7 @@
-"""The test cable itself: each fault on real frames, as counted by the cable and as seen by real sockets.
+"""Tests of the cable: each fault on real frames, as the cable counts it and as real sockets see it.
 
-Two namespaces are made for each test, without IPv6 and with neighbours known beforehand, so that no frame but
-those of the test crosses the cable and takes part of its luck.
+Each test has two namespaces without IPv6, with neighbours known beforehand. No other frame crosses the cable and
+changes the sequence of random numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COUNT = 1000
 SIZE = 100
 FRAME = SIZE + FRAME_OVERHEAD
 PATIENCE = 20.0
-"""Seconds to wait for what must come, before the test fails; it comes in milliseconds."""
+"""Seconds to wait for an expected event before the test fails; it comes in milliseconds."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ def inside(side: Side, *command: str) -> None:
 
 @contextmanager
 def cable(**faults: Any) -> Iterator[Cable]:
-    """A cable between the two namespaces, with addresses, up."""
+    """Make a cable between the two namespaces, with addresses, up."""
     a, b = SIDES
     with Cable(a.namespace, a.device, b.namespace, b.device, **faults) as laid:
         for own, other in ((a, b), (b, a)):
@@ -92,7 +92,7 @@ def cable(**faults: Any) -> Iterator[Cable]:
 
 
 def udp_socket(side: Side) -> socket.socket:
-    """A bound UDP socket in that namespace; a thread of its own goes there to make it."""
+    """Return a bound UDP socket in the namespace of a side; a thread of its own enters it."""
 
     def make() -> socket.socket:
         with open(f"/run/netns/{side.namespace}", "rb") as namespace:
@@ -110,7 +110,7 @@ def udp_socket(side: Side) -> socket.socket:
 
 @dataclass
 class Run:
-    """What came of `COUNT` numbered datagrams each way: numbers in order of arrival, and the cable's counts."""
+    """The result of `COUNT` numbered datagrams each way: numbers in order of arrival, and the cable's counts."""
 
     at_a: list[int]
     at_b: list[int]
@@ -128,7 +128,7 @@ def exchange(count: int = COUNT, **faults: Any) -> Run:
 
 
 def settled(laid: Cable, count: int) -> dict[str, dict[str, int]]:
-    """The counts once all that was sent has met its fate."""
+    """Return the counts once every frame has arrived or was dropped."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         counts = laid.read_counts()
@@ -137,13 +137,13 @@ def settled(laid: Cable, count: int) -> dict[str, dict[str, int]]:
         time.sleep(0.002)
     assert [way["sent"] for way in counts.values()] == [count, count]
     for way in counts.values():
-        fates = ("arrived", "lost", "queue full", "refused", "in flight")
-        assert way["sent"] + way["duplicated"] == sum(way[fate] for fate in fates)
+        outcomes = ("arrived", "lost", "queue full", "refused", "in flight")
+        assert way["sent"] + way["duplicated"] == sum(way[outcome] for outcome in outcomes)
     return counts
 
 
 def received(endpoint: socket.socket, counts: dict[str, int]) -> list[int]:
-    """The numbers that arrived: all but the corrupted ones, which the kernel drops for their checksum."""
+    """Return the numbers that arrived, without corrupted ones, which the kernel drops for their checksum."""
     return [int.from_bytes(endpoint.recv(2048), "big") for _ in range(counts["arrived"] - counts["corrupted"])]
 
 

@@ -1,4 +1,4 @@
-"""How much an object keeps alive: to see whether what comes and goes leaves anything behind."""
+"""The size of what an object keeps alive, which shows whether something is left behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHARED = type, ModuleType, FunctionType, BuiltinFunctionType, CodeType
 
 
 def weight(*roots: Any) -> int:
-    """How many entries the containers hold that are reached from these objects, classes and modules aside."""
+    """Count the entries of all containers that are reached from these objects, without classes and modules."""
     seen: dict[int, Any] = {}
     pending = list(roots)
     entries = 0

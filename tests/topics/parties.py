@@ -23,7 +23,7 @@ from glue.contract import (
     Upward,
 )
 from glue.topics import Topics
-from glue.topics.bundle import Group, decode
+from glue.topics.bundle import MessageGroup, decode
 
 WALL_CLOCK = 1_700_000_000.0
 
@@ -69,7 +69,7 @@ def outbounds(down: list[Downward]) -> list[Outbound]:
     return [item for item in down if isinstance(item, Outbound)]
 
 
-def groups(down: list[Downward]) -> list[Group]:
+def groups(down: list[Downward]) -> list[MessageGroup]:
     """Everything in the bundles, in order."""
     return [group for item in outbounds(down) for body in item.bodies for group in decode(body)]
 

@@ -10,8 +10,8 @@ import pytest
 
 from glue.contract import Delivery, Event, Inbound, Missed, PeerAdded, Subscribe, Unsubscribe, Upward
 from glue.topics import Topics
-from glue.topics.bundle import Group, encode
-from glue.topics.express import PLAIN_INDEX, Arrivals
+from glue.topics.bundle import MessageGroup, encode
+from glue.topics.plain import PLAIN_INDEX, PlainBundles
 from tests.topics.parties import added, endpoint_id, removed, topics
 
 TOPICS = ("a", "room/1", "room/2", 'b/"quoted"', "c/\u00e9", "c/\ufffd")
@@ -24,7 +24,7 @@ SPLICES = (b"0", b"9", b"-1", b".", b"e1", b" ", b",", b'"', b"\\u0061", b"]", b
 def told(up: list[Event]) -> list[tuple[Any, ...]]:
     """Everything that is to be seen of what goes up."""
     return [
-        (item.__class__, *[0.0 if slot == "age" else getattr(item, slot) for slot in item.__slots__])
+        (item.__class__, *[getattr(item, slot) for slot in item.__slots__ if slot != "age"])
         for item in up
         if isinstance(item, Delivery | Missed)
     ]
@@ -38,7 +38,7 @@ def body(luck: Random, numbers: dict[str, int]) -> bytes:
     payload = luck.choice((b"", b"1", b"{}", b"not JSON", luck.randbytes(20)))
     at = luck.choice((1_700_000_000_000_000,) * 9 + (0, -5, 2**53 - 1, 2**53))
     options = luck.choice(KINDS)
-    group = Group(topic, sequence, at, [payload], len(payload), **options)
+    group = MessageGroup(topic, sequence, at, [payload], len(payload), **options)
     return encode([group])
 
 
@@ -117,7 +117,7 @@ def test_a_subscription_that_has_ended_is_not_kept_by_what_it_heard() -> None:
     layer.receive(0.0, [added("ann")])
     layer.send(0.0, [Subscribe(handler, "job/1")])
     for number in range(1, 4):
-        data = encode([Group("job/1", number, 1, [b"x"], 1)])
+        data = encode([MessageGroup("job/1", number, 1, [b"x"], 1)])
         assert layer.receive(0.0, [inbound("ann", data, 1, True)])[0]
     layer.send(0.0, [Unsubscribe(handler)])
     del handler
@@ -125,15 +125,15 @@ def test_a_subscription_that_has_ended_is_not_kept_by_what_it_heard() -> None:
 
 
 def test_the_ways_of_streams_take_no_more_than_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Arrivals, "LIMIT", 10)
+    monkeypatch.setattr(PlainBundles, "LIMIT", 10)
     layer = topics()
     layer.receive(0.0, [added("ann")])
     layer.send(0.0, [Subscribe("all", "#")])
     for number in (1, 2):
         for topic in range(100):
-            data = encode([Group(f"t/{topic}", number, 1, [b"x"], 1)])
+            data = encode([MessageGroup(f"t/{topic}", number, 1, [b"x"], 1)])
             assert layer.receive(0.0, [inbound("ann", data, 1, True)])[0]
-    assert 0 < len(layer._arrivals._heard) <= 10
+    assert 0 < len(layer.plain_bundles._recipients) <= 10
 
 
 @pytest.mark.parametrize("part", ["topic", "sequence", "at", "length"])

@@ -20,23 +20,23 @@ from glue.topics.bundle import (
     KEPT,
     LIVE,
     SEQUENCE_LIMIT,
-    Group,
     MalformedBundleError,
+    MessageGroup,
     common_length,
     decode,
     encode,
     encode_lone,
 )
-from glue.topics.outbox import Outbox, cost
+from glue.topics.outbox import BundleOutbox, cost
 
 AT = 1_700_000_000_000_000
 
 
-def group_of(topic: str, payloads: list[bytes], sequence: int = 1, **options: Any) -> Group:
-    return Group(topic, sequence, AT, payloads, common_length(payloads), **options)
+def group_of(topic: str, payloads: list[bytes], sequence: int = 1, **options: Any) -> MessageGroup:
+    return MessageGroup(topic, sequence, AT, payloads, common_length(payloads), **options)
 
 
-def content(group: Group) -> tuple[Any, ...]:
+def content(group: MessageGroup) -> tuple[Any, ...]:
     return (
         group.topic,
         group.sequence,
@@ -67,7 +67,7 @@ def test_a_lone_small_message_gets_less_than_100_bytes_of_index() -> None:
 @given(st.text(min_size=1), st.binary(), st.integers(1, 2**53), st.integers(-(2**53), 2**53))
 def test_a_lone_message_is_encoded_as_any_other_group(topic: str, payload: bytes, sequence: int, at: int) -> None:
     for json in (False, True):
-        group = Group(topic, sequence, at, [payload], len(payload), json=json)
+        group = MessageGroup(topic, sequence, at, [payload], len(payload), json=json)
         assert encode_lone(orjson.dumps(topic), sequence, at, payload, json) == encode([group])
 
 
@@ -96,12 +96,12 @@ groups_of_any_kind = st.one_of(
 
 
 @given(st.lists(groups_of_any_kind, min_size=1, max_size=6))
-def test_what_is_encoded_comes_back(groups: list[Group]) -> None:
+def test_what_is_encoded_comes_back(groups: list[MessageGroup]) -> None:
     assert [content(group) for group in decode(encode(groups))] == [content(group) for group in groups]
 
 
 @given(st.lists(groups_of_any_kind, min_size=1, max_size=3), st.randoms(use_true_random=False))
-def test_a_damaged_bundle_raises_nothing_but_its_own_error(groups: list[Group], luck: random.Random) -> None:
+def test_a_damaged_bundle_raises_nothing_but_its_own_error(groups: list[MessageGroup], luck: random.Random) -> None:
     body = bytearray(encode(groups))
     for _ in range(luck.randint(1, 8)):
         position = luck.randrange(len(body))
@@ -221,15 +221,15 @@ def test_equal_payloads_are_cut_apart_whatever_their_number(count: int, length: 
 @settings(deadline=None)
 @given(st.lists(st.tuples(groups_of_any_kind, st.integers(1, 3)), min_size=1, max_size=12), st.integers(200, 3000))
 def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
-    published: list[tuple[Group, int]], frame_size: int
+    published: list[tuple[MessageGroup, int]], frame_size: int
 ) -> None:
-    outbox = Outbox()
+    outbox = BundleOutbox()
     outbox.frame_size = frame_size
     sent: dict[str, list[bytes]] = {}
     for group, copies in published:
         for copy in range(copies):
             payloads = list(group.payloads)
-            more = Group(group.topic, copy * len(payloads) + 1, AT, payloads, group.length, group.type)
+            more = MessageGroup(group.topic, copy * len(payloads) + 1, AT, payloads, group.length, group.type)
             sent.setdefault(group.topic, []).extend(payloads)
             outbox.add((("peer",), NORMAL), False, more, 1.0, ())
     arrived: dict[str, list[bytes]] = {}
@@ -244,7 +244,7 @@ def test_a_best_effort_bundle_fits_its_frame_and_keeps_the_order(
 
 
 def test_the_longest_index_of_an_honest_bundle_is_taken() -> None:
-    outbox = Outbox()
+    outbox = BundleOutbox()
     topics = [f"{number:02}" + letter * (65_535 - 2) for letter in "x\1" for number in range(50)]
     for topic in topics:
         outbox.add((("peer",), NORMAL), True, group_of(topic, [b""]), 1.0, ())
@@ -257,7 +257,7 @@ def test_the_longest_index_of_an_honest_bundle_is_taken() -> None:
 def test_a_bundle_is_whole_and_no_larger_than_estimated_with_the_largest_numbers(count: int) -> None:
     sequence, position = SEQUENCE_LIMIT - count, SEQUENCE_LIMIT - 2 * BUNDLE_MESSAGES
     payloads = [bytes(BUNDLE_SIZE // BUNDLE_MESSAGES)] * count
-    group = Group(
+    group = MessageGroup(
         "t",
         sequence,
         -INTEGER_LIMIT,
@@ -271,7 +271,7 @@ def test_a_bundle_is_whole_and_no_larger_than_estimated_with_the_largest_numbers
         ordered=False,
     )
     assert len(encode([group])) <= cost(group, None)
-    outbox = Outbox()
+    outbox = BundleOutbox()
     outbox.add((("peer",), NORMAL), True, group, 1.0, ())
     arrived = [payload for item in outbox.flush() for payload in decode(item.bodies[0])[0].payloads]
     assert arrived == payloads

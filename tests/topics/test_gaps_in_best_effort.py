@@ -6,7 +6,7 @@ import pytest
 
 from glue.contract import Event, Missed, Subscribe
 from glue.topics import Topics
-from glue.topics.bundle import LIVE, Group, encode
+from glue.topics.bundle import LIVE, MessageGroup, encode
 from glue.topics.streams import GRACE
 from tests.topics.parties import added, deliveries, inbound, topics
 
@@ -19,7 +19,7 @@ def subscriber() -> Topics:
 
 
 def best(layer: Topics, now: float, sequence: int) -> list[Event]:
-    item = inbound("ann", encode([Group("a", sequence, 0, [b"x"], 1, None, False, LIVE, None, sequence)]))
+    item = inbound("ann", encode([MessageGroup("a", sequence, 0, [b"x"], 1, None, False, LIVE, None, sequence)]))
     item.reliable = False
     return layer.receive(now, [item])[0]
 

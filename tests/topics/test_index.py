@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glue.topics.index import CACHED_TOPICS, Index
-from glue.topics.recent import Recent
+from glue.topics.recent import GenerationalCache
 
 # MQTT 3.1.1, sections 4.7.1 to 4.7.3: pattern, topic, whether it matches.
 SPECIFICATION = [
@@ -130,7 +130,7 @@ def test_a_pattern_of_the_greatest_depth_is_no_burden() -> None:
 
 def test_a_recent_table_keeps_what_is_used_and_forgets_the_rest() -> None:
     gone: list[int] = []
-    table: Recent[int, int] = Recent(10, gone.extend)
+    table: GenerationalCache[int, int] = GenerationalCache(10, gone.extend)
     table.put(-1, -1)
     for number in range(100):
         table.put(number, number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glue.contract import Subscribe
-from glue.topics.bundle import KEEP, LIVE, Group, encode
+from glue.topics.bundle import KEEP, LIVE, MessageGroup, encode
 from tests.topics.parties import added, deliveries, inbound, topics
 
 
@@ -14,7 +14,7 @@ def test_the_age_of_a_message_is_taken_off_its_lifespan(retain: int) -> None:
     layer = topics()
     layer.receive(0.0, [added("ann")])
     layer.send(0.0, [Subscribe(1, "a")])
-    item = inbound("ann", encode([Group("a", 1, 0, [b"x"], 1, None, False, retain, 5000)]), age=2.0)
+    item = inbound("ann", encode([MessageGroup("a", 1, 0, [b"x"], 1, None, False, retain, 5000)]), age=2.0)
     (heard,) = deliveries(layer.receive(100.0, [item])[0])
     assert heard.expires == pytest.approx(103.0)
 
@@ -23,7 +23,9 @@ def test_a_retained_value_that_was_heard_expires_for_late_subscriptions_too() ->
     layer = topics()
     layer.receive(0.0, [added("ann")])
     layer.send(0.0, [Subscribe(1, "a")])
-    layer.receive(100.0, [inbound("ann", encode([Group("a", 1, 0, [b"x"], 1, None, False, KEEP, 5000)]), age=2.0)])
+    layer.receive(
+        100.0, [inbound("ann", encode([MessageGroup("a", 1, 0, [b"x"], 1, None, False, KEEP, 5000)]), age=2.0)]
+    )
     layer.send(102.9, [Subscribe(2, "a")])
     (heard,) = deliveries(layer.receive(102.9, [])[0])
     assert (heard.payloads, heard.retained) == ([b"x"], True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from glue.contract import Delivery, Event, Missed, Subscribe
 from glue.topics import Topics
-from glue.topics.bundle import KEPT, SEQUENCE_LIMIT, Group, encode
+from glue.topics.bundle import KEPT, SEQUENCE_LIMIT, MessageGroup, encode
 from glue.topics.streams import DOUBT, DOUBT_STEP, FASTEST, LEAP
 from tests.topics.parties import added, groups, inbound, message, topics, wants
 
@@ -28,7 +28,7 @@ class Reader:
 
     def take(self, sequence: int, count: int = 1, *, reliable: bool = True, **options: Any) -> list[int]:
         """Receive one bundle; returns the sequence numbers that are handed up for it."""
-        data = encode([Group("t", sequence, 1, [b"x"] * count, 1, **options)])
+        data = encode([MessageGroup("t", sequence, 1, [b"x"] * count, 1, **options)])
         return self._note(self.layer.receive(self.now, [inbound("ann", data, reliable=reliable)])[0])
 
     def wait(self, seconds: float) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from glue.contract import NameClash, Subscribe, Undelivered, Unsubscribe
 from glue.contract.pieces import Pieces
 from glue.topics import Topics
-from glue.topics.bundle import KEEP, Group, common_length, encode
+from glue.topics.bundle import KEEP, MessageGroup, common_length, encode
+from glue.topics.fastpath import TopicsFastPath
 from tests.topics.parties import (
     WALL_CLOCK,
     Wire,
@@ -38,7 +39,7 @@ def subscriber(*patterns: str) -> Topics:
 
 def body(topic: str, *payloads: bytes, **options: object) -> bytes:
     many = list(payloads)
-    return encode([Group(topic, 7, int(WALL_CLOCK * 1e6), many, common_length(many), **options)])  # type: ignore[arg-type]
+    return encode([MessageGroup(topic, 7, int(WALL_CLOCK * 1e6), many, common_length(many), **options)])  # type: ignore[arg-type]
 
 
 def test_a_message_arrives_as_it_was_published() -> None:
@@ -68,7 +69,7 @@ def test_an_ended_subscription_hears_nothing_and_the_others_go_on() -> None:
 
 def test_groups_and_bundles_keep_their_order_and_news_its_place() -> None:
     layer = subscriber("#")
-    groups = [Group(topic, 1, 0, [b"x"], 1) for topic in ("b", "a", "b/c")]
+    groups = [MessageGroup(topic, 1, 0, [b"x"], 1) for topic in ("b", "a", "b/c")]
     clash, lost = NameClash("self", 2, ("127.0.0.1", 1)), Undelivered(endpoint_id("ann"), 1, "expired")
     bob = added("bob")
     up, down = layer.receive(0.0, [clash, inbound("ann", encode(groups), body("z", b"")), lost, bob, removed("bob")])
@@ -107,7 +108,7 @@ def test_a_body_of_which_nothing_is_left_is_malformed() -> None:
     item = inbound("ann", b"")
     item.bodies = Pieces([b"had before"], 10, 2)[1:]
     assert layer.receive(0.0, [item]) == ([], [])
-    assert layer.lift(0.0, item) is None
+    assert TopicsFastPath(layer).receive_one(0.0, item) is None
     assert layer.statistics == {"malformed bundle: no index": 1}
 
 

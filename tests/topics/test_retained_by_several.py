@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glue.contract import Subscribe, Unsubscribe
-from glue.topics.bundle import KEEP, Group, encode
+from glue.topics.bundle import KEEP, MessageGroup, encode
 from glue.topics.retained import RetainedValue, RetainedValues
 from tests.support.weight import weight
 from tests.topics.parties import added, deliveries, groups, inbound, message, removed, topics, wants
@@ -77,7 +77,7 @@ def test_what_is_forgotten_of_two_publishers_is_counted_and_the_rest_goes_to_a_l
     layer.send(0.0, [Subscribe("all", "#")])
     for topic in ("a", "b"):
         for name in ("ann", "bob"):
-            group = Group(topic, 1, 0, [name.encode()], 3, None, False, KEEP)
+            group = MessageGroup(topic, 1, 0, [name.encode()], 3, None, False, KEEP)
             up, _ = layer.receive(0.0, [inbound(name, encode([group]))])
             assert len(deliveries(up)) == 1
     assert layer.statistics["retained values forgotten: too many"] == 2

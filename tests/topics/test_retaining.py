@@ -6,7 +6,7 @@ from math import inf
 
 from glue.contract import Delivery, Subscribe, Unsubscribe
 from glue.topics import Topics
-from glue.topics.bundle import KEEP, KEPT, Group, encode
+from glue.topics.bundle import KEEP, KEPT, MessageGroup, encode
 from glue.topics.retained import RETAINED_SIZE, RETAINED_VALUES, RetainedValue, RetainedValues
 from tests.topics.parties import (
     WALL_CLOCK,
@@ -117,7 +117,7 @@ def test_a_value_lives_only_for_the_rest_of_its_lifespan() -> None:
 def test_a_value_heard_expires_by_age() -> None:
     layer = topics()
     layer.send(0.0, [Subscribe(1, "a")])
-    body = encode([Group("a", 1, 0, [b"1"], 1, retain=KEEP, lifespan_ms=2000)])
+    body = encode([MessageGroup("a", 1, 0, [b"1"], 1, retain=KEEP, lifespan_ms=2000)])
     layer.receive(100.0, [inbound("ann", body, age=0.5)])
     layer.send(101.4, [Subscribe(2, "a")])
     assert len(layer.receive(101.4, [])[0]) == 1
@@ -127,7 +127,7 @@ def test_a_value_heard_expires_by_age() -> None:
 
 def heard_after(layer: Topics, sequence: int, payload: bytes, incarnation: int = 1) -> list[bytes]:
     """What the application hears of a replay from ann."""
-    body = encode([Group("a", sequence, 0, [payload], len(payload), retain=KEPT)])
+    body = encode([MessageGroup("a", sequence, 0, [payload], len(payload), retain=KEPT)])
     up, _ = layer.receive(0.0, [inbound("ann", body, incarnation=incarnation)])
     return [payload for heard in deliveries(up) for payload in heard.payloads]
 

@@ -107,6 +107,7 @@ class Wire:
         """Let time pass, obeying deadlines."""
         until = self.now + seconds
         while True:
+            self.commit()
             timers = {id: transport.deadline for id, transport in self.transports.items()}
             at = min([*timers.values(), self._flying[0][0] if self._flying else math.inf])
             if at > until:
@@ -121,7 +122,13 @@ class Wire:
                     self.tell(id, *arrivals.get(id, []))
         self.now = until
 
+    def commit(self) -> None:
+        """Let all transports do what they deferred."""
+        for transport in self.transports.values():
+            transport.commit()
+
     @property
     def backlog(self) -> int:
         """Bytes that any transport still holds for its receivers."""
+        self.commit()
         return sum(transport.backlog for transport in self.transports.values())

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from glue.contract import Accept
-from glue.contract.counters import Counts
+from glue.contract.counters import Counters
 from glue.transport.acknowledger import MOST, MOST_OF_GROUP, Acknowledger
 from glue.transport.incoming import GapBudget, IncomingChannel
 from glue.transport.round_trip import ACK_DELAY, MAX_PROBE
@@ -72,7 +72,7 @@ def test_what_is_published_while_nothing_may_come_goes_on_its_way_too(receivers:
 
 
 def test_of_the_acknowledgements_owed_the_first_is_due_first() -> None:
-    acknowledger = Acknowledger(Counts(), Random(1))
+    acknowledger = Acknowledger(Counters(), Random(1))
     budget = GapBudget()
     late, early = IncomingChannel("a" * 16, 1, budget), IncomingChannel("b" * 16, 1, budget)
     acknowledger.taken(5.0, late, 1, False)

@@ -6,6 +6,7 @@ from math import inf
 
 from glue.contract import Downward, Inbound, Outbound, PeerAdded, Upward
 from glue.transport import Transport
+from glue.transport.fastpath import TransportFastPath
 from tests.transport.network import Wire, endpoint_id
 
 ADDRESS = ("10.0.0.1", 1)
@@ -23,9 +24,11 @@ def test_what_data_acknowledges_is_read_after_the_data_has_been_answered() -> No
     assert pass_on(one.send(1.0, [Outbound((endpoint_id(1),), [b"ping"])]), 0, two, 1.001)
     assert pass_on(two.send(1.001, [Outbound((endpoint_id(0),), [b"pong"])]), 1, one, 1.002)
     assert one.statistics["acknowledgements received"] == 0
+    one.commit()
     assert one.deadline == -inf
     assert one.send(1.1, [Outbound((endpoint_id(1),), [b"ping"])])
     one.receive(1.2, [])
+    one.commit()
     assert one.backlog == 4
     assert one.deadline < 1.25, "the round trip is the one measured when the answer came"
 
@@ -43,13 +46,17 @@ def test_answers_that_follow_each_other_need_no_turn_between_them() -> None:
         (item,) = sender.send(wire.now, [Outbound((peer,), [body])])
         assert isinstance(item, Outbound)
         frames = Inbound(wire.ids[source], 1, ADDRESS, item.header, item.bodies, form=form)
-        assert receiver.lift(wire.now + 0.001, frames) or receiver.receive(wire.now + 0.001, [frames])[0]
+        assert (
+            TransportFastPath(receiver).receive_one(wire.now + 0.001, frames)
+            or receiver.receive(wire.now + 0.001, [frames])[0]
+        )
         wire.now += 0.001
 
     for _ in range(3):
         pass_on(0, answerer, b"ping")
         pass_on(1, asker, b"pong")
     asker.send(wire.now, [Outbound((wire.ids[1],), [b"ping"])])
+    asker.commit()
     assert wire.now < asker.deadline < wire.now + 1
     assert asker.backlog == 4, "what the answer acknowledged is done with"
 
@@ -62,8 +69,9 @@ def test_who_takes_long_to_answer_does_not_say_it_twice() -> None:
     for _ in range(2):
         for source, (sender, hearer) in enumerate(((one, two), (two, one))):
             item = Outbound((endpoint_id(1 - source),), [b"..."])
-            lone = sender.lower(now, item)
+            lone = TransportFastPath(sender).send_one(now, item)
             down = sender.send(now, [item]) if lone is None else [lone]
+            sender.commit()
             assert sender.deadline > now, "there is nothing to ask for yet"
             frames = [
                 Inbound(endpoint_id(source), 1, ADDRESS, i.header, i.bodies) for i in down if isinstance(i, Outbound)

@@ -24,7 +24,7 @@ def heard_by(wire: Wire, number: int) -> list[int]:
 
 def forget_channels(wire: Wire, number: int) -> None:
     """Let a receiver forget all channels of the sender, as if it had too many to remember."""
-    wire.transports[wire.ids[number]]._sources[wire.ids[0]].channels.clear()
+    wire.transports[wire.ids[number]].sources[wire.ids[0]].channels.clear()
 
 
 @pytest.mark.parametrize("seed", range(10))

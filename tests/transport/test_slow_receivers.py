@@ -1,20 +1,14 @@
-"""Members that are served apart: who is taken off, what is given up for them, and how the others fare."""
+"""Detached members: which are detached, what is given up for them, and how the others fare."""
 
 from __future__ import annotations
 
 import pytest
 
-from glue.contract import Gap, Inbound, Undelivered
+from glue.contract import FrameGap, Inbound, Undelivered
 from glue.transport.slow_receivers import KEPT, SILENCE
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
-
-BODY = bytes(1000)
-
-
-def silence(wire: Wire, number: int) -> None:
-    """Nothing more reaches an endpoint, or comes from it."""
-    wire.cut |= {(id, wire.ids[number]) for id in wire.ids} | {(wire.ids[number], id) for id in wire.ids}
+from tests.transport.streams import BODY, silence, stream
 
 
 def publish(wire: Wire, destinations: list[int], size: int) -> int:
@@ -65,7 +59,7 @@ def test_a_member_that_comes_back_in_time_gets_all_it_missed() -> None:
     messages += publish(wire, [1, 2, 3], 200_000)
     wire.run(1)
     assert len(wire.heard[wire.ids[3]]) == 100 * messages
-    assert not any(isinstance(item, Gap) for item in wire.news[wire.ids[3]])
+    assert not any(isinstance(item, FrameGap) for item in wire.news[wire.ids[3]])
     assert wire.transports[wire.ids[0]].statistics["members returned"] == 1
 
 
@@ -79,23 +73,12 @@ def test_for_a_member_that_stays_away_some_is_kept_and_both_ends_are_told_how_mu
     messages += publish(wire, [1, 2, 3], 200_000)
     wire.run(1)
     heard = len(wire.heard[wire.ids[3]])
-    gaps = [item for item in wire.news[wire.ids[3]] if isinstance(item, Gap)]
+    gaps = [item for item in wire.news[wire.ids[3]] if isinstance(item, FrameGap)]
     given_up = [item for item in wire.news[wire.ids[0]] if isinstance(item, Undelivered)]
     assert heard + sum(gap.count for gap in gaps) == 100 * messages
     assert 100 * sum(item.count for item in given_up) == sum(gap.count for gap in gaps)
     assert heard % 100 == 0  # whole messages
     assert KEPT // 2 <= (heard - 300) * len(BODY) <= KEPT + 200_000
-
-
-def stream(wire: Wire, seconds: float) -> int:
-    """20 MB/s, as long as less than 4 MB wait to be acknowledged; returns how many messages of 100 frames that were."""
-    count, until = 0, wire.now + seconds
-    while wire.now < until:
-        if wire.backlog < 4 << 20:
-            wire.publish(0, [1, 2, 3], BODY, frames=100)
-            count += 1
-        wire.run(0.005)
-    return count
 
 
 @pytest.mark.parametrize("seconds", [0.12, 0.16, 0.2])
@@ -112,7 +95,7 @@ def test_who_was_stopped_for_a_moment_loses_nothing_however_much_is_published(
         messages += stream(wire, 0.5)
     wire.run(2)
     assert [len(wire.heard[id]) for id in wire.ids[1:]] == [100 * messages] * 3
-    assert not any(isinstance(item, Gap) for item in wire.news[wire.ids[3]])
+    assert not any(isinstance(item, FrameGap) for item in wire.news[wire.ids[3]])
     assert wire.transports[wire.ids[0]].statistics["members served apart: silent"] > 0
 
 
@@ -130,7 +113,9 @@ def test_who_stays_silent_is_waited_for_a_moment_once(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
-def test_what_was_given_up_is_in_the_books_at_once_and_once(is_removed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_given_up_is_in_the_accounting_at_once_and_once(
+    is_removed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("glue.transport.slow_receivers.KEPT", 1 << 20)
     wire = Wire(4)
     sender = wire.transports[wire.ids[0]]

@@ -10,7 +10,7 @@ from glue.contract import Accept, Inbound
 from glue.transport.slow_receivers import PATIENCE, SILENCE, TRIAL
 from glue.transport.wire import KEY, WINDOW
 from tests.transport.network import Wire
-from tests.transport.test_slow_receivers import BODY, silence, stream
+from tests.transport.streams import BODY, silence, stream
 
 
 def pauses(wire: Wire, seconds: float) -> float:

@@ -1,11 +1,11 @@
-"""Consensus on a log of commands: Raft, with appends by multicast. Pure: no clock, socket, thread or file."""
+"""Consensus on a log of commands: Raft with multicast appends. Pure: no clock, socket, thread or file."""
 
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.items import (
-    Entry,
-    Fate,
     Kind,
+    LogEntry,
     Outcome,
+    Resolution,
     Role,
     Snapshot,
     Status,
@@ -18,6 +18,18 @@ from glue.model.consensus.replica import Replica
 from glue.model.consensus.settings import ConsensusSettings
 
 __all__ = [
-    "Configuration", "ConsensusSettings", "Entry", "Fate", "Kind", "Outcome", "Output", "Replica", "Role", "Snapshot",
-    "Status", "Stored", "Vital", "Write",
+    "Configuration",
+    "ConsensusSettings",
+    "Kind",
+    "LogEntry",
+    "Outcome",
+    "Output",
+    "Replica",
+    "Resolution",
+    "Role",
+    "Snapshot",
+    "Status",
+    "Stored",
+    "Vital",
+    "Write",
 ]  # fmt: skip

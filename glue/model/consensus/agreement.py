@@ -1,8 +1,8 @@
-"""Whether all mean the same group: who votes is given by each replica, and must be given alike.
+"""Checks that all replicas want the same group: every replica is given its voters, and all must be given the same.
 
-Compared is the configuration with which a group was *founded*, not the present one: members that were removed or
-admitted since are no disagreement. A replica neither joins nor founds a group beside one that does not fit, so no
-write is acknowledged by fewer voters than its endpoint asked for. Who differs, and how, is told while it is heard.
+The check compares the configuration with which a group was *founded*, so later removals and admissions do not matter. A
+replica ignores a group that does not fit, and founds none beside it. Therefore no write is acknowledged by fewer voters
+than its endpoint asked for. A disagreement is reported while messages of the other replica arrive.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.settings import ConsensusSettings
 
 DIFFERING = 256
-"""Replicas that are remembered to differ: as many as may offer to be voters."""
+"""Replicas with other settings that are remembered: as many as the candidates for a founding."""
 
 PRESENT = 5
-"""A replica counts as there for as many heartbeats after its last offer: of four lost ones in a row none matters."""
+"""Heartbeats for which a candidate counts as present after its last offer: four lost offers in a row do no harm."""
 
 
 class Agreement:
-    """Who votes by the settings of this replica, and which others were given something else."""
+    """The voters by this replica's settings, and the replicas that were given others."""
 
     __slots__ = ("_differing", "_group_until", "_lasts", "_settings")
 
     def __init__(self, settings: ConsensusSettings) -> None:
         self._settings = settings
         self._lasts = max(PRESENT * settings.heartbeat, 2 * settings.election_timeout)
-        self._differing: dict[str, tuple[float, str]] = {}  # by peer: until when, and what it says
+        self._differing: dict[str, tuple[float, str]] = {}  # by peer: until when it counts, and what it wants
         self._group_until = 0.0
 
     def fits(self, value: bytes) -> bool:
-        """Whether a group that was founded with this configuration is the one that is meant."""
+        """Whether a group founded with this configuration fits this replica's settings."""
         voters, settings = Configuration.decode(value).voters, self._settings
         if settings.members is not None:
             return voters.keys() == set(settings.members)
         return settings.voters is None or len(voters) == settings.voters
 
-    # ------------------------------------------------------------------------------------------- who differs
+    # ------------------------------------------------------------------------------------------ disagreement
 
     def note_offer(self, now: float, peer: str, seats: int) -> None:
-        """Another one would found a group of so many voters."""
+        """Note a replica that would found a group of this many voters."""
         self._note(now, peer, counted(seats))
 
     def note_stranger(self, now: float, peer: str) -> None:
-        """Another one would vote that is not among the members."""
+        """Note a replica that wants a vote and is not among the members."""
         self._note(now, peer, "other members, with itself among them")
 
     def note_group(self, now: float, peer: str, value: bytes) -> None:
-        """Another one is of a group that does not fit."""
+        """Note a replica of a group that does not fit."""
         self._group_until = now + self._lasts
         self._note(now, peer, founded(value))
 
@@ -55,21 +55,21 @@ class Agreement:
             self._differing[peer] = now + self._lasts, what
 
     def hears_group(self, now: float) -> bool:
-        """Whether there is a group that does not fit."""
+        """Whether a message of a group that does not fit arrived lately."""
         return now < self._group_until
 
     def differing(self, now: float) -> dict[str, str]:
-        """What others say, by peer, if it differs and they were heard lately."""
+        """Return what other replicas want, by peer, if it differs and their messages arrived lately."""
         if self._differing:
             self._differing = {peer: known for peer, known in self._differing.items() if known[0] > now}
         return {peer: what for peer, (_, what) in sorted(self._differing.items())}
 
 
 def counted(voters: int) -> str:
-    """So many voters, in words."""
+    """Describe a number of voters in words."""
     return f"{voters} voter{'' if voters == 1 else 's'}"
 
 
 def founded(value: bytes) -> str:
-    """A group that was founded with this configuration, in words."""
+    """Describe a group in words, by the configuration with which it was founded."""
     return f"a group founded with {counted(len(Configuration.decode(value).voters))}"

@@ -1,14 +1,14 @@
-"""A candidate: asks whether it would be elected, and if so for the votes (thesis, sections 3.4 and 9.6).
+"""A candidate: asks for votes, after a pre-vote that shows it would win (thesis, sections 3.4 and 9.6).
 
-Its own vote is one of the answers that wait for the disk: it comes back like the others' when it is durable.
-Requests are repeated with each heartbeat, as any of them may be lost.
+The candidate's own vote is an answer that waits for the disk, and counts once it is durable. Requests are repeated with
+each heartbeat, because any of them may be lost.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.items import Role
 from glue.model.consensus.messages import Append, Forward, Forwarded, InstallSnapshot, RequestVote, Vote
 from glue.model.consensus.part import Part
@@ -20,7 +20,7 @@ class Candidate(Part):
     role: ClassVar[Role] = Role.CANDIDATE
     __slots__ = ("_ends", "_granted", "_pre", "_refused", "_transfer")
 
-    def __init__(self, core: Core, now: float, transfer: bool) -> None:
+    def __init__(self, core: ReplicaCore, now: float, transfer: bool) -> None:
         super().__init__(core)
         self._transfer = transfer
         self._granted: set[str] = set()
@@ -50,14 +50,14 @@ class Candidate(Part):
         self.deadline = min(now + core.settings.heartbeat, self._ends)
 
     def due(self, now: float) -> None:
-        """Ask again; or when this election has come to nothing, begin another one."""
+        """Repeat the requests, or begin another election if this one was not won in time."""
         if now >= self._ends:
             self.core.stand(now)
         else:
             self._ask(now)
 
     def on_vote(self, now: float, sender: str, vote: Vote) -> None:
-        """An answer, of this election if its term is right."""
+        """Count a vote of this election."""
         core = self.core
         if vote.pre != self._pre or not (vote.granted or self.heeds(now, sender, vote)):
             return

@@ -1,11 +1,11 @@
-"""Who takes part in a group: voters, and learners that are on their way to become voters.
+"""The members of a group: voters, and learners that are to become voters.
 
-A configuration is an entry of the log and in force from the moment it is appended (Raft thesis, section 4.1). It
-changes by one voter at a time, so that every majority of the old one meets every majority of the new one.
+A configuration is an entry of the log and in force from the moment it is appended (Raft thesis, section 4.1). One voter
+changes at a time, so every majority of the old configuration meets every majority of the new one.
 
-Members are bound to a life of their storage: whoever comes back under an old id with another life is not the member
-that voted (its votes and acknowledgements do not count) until it has been admitted anew, as a learner first.
-Observers are not part of the configuration: the leader serves whoever asks to follow.
+A member is a life of a storage. An endpoint that returns with another life is another member: it has no vote until it
+is admitted again, as a learner first. Observers are not in the configuration: the leader serves every follower that
+asks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Configuration:
         return self.voters, self.learners
 
     def life(self, peer: str) -> str | None:
-        """The life under which a peer is a member, None if it is not."""
+        """Return the life under which a peer is a member, None if it is none."""
         return self.voters.get(peer) or self.learners.get(peer)
 
     def votes(self, peer: str, life: str) -> bool:
@@ -55,35 +55,35 @@ class Configuration:
     # ---------------------------------------------------------------------------------------------- changes
 
     def with_learner(self, peer: str, life: str) -> Configuration:
-        """This peer is a learner; the vote of a former life of it is taken away."""
+        """Return a configuration with this peer as a learner; a former life of the peer loses its vote."""
         voters = {voter: known for voter, known in self.voters.items() if voter != peer}
         return Configuration(voters, {**self.learners, peer: life})
 
     def promoted(self, peer: str) -> Configuration:
-        """A learner becomes a voter."""
+        """Return a configuration in which this learner is a voter."""
         learners = {learner: life for learner, life in self.learners.items() if learner != peer}
         return Configuration({**self.voters, peer: self.learners[peer]}, learners)
 
     def without(self, peer: str) -> Configuration:
-        """This peer is no member any more."""
+        """Return a configuration without this peer."""
         voters = {voter: life for voter, life in self.voters.items() if voter != peer}
         learners = {learner: life for learner, life in self.learners.items() if learner != peer}
         return Configuration(voters, learners)
 
     def is_single_step_from(self, other: Configuration) -> bool:
-        """Whether at most one vote differs, and somebody can still vote."""
+        """Whether at most one vote differs and at least one voter is left."""
         return bool(self.voters) and len(self.voters.items() ^ other.voters.items()) <= 1
 
     # ----------------------------------------------------------------------------------------------- coding
 
     def encode(self) -> bytes:
-        """As JSON, the same bytes for the same configuration."""
+        """Encode as JSON; equal configurations give equal bytes."""
         fields = [dict(sorted(self.voters.items())), dict(sorted(self.learners.items()))]
         return orjson.dumps(fields)
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Configuration:
-        """The inverse of `encode`. Raises ValueError for anything else."""
+        """Decode the result of `encode`. Raises ValueError for anything else."""
         match orjson.loads(data):
             case [dict(voters), dict(learners)] if all(
                 isinstance(life, str) for life in (*voters.values(), *learners.values())

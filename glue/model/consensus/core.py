@@ -1,8 +1,8 @@
-"""What a replica is whatever its role: what it must not forget, its log, its tickets, and what a call has to tell.
+"""The part of a replica that is independent of its role: vital facts, log, tickets and outgoing messages.
 
-The roles (`founder.py`, `follower.py`, `candidate.py`, `leader.py`) act on a `Core`, and replace one another through
-it. Messages go out in two ways: what `tell` is given leaves at once; what `answer` is given leaves when all that
-the replica knows is durable, so that no vote and no acknowledgement is given that a crash could take back.
+The roles (`founder.py`, `follower.py`, `candidate.py`, `leader.py`) act on a `ReplicaCore`, and replace each other
+through it. A message given to `tell` leaves at once. A message given to `answer` leaves when all that the replica knows
+is durable. Therefore a crash takes back no vote and no acknowledgement.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 from glue.model.consensus.agreement import Agreement
 from glue.model.consensus.bounds import TERM_JUMP, TERM_TOO_FAR, Doubts
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Kind, Role, Snapshot, Status, Stored
-from glue.model.consensus.journal import Journal, Letter
+from glue.model.consensus.items import Kind, LogEntry, Role, Snapshot, Status, Stored
+from glue.model.consensus.journal import AddressedMessage, Journal
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import GroupMessage, Message, RequestVote
 from glue.model.consensus.output import Output
@@ -25,21 +25,21 @@ from glue.model.consensus.settings import ConsensusSettings
 from glue.model.consensus.tickets import START_BITS, Tickets
 
 FIRST_TERM = 1
-"""The term of a new group's first entry, its configuration; nobody leads in it."""
+"""The term of a new group's first entry, its configuration. No replica leads in this term."""
 
 Change = tuple[Literal["admit", "remove", "transfer"], str]
-"""What only a leader can do, and to whom."""
+"""A change for a leader to make, and the endpoint id of the member."""
 
 Question = tuple[int, bytes | None]
-"""A ticket, and the command that is to be committed; None for a read."""
+"""A ticket, and the command to commit; None for a read."""
 
 
 FORWARDS = 65_536
-"""Forwarded messages that are remembered, so that a copy of one is not taken for another: 6 MB at most."""
+"""Forwarded messages kept to detect copies: 6 MB at most."""
 
 
-class Recent:
-    """The newest keys that it was given."""
+class RecentKeys:
+    """A set of the newest keys, up to a limit."""
 
     __slots__ = ("_keys", "_limit")
 
@@ -48,7 +48,7 @@ class Recent:
         self._limit = limit
 
     def is_new(self, key: object) -> bool:
-        """Whether this key was not given before; from now on it was."""
+        """Whether this key is not in the set; adds the key."""
         if key in self._keys:
             return False
         self._keys[key] = None
@@ -58,82 +58,60 @@ class Recent:
 
 
 class Actor(Protocol):
-    """A role, as the core sees it."""
+    """A role, as the core uses it."""
 
     @property
     def role(self) -> Role:
-        """Which one it is."""
+        """The role's name for the status."""
 
     @property
     def deadline(self) -> float:
-        """When `due` is to be called."""
+        """When `due` must be called (monotonic seconds)."""
 
     def take(self, now: float, sender: str, message: Any) -> None:
-        """Take a message that is for this group."""
+        """Take a message of this group; a founder also takes the messages of a founding."""
 
     def due(self, now: float) -> None:
         """Do what is due at this time."""
 
     def submit(self, now: float, questions: list[Question]) -> None:
-        """Take what was asked of this replica."""
+        """Take the commands and reads that this replica was asked for."""
 
     def conclude(self, now: float) -> None:
-        """The last word of a call, when all messages were taken."""
+        """Finish a call, after all its messages were taken."""
 
     def retire(self, now: float) -> None:
-        """Another role takes over."""
+        """End this role, because another one takes over."""
 
     def change(self, now: float, ticket: int, change: Change) -> None:
-        """Change who takes part, or who leads."""
+        """Change the members, or hand the leadership over."""
 
 
 class Roles(Protocol):
-    """How roles are made; see `Replica`."""
+    """Creates the roles; `Replica` implements this protocol."""
 
-    def follow(self, core: Core, now: float) -> Actor:
-        """A follower."""
+    def follow(self, core: ReplicaCore, now: float) -> Actor:
+        """Return a follower."""
 
-    def stand(self, core: Core, now: float, transfer: bool) -> Actor:
-        """A candidate."""
+    def stand(self, core: ReplicaCore, now: float, transfer: bool) -> Actor:
+        """Return a candidate. `transfer` is true if the leader asked for the election."""
 
-    def lead(self, core: Core, now: float) -> Actor:
-        """A leader."""
+    def lead(self, core: ReplicaCore, now: float) -> Actor:
+        """Return a leader."""
 
 
 def group_of(scope: str, value: bytes) -> str:
-    """The id of the group that was founded with this configuration; nobody else's, as lives are random."""
+    """Return the id of the group founded with this configuration: unique, because lives are random."""
     return f"{scope}/{blake2b(value, digest_size=8).hexdigest()}"
 
 
-class Core:
-    """The state of a replica beside its role."""
+class ReplicaCore:
+    """The state of a replica that is independent of its role."""
 
     __slots__ = (
-        "_answers",
-        "_committed",
-        "_messages",
-        "_restore",
-        "_roles",
-        "_status",
-        "_vital_at_start",
-        "accepts",
-        "actor",
-        "agreement",
-        "commit_index",
-        "doubts",
-        "forwards",
-        "journal",
-        "leader",
-        "log",
-        "luck",
-        "peer",
-        "questions",
-        "scope",
-        "settings",
-        "statistics",
-        "tickets",
-        "transfer",
-        "vital",
+        "_answers", "_committed", "_messages", "_restore", "_roles", "_status", "_vital_at_start", "accepts", "actor",
+        "agreement", "commit_index", "doubts", "forwards", "journal", "leader", "log", "luck", "peer", "questions",
+        "scope", "settings", "statistics", "tickets", "transfer", "vital",
     )  # fmt: skip
 
     def __init__(
@@ -159,58 +137,59 @@ class Core:
         self.journal = Journal(stored.vital, self.log.last_index)
         self.tickets = Tickets(luck.getrandbits(START_BITS), settings.ticket_timeout)
         self.questions: list[Question] = []
-        self.transfer: tuple[int, str] | None = None  # the ticket of a transfer of leadership, and to whom
-        self.forwards = Recent(FORWARDS)
+        self.transfer: tuple[int, str] | None = None  # ticket and receiver of a transfer of leadership
+        self.forwards = RecentKeys(FORWARDS)
         self.leader = ""
         self.commit_index = self.log.base_index if self.log.snapshot is None else self.log.snapshot.index
         self.actor: Actor
         self._roles = roles
         self._vital_at_start = stored.vital
         self._status: Status | None = None
-        self._messages: list[Letter] = []
-        self._answers: list[Letter] = []
-        self._committed: list[Entry] = []
+        self._messages: list[AddressedMessage] = []
+        self._answers: list[AddressedMessage] = []
+        self._committed: list[LogEntry] = []
         self._restore: Snapshot | None = self.log.snapshot
 
-    # ------------------------------------------------------------------------------------------- what it is
+    # ------------------------------------------------------------------------------------------------ state
 
     @property
     def group(self) -> str:
-        """The group that it belongs to, "" for none."""
+        """The id of the replica's group, "" for none."""
         return self.vital.group
 
     @property
     def life(self) -> str:
-        """The life of its storage."""
+        """The life of the replica's storage."""
         return self.vital.life
 
     @property
     def term(self) -> int:
-        """The newest term that it knows of."""
+        """The newest term that the replica knows."""
         return self.vital.term
 
     @property
     def configuration(self) -> Configuration:
-        """Who takes part, as far as the log tells."""
+        """The members of the group by the newest configuration in the log."""
         return self.log.configuration
 
     @property
     def is_voter(self) -> bool:
-        """Whether this life of this replica has a vote."""
+        """Whether this life of the replica has a vote."""
         return self.configuration.votes(self.peer, self.life)
 
     @property
     def may_stand(self) -> bool:
-        """Whether it may lead: it has a vote, or its removal is not known to be committed (thesis, section 4.2.2).
+        """Whether the replica may lead: it votes in the committed configuration, or in a later one.
 
-        The others may need it: while they have not heard of the removal, its log is longer than theirs.
+        See the thesis, section 4.2.2. The other voters may need a removed replica, because it has a longer log until
+        they know of the removal.
         """
         known = self.log.configurations_since(self.commit_index)
         return any(configuration.votes(self.peer, self.life) for configuration in known)
 
     @property
     def status(self) -> Status:
-        """For the outside."""
+        """Role, term, leader and commit index."""
         return Status(self.actor.role, self.term, self.leader, self.commit_index)
 
     def is_member(self, peer: str, life: str) -> bool:
@@ -218,44 +197,50 @@ class Core:
         return self.configuration.life(peer) == life
 
     def may_have_led(self, term: int) -> bool:
-        """Whether this replica could have been the leader of a term before it was started."""
+        """Whether this replica may have led in this term before it was started."""
         start = self._vital_at_start
         return term < start.term or (term == start.term and start.vote == self.peer)
 
-    # -------------------------------------------------------------------------------------- what it changes
+    # ---------------------------------------------------------------------------------------------- changes
 
     def advance(self, term: int, vote: str = "") -> None:
-        """Enter a higher term, or vote in this one."""
+        """Enter a higher term, or vote in the present one."""
         self.vital = self.vital._replace(term=term, vote=vote)
 
     def doubt(self, now: float, sender: str, message: GroupMessage) -> None:
-        """A term that leads by too much: refuse it; follow a step if a leader, or who answers, goes on saying so."""
+        """Refuse a message with a term that is too far ahead.
+
+        If the sender repeats it for long, advance by `TERM_JUMP`. Requests for votes never have this effect.
+        """
         self.statistics[TERM_TOO_FAR] += 1
         if not isinstance(message, RequestVote) and self.doubts.is_repeated(now, sender):
             self.follow(now, self.term + TERM_JUMP)
 
     def join(self, value: bytes) -> None:
-        """Belong to the group that was founded with this configuration; as a voter of the first hour, or not."""
+        """Join the group founded with this configuration.
+
+        If this life of the replica is among the first voters, it starts with a vote.
+        """
         configuration = Configuration.decode(value)
         self.vital = self.vital._replace(group=group_of(self.scope, value), value=value)
         if configuration.votes(self.peer, self.life):
             self.advance(FIRST_TERM)
-            self.log.extend([Entry(1, FIRST_TERM, Kind.CONFIGURATION, value)])
+            self.log.extend([LogEntry(1, FIRST_TERM, Kind.CONFIGURATION, value)])
             self.commit(1)
 
     def append(self, kind: Kind, data: bytes) -> int:
-        """Append an entry as a leader; its index."""
+        """Append an entry as a leader; returns its index."""
         index = self.log.last_index + 1
-        self.log.extend([Entry(index, self.term, kind, data)])
+        self.log.extend([LogEntry(index, self.term, kind, data)])
         return index
 
     def truncate(self, first: int) -> None:
-        """Remove what another leader never had."""
+        """Remove the entries from this index on, which the leader does not have."""
         self.log.truncate(first)
         self.journal.truncated(first)
 
     def commit(self, index: int) -> None:
-        """All up to this index is committed: hand it over."""
+        """Commit all entries up to this index, and hand over their commands."""
         for entry in self.log.entries(self.commit_index + 1, index):
             if entry.kind == Kind.COMMAND:
                 self._committed.append(entry)
@@ -264,7 +249,7 @@ class Core:
         self.tickets.committed_to(index)
 
     def place(self, ticket: int, index: int, term: int) -> None:
-        """A leader has put a ticket's command into its log; it may be committed here by now."""
+        """Note where a leader put a ticket's command. The entry may be committed here already."""
         if index > self.commit_index:
             self.tickets.place(ticket, index, term)
             return
@@ -276,13 +261,13 @@ class Core:
             self.tickets.commit(index, known)
 
     def transferred(self, leader: str) -> None:
-        """If the leadership was to go to this one, it did."""
+        """Settle the ticket of a transfer if this leader was its receiver."""
         if self.transfer is not None and self.transfer[1] == leader:
             self.tickets.settle(self.transfer[0])
             self.transfer = None
 
     def install(self, snapshot: Snapshot) -> None:
-        """Take on a leader's snapshot, which is ahead of what is committed here."""
+        """Replace the log by a leader's snapshot that is ahead of the commit index."""
         self.log.replace(snapshot)
         self.journal.replaced(snapshot.index)
         self.tickets.skip_to(snapshot.index)
@@ -294,11 +279,11 @@ class Core:
     # --------------------------------------------------------------------------------------------- messages
 
     def tell(self, to: str | None, message: Message) -> None:
-        """Send at once: nothing in this message needs to be durable."""
+        """Send a message at once, because nothing in it needs to be durable. `to` is None for all replicas."""
         self._messages.append((to, message))
 
     def answer(self, to: str | None, message: Message) -> None:
-        """Send when all that is known now is durable."""
+        """Send a message once all that is known now is durable. `to` is None for all replicas."""
         self._answers.append((to, message))
 
     # ------------------------------------------------------------------------------------------------ roles
@@ -312,7 +297,7 @@ class Core:
         self._become(now, self._roles.follow(self, now))
 
     def stand(self, now: float, transfer: bool = False) -> None:
-        """Become a candidate; `transfer`: at once and for good, as the leader asked for it."""
+        """Become a candidate. A `transfer` skips the pre-vote, because the leader asked for the election."""
         self.leader = ""
         self._become(now, self._roles.stand(self, now, transfer))
 
@@ -328,13 +313,13 @@ class Core:
     # ----------------------------------------------------------------------------------------------- output
 
     def synced(self, number: int) -> list[Message]:
-        """Writes are durable: let go of the answers that waited for them; those to itself are returned."""
-        letters = self.journal.synced(number)
-        self._messages += [letter for letter in letters if letter[0] != self.peer]
-        return [message for to, message in letters if to == self.peer]
+        """Release the answers that waited for writes up to this number; returns those to this replica itself."""
+        addressed = self.journal.synced(number)
+        self._messages += [message for message in addressed if message[0] != self.peer]
+        return [message for to, message in addressed if to == self.peer]
 
     def finish(self) -> Output:
-        """All that this call has to tell."""
+        """Return the output of this call, and begin a new one."""
         output = Output()
         output.write = self.journal.take(self.vital, self.log)
         answers, self._answers = self._answers, []

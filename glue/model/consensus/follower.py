@@ -1,7 +1,7 @@
-"""A follower: takes what a leader sends, and stands for election when it has not heard one for long.
+"""A follower: takes what a leader sends, and stands for election after a long silence of the leader.
 
-Also learners, observers and removed members are followers; they never stand. What was received out of order is not
-kept: it is refused with a hint of how far the log goes, and the leader sends what is missing.
+Learners, observers and removed members are followers that never stand. Entries that come out of order are not kept.
+They are refused with a hint of how far the log goes, and the leader sends what is missing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from math import inf
 from typing import ClassVar
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Core, Question
-from glue.model.consensus.items import Entry, Role, Snapshot
+from glue.model.consensus.core import Question, ReplicaCore
+from glue.model.consensus.items import LogEntry, Role, Snapshot
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -25,11 +25,11 @@ from glue.model.consensus.messages import (
 from glue.model.consensus.part import Part
 
 SNAPSHOT_LIMIT = 1 << 30
-"""Bytes of a snapshot that are taken: 1 GB is more than a state in memory should be."""
+"""Bytes of the largest snapshot accepted: 1 GB, more than a state in memory should take."""
 
 
 class Incoming:
-    """A snapshot of which the first bytes are here. `key`: whose it is, and of what."""
+    """A snapshot that has arrived in part. Sender and content are its `key`."""
 
     __slots__ = ("data", "key")
 
@@ -44,20 +44,20 @@ class Follower(Part):
     role: ClassVar[Role] = Role.FOLLOWER
     __slots__ = ("_heard", "_incoming", "_missing")
 
-    def __init__(self, core: Core, now: float) -> None:
+    def __init__(self, core: ReplicaCore, now: float) -> None:
         super().__init__(core)
         self._heard = -inf
         self._incoming: Incoming | None = None
-        self._missing = 0  # the leader has committed so much, and an append showed that not all of it is here
+        self._missing = 0  # commit index of an append that did not fit the log
         self.wait(now)
 
     def wait(self, now: float) -> None:
-        """Give a leader one to two election timeouts from now, drawn anew (thesis, section 3.4)."""
+        """Wait for a leader for one to two election timeouts from now, drawn anew (thesis, section 3.4)."""
         timeout = self.core.settings.election_timeout
         self.deadline = now + timeout * (1.0 + self.core.luck.random())
 
     def due(self, now: float) -> None:
-        """No leader was heard: stand for election."""
+        """Stand for election, because no leader has sent anything. A replica that may not stand waits for a leader."""
         if self.core.may_stand:
             self.core.stand(now)
         else:
@@ -65,7 +65,7 @@ class Follower(Part):
             self.deadline = inf
 
     def submit(self, now: float, questions: list[Question]) -> None:
-        """Forward to the leader, once: what is lost on the way has an unknown outcome."""
+        """Forward commands and reads to the leader, once: the outcome of what is lost on the way is unknown."""
         core = self.core
         if not core.leader:
             super().submit(now, questions)
@@ -75,17 +75,21 @@ class Follower(Part):
         core.tell(core.leader, Forward(core.group, core.life, core.term, tickets, commands))
 
     def hears_leader(self, now: float) -> bool:
-        """Whether one was heard within the least election timeout."""
+        """Whether a leader's message has arrived within the least election timeout."""
         return now - self._heard < self.core.settings.election_timeout
 
     def voted(self, now: float) -> None:
-        """Give the candidate time."""
+        """Give the candidate time to win."""
         self.wait(now)
 
     # ----------------------------------------------------------------------------------------- replication
 
     def _hears(self, now: float, sender: str, message: Append | InstallSnapshot) -> bool:
-        """A leader speaks; whether this is the follower that it speaks to."""
+        """Note a leader's message; returns whether this follower takes it.
+
+        Messages of a past term are answered with the present one. Those of a later term start a new follower, which
+        takes them.
+        """
         core = self.core
         if message.term < core.term:
             self.correct(sender, message)
@@ -105,12 +109,12 @@ class Follower(Part):
         return True
 
     def on_append(self, now: float, sender: str, append: Append) -> None:
-        """Take entries, if the one before them is here."""
+        """Append a leader's entries, if the one before them is here."""
         if not self._hears(now, sender, append):
             return
         core, log = self.core, self.core.log
         previous, entries = append.previous_index, append.entries
-        if previous < log.base_index:  # these entries are committed, and the same here
+        if previous < log.base_index:  # committed entries, so the same here
             entries = entries[log.base_index - previous :]
             previous = log.base_index
         elif log.term(previous) != append.previous_term:
@@ -126,8 +130,8 @@ class Follower(Part):
             core.commit(min(append.commit_index, index))
         self._acknowledge(sender, append, True, index)
 
-    def _store(self, previous: int, entries: tuple[Entry, ...]) -> bool:
-        """Keep what is new; whether that was possible without touching what is committed."""
+    def _store(self, previous: int, entries: tuple[LogEntry, ...]) -> bool:
+        """Append new entries; false if they contradict committed ones."""
         core, log = self.core, self.core.log
         if previous < log.last_index:
             known = 0
@@ -155,9 +159,9 @@ class Follower(Part):
     # ------------------------------------------------------------------------------------------- snapshots
 
     def on_install_snapshot(self, now: float, sender: str, piece: InstallSnapshot) -> None:
-        """Take a piece of a snapshot; with the last one it takes the place of the log.
+        """Take a piece of a snapshot; the last piece completes it, and it replaces the log.
 
-        A leader sends one after an append of its was refused for want of what came before, so none else is taken.
+        A leader sends a snapshot only after it learned of a gap in this log, so a snapshot without a gap is refused.
         """
         if not self._hears(now, sender, piece):
             return
@@ -169,7 +173,7 @@ class Follower(Part):
         core.answer(sender, SnapshotReceived(core.group, core.life, core.term, piece.round, piece.index, received))
 
     def _receive(self, sender: str, piece: InstallSnapshot) -> int:
-        """How many of its first bytes are here now."""
+        """Keep a piece that continues the snapshot; returns how many of its first bytes are here."""
         key = (sender, piece.life, piece.index, piece.index_term, piece.size)
         if piece.size > SNAPSHOT_LIMIT:
             self.core.statistics["snapshots too large"] += 1
@@ -192,7 +196,7 @@ class Follower(Part):
     # -------------------------------------------------------------------------------------------- transfer
 
     def on_timeout_now(self, now: float, sender: str, message: TimeoutNow) -> None:
-        """The leader wants this one to lead: stand at once."""
+        """Stand for election at once, because the leader hands over to this replica."""
         core = self.core
         if message.term == core.term and core.leader == sender and core.is_voter:
             core.stand(now, transfer=True)

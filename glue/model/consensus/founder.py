@@ -1,15 +1,15 @@
-"""A replica without a group: finds one, or founds one together with the others, once and for all.
+"""A replica without a group: finds a group, or founds one with the others, once and for all.
 
-Who offers to be a voter says so by multicast. When enough of them are there, the one with the least id proposes the
-first voters, and they agree by single-decree Paxos (Lamport, "Paxos Made Simple", 2001) whose quorum is as many as
-there are to be voters. Two sets of n out of fewer than 2n endpoints have one in common, so no second group can be
-founded as long as fewer than 2n ever offer themselves, whatever is lost, cut off or restarted; with names only those
-named take part, so there are never more than n. Once a group exists, its members answer every offer with a welcome,
-and promise nothing any more.
+Replicas offer themselves as voters by multicast. When enough offers are there, the replica with the least id proposes
+the first voters. They agree by single-decree Paxos (Lamport, "Paxos Made Simple", 2001). The quorum is n, the number of
+voters. Two sets of n out of fewer than 2n endpoints share one endpoint. Therefore no second group is founded while
+fewer than 2n endpoints ever offer themselves, even with losses, partitions and restarts. With `members` only these take
+part, so there are never more than n. Once a group exists, its members answer every offer with a welcome and make no
+promises.
 
-Whoever comes to a group in any other way than as one of its first voters, in that very life, begins with an empty
-log and without a vote. A group that nobody here has agreed to is joined when its welcome was heard twice, the second
-time in answer: a single stray message binds no replica to a group that does not exist.
+Only the first voters start with a vote, and only in the life with which the group was founded. Every other replica
+joins with an empty log and without a vote. A replica joins an unknown group only after a second welcome, which answers
+the replica's own offer. A stray message alone must not bind a replica to a group that does not exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from glue.model.consensus.agreement import PRESENT
 from glue.model.consensus.bounds import BALLOT_JUMP, BALLOT_TOO_FAR
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Ballot, Role
 from glue.model.consensus.messages import Accepted, Message, Offer, Prepare, Promise, Propose, Welcome
 
@@ -38,35 +38,35 @@ class Founder:
         "_ballot", "_complete_since", "_invitation", "_promises", "_retry", "_seen", "_votes", "core", "deadline",
     )  # fmt: skip
 
-    def __init__(self, core: Core, now: float) -> None:
+    def __init__(self, core: ReplicaCore, now: float) -> None:
         self.core = core
         self.deadline = now
-        self._seen: dict[str, float] = {}  # who offers to be a voter, and when that was heard last
+        self._seen: dict[str, float] = {}  # by candidate: time of the last offer
         self._complete_since: float | None = None
-        self._invitation: tuple[bytes, float] = (b"", 0.0)  # to which group, and until when that counts
+        self._invitation: tuple[bytes, float] = (b"", 0.0)  # a group, and until when one welcome to it counts
         self._ballot: Ballot = (0, "")
-        self._retry = now  # when a ballot has come to nothing
+        self._retry = now  # when an open ballot has failed
         self._promises: dict[str, Promise] = {}
-        self._votes: set[str] | None = None  # who has accepted, once it was proposed
+        self._votes: set[str] | None = None  # endpoints that accepted; None before the proposal
 
-    # --------------------------------------------------------------------------------------- as a role does
+    # ----------------------------------------------------------------------------------- the role's methods
 
     def submit(self, now: float, questions: list[Question]) -> None:
-        """There is nobody to ask."""
+        """Refuse all commands and reads, because there is no leader."""
         self.core.tickets.refuse([ticket for ticket, _ in questions], NO_GROUP)
 
     def change(self, now: float, ticket: int, change: Change) -> None:
-        """There is nothing to change."""
+        """Refuse the change, because there is no group."""
         self.core.tickets.refuse([ticket], NO_GROUP)
 
     def conclude(self, now: float) -> None:
-        """Nothing more to say."""
+        """Do nothing: all messages have left."""
 
     def retire(self, now: float) -> None:
-        """A group was found."""
+        """Do nothing: a group was found."""
 
     def due(self, now: float) -> None:
-        """Make the offer again, and propose if it is this one's turn."""
+        """Repeat the offer, and propose the voters if this replica has the least id."""
         core, settings = self.core, self.core.settings
         core.tell(None, Offer(core.scope, core.life, settings.seats if self._votes_here else 0))
         self.deadline = now + settings.heartbeat * (0.9 + 0.2 * core.luck.random())
@@ -89,7 +89,7 @@ class Founder:
 
     @property
     def seen(self) -> list[str]:
-        """Who is there to be a voter."""
+        """The candidates for a founding, by the offers of the last `PRESENT` heartbeats."""
         return sorted(self._seen)
 
     @property
@@ -110,13 +110,13 @@ class Founder:
         self._promises.clear()
         self._votes = None
         prepare = Prepare(core.scope, core.life, self._ballot)
-        core.answer(None, prepare)  # when it is durable, so that no ballot is ever used twice
+        core.answer(None, prepare)  # once it is durable, so that no ballot is used twice
         self.on_prepare(now, core.peer, prepare)
 
     # -------------------------------------------------------------------------------------------- messages
 
     def take(self, now: float, sender: str, message: Message | Any) -> None:
-        """Take a message of the scope; one of a group shows that there is one: ask its sender."""
+        """Take a message of a founding. After a message of a group, ask its sender for a welcome."""
         core = self.core
         handler = self.HANDLERS.get(message.__class__)
         if handler is not None:
@@ -128,7 +128,7 @@ class Founder:
                 core.tell(sender, Offer(core.scope, core.life, 0))
 
     def on_offer(self, now: float, sender: str, offer: Offer) -> None:
-        """Another one without a group."""
+        """Note the offer of another replica without a group."""
         core, seats = self.core, self.core.settings.seats
         if not offer.seats or not seats:
             return
@@ -142,7 +142,7 @@ class Founder:
             self._seen[sender] = now
 
     def on_welcome(self, now: float, sender: str, welcome: Welcome) -> None:
-        """There is a group: join it, if it fits; one that was not agreed on here is asked once more."""
+        """Join a group that fits. If it was not accepted here before, ask for a second welcome first."""
         core, value = self.core, welcome.value
         if not core.agreement.fits(value):
             core.statistics["welcomes to a group of other voters"] += 1
@@ -155,7 +155,10 @@ class Founder:
             core.tell(sender, Offer(core.scope, core.life, 0))
 
     def _is_near(self, now: float, sender: str, ballot: Ballot) -> bool:
-        """Whether a ballot can be; what leads by too much is followed a step if it is said again."""
+        """Whether a ballot is near enough to be believed.
+
+        If a sender repeats a ballot that is too far ahead, the promise rises by `BALLOT_JUMP`.
+        """
         core, reached = self.core, self.core.vital.promised[0]
         if ballot[0] <= reached + BALLOT_JUMP or sender == core.peer:
             return True
@@ -165,7 +168,7 @@ class Founder:
         return False
 
     def on_prepare(self, now: float, sender: str, prepare: Prepare) -> None:
-        """Promise to heed no lower ballot, and tell what was accepted."""
+        """Promise to ignore lower ballots, and report what was accepted before."""
         core = self.core
         if not self._votes_here or not self._may_vote(sender) or core.agreement.hears_group(now):
             return
@@ -175,10 +178,10 @@ class Founder:
         core.answer(sender, Promise(core.scope, core.life, vital.promised, vital.accepted, vital.value))
 
     def on_promise(self, now: float, sender: str, promise: Promise) -> None:
-        """Enough promises: propose what was accepted in the highest ballot, or those who promised."""
+        """With enough promises, propose what was accepted in the highest ballot, or else the promisers as voters."""
         core, seats = self.core, self.core.settings.seats
         if promise.ballot > self._ballot:
-            self._ballot = min(promise.ballot[0], self._ballot[0] + BALLOT_JUMP), ""  # the next is higher; this is over
+            self._ballot = min(promise.ballot[0], self._ballot[0] + BALLOT_JUMP), ""  # lost: the next ballot is higher
         if promise.ballot != self._ballot or self._votes is not None or not self._may_vote(sender):
             return
         self._promises[sender] = promise
@@ -193,7 +196,7 @@ class Founder:
         self.on_propose(now, core.peer, propose)
 
     def on_propose(self, now: float, sender: str, propose: Propose) -> None:
-        """Accept the first voters, if nothing higher was promised since."""
+        """Accept the first voters, unless a higher ballot was promised."""
         core = self.core
         if not self._votes_here or propose.ballot < core.vital.promised:
             return
@@ -207,7 +210,7 @@ class Founder:
         core.answer(sender, Accepted(core.scope, core.life, propose.ballot))
 
     def on_accepted(self, now: float, sender: str, accepted: Accepted) -> None:
-        """Enough have accepted: the group is founded."""
+        """Count an acceptance; with enough of them the group is founded."""
         core = self.core
         if accepted.ballot != self._ballot or self._votes is None or not self._may_vote(sender):
             return

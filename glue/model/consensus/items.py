@@ -1,7 +1,7 @@
-"""What consensus and its surroundings say to each other: entries, snapshots, what is to be stored, what came of it.
+"""Values that consensus exchanges with its driver: entries, snapshots, writes, outcomes and status.
 
-Members are named by endpoint id. A *life* is the identity of one replica's storage: 16 hex digits drawn when the
-storage is created, so that an endpoint whose storage was lost is not mistaken for the one that voted.
+Members are named by endpoint id. A *life* identifies the storage of one replica: 16 hex digits, drawn when the storage
+is created. An endpoint without its old storage has a new life, so its former vote does not count twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Kind(int, Enum):
-    """What an entry of the log holds."""
+    """The content of a log entry."""
 
     COMMAND = 0
     NOTHING = 1
@@ -24,8 +24,8 @@ class Kind(int, Enum):
 
 
 @dataclass(slots=True)
-class Entry:
-    """One entry of the log. `data` is the command's bytes, nothing, or an encoded configuration."""
+class LogEntry:
+    """One entry of the log. `data` is a command, an encoded configuration, or empty."""
 
     index: int
     term: int
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Snapshot:
-    """The state machine's state after `index`, the term of that entry, and the configuration in force there."""
+    """The state after the entry at `index`, with the term and the configuration in force there."""
 
     index: int
     term: int
@@ -44,11 +44,11 @@ class Snapshot:
 
 
 class Vital(NamedTuple):
-    """The small facts that a replica must never forget; stored whole whenever one of them changes.
+    """The small facts that a replica must never forget, stored whole whenever one changes.
 
-    `group` is the group that it belongs to ("" before it is founded or found), `vote` the candidate voted for in
-    `term` ("" for none). `promised`, `accepted` and `value` are those of an acceptor in the founding of a group
-    (see `founding.py`): two ballots and the configuration accepted with the second.
+    The replica's `group` is "" before it was founded or found. In `term` the replica voted for `vote`, "" for none. The
+    fields `promised`, `accepted` and `value` are those of a Paxos acceptor in a founding (see `founder.py`): two
+    ballots, and the configuration accepted with the second.
     """
 
     life: str
@@ -65,63 +65,63 @@ Ballot = tuple[int, str]
 
 
 class Write(NamedTuple):
-    """What is to be made durable, all of it or nothing.
+    """The facts and entries of one write, which become durable all together or not at all.
 
-    `entries` replace whatever the log holds from the first one's index on. With a `snapshot`, they are all that
-    remains of the log, and the entry before the first of them is `base` (index and term).
+    The `entries` replace the log from the first entry's index on. With a `snapshot` they are all that remains of the
+    log. In that case `base` is index and term of the entry before them.
     """
 
     number: int
     vital: Vital | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LogEntry] = ()
     snapshot: Snapshot | None = None
     base: tuple[int, int] = (0, 0)
 
 
 class Stored(NamedTuple):
-    """What a storage held when it was opened: `base` is index and term of the entry before the first one."""
+    """The content of a storage when it was opened; `base` is index and term of the entry before the first."""
 
     vital: Vital
     snapshot: Snapshot | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LogEntry] = ()
     base: tuple[int, int] = (0, 0)
 
 
 class Role(Enum):
-    """What a replica is at the moment."""
+    """The role of a replica."""
 
     FOUNDING = "founding"
-    """It belongs to no group yet: it looks for one, or for enough others to found one."""
+    """The replica has no group yet, and looks for one or for enough others to found one."""
     FOLLOWER = "follower"
     CANDIDATE = "candidate"
     LEADER = "leader"
 
 
-class Fate(Enum):
-    """What became of a ticket."""
+class Outcome(Enum):
+    """The outcome of a ticket."""
 
     COMMITTED = "committed"
-    """The command is in the log of a quorum, at `index`, and was handed over in `Output.committed`."""
+    """The command is in the logs of a majority, at `index`, and was handed over in `Output.committed`."""
     REFUSED = "refused"
-    """It had no effect and will have none."""
+    """The command or read has no effect, now or later."""
     UNKNOWN = "unknown"
-    """It may have happened, or may happen yet; who retries must make it harmless to happen twice."""
+    """The command may have taken effect, or may still do so: a retry must be harmless."""
     READABLE = "readable"
-    """For a read: all that was committed before it was asked for is applied now (`index` and before)."""
+    """A read may be served: everything committed before it was asked for is applied now, up to `index`."""
 
 
 @dataclass(slots=True)
-class Outcome:
-    """The fate of one ticket, the index it concerns (0: none), and the reason if it is not a good one."""
+class Resolution:
+    """The outcome of one ticket, its index (0: none), and the reason of a refusal."""
 
     ticket: int
-    fate: Fate
+    outcome: Outcome
     index: int = 0
     reason: str = ""
 
 
 class Status(NamedTuple):
-    """What a replica knows of itself and its leader ("" while it knows of none)."""
+    """The role, term, leader and commit index of a replica; `leader` is "" if none is known."""
 
     role: Role
     term: int

@@ -1,8 +1,8 @@
-"""What has changed since the last write, what is on its way to the disk, and the answers that wait for it.
+"""The changes since the last write, the writes under way to the disk, and the answers that wait for them.
 
-An answer may leave once everything that the replica knew when it was given is durable. Writes are numbered, and
-take effect in order. What is durable of the log is told by the write, not by index and term: an entry may be
-truncated and come back the same while the disk still has the one between (the ABA of asynchronous storage).
+An answer may leave once everything that the replica knew when it answered is durable. Writes are numbered and take
+effect in order. `durable_index` follows from completed writes, not from index and term of an entry. An entry may be
+truncated and appended again while the disk still holds the one between (the ABA problem of asynchronous storage).
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from glue.model.consensus.items import Vital, Write
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Message
 
-Letter = tuple[str | None, Message]
-"""A message and whom it is for (None: all)."""
+AddressedMessage = tuple[str | None, Message]
+"""A message and its receiver; None for all."""
 
 
-class Pending:
-    """A write that is not durable yet: how far the log will be when it is, and the answers that wait for it."""
+class PendingWrite:
+    """A write that is not durable yet, with the last index of the log after it and the waiting answers."""
 
     __slots__ = ("answers", "last_index", "number")
 
     def __init__(self, number: int, last_index: int) -> None:
         self.number = number
         self.last_index = last_index
-        self.answers: list[Letter] = []
+        self.answers: list[AddressedMessage] = []
 
 
 class Journal:
-    """The way of a replica's state to the disk. `durable_index`: the log is durable up to there."""
+    """The writes of a replica's state to the disk. The log is durable up to `durable_index`."""
 
     __slots__ = ("_first", "_has_snapshot", "_number", "_pending", "_vital", "durable_index")
 
     def __init__(self, vital: Vital, last_index: int) -> None:
         self.durable_index = last_index
-        self._pending: deque[Pending] = deque()
+        self._pending: deque[PendingWrite] = deque()
         self._number = 0
         self._vital = vital
         self._first = last_index + 1
         self._has_snapshot = False
 
     def truncated(self, first: int) -> None:
-        """The log was cut before this index."""
+        """Note that the log was truncated before this index."""
         self._first = min(self._first, first)
         self.durable_index = min(self.durable_index, first - 1)
         for pending in self._pending:
             pending.last_index = min(pending.last_index, first - 1)
 
     def compacted(self) -> None:
-        """The log has a new snapshot, and is to be written with it."""
+        """Note that the log has a new snapshot, to be written with it."""
         self._has_snapshot = True
 
     def replaced(self, index: int) -> None:
-        """The log begins after a snapshot of this index that came from elsewhere."""
+        """Note that a snapshot of this index, from the leader, replaced the log."""
         self.truncated(index + 1)
         self._has_snapshot = True
 
     def take(self, vital: Vital, log: Log) -> Write | None:
-        """What is to be written now, if anything."""
+        """Return the next write, None if nothing has changed."""
         changed = None if vital is self._vital or vital == self._vital else vital
         if changed is None and self._first > log.last_index and not self._has_snapshot:
             return None
@@ -69,19 +69,19 @@ class Journal:
         else:
             write = Write(self._number, changed, log.entries(self._first, log.last_index))
         self._vital, self._first, self._has_snapshot = vital, log.last_index + 1, False
-        self._pending.append(Pending(self._number, log.last_index))
+        self._pending.append(PendingWrite(self._number, log.last_index))
         return write
 
-    def hold(self, answers: list[Letter]) -> list[Letter]:
-        """Keep answers until what is written is durable; those that may leave now."""
+    def hold(self, answers: list[AddressedMessage]) -> list[AddressedMessage]:
+        """Keep answers until the last write is durable; returns those that may leave at once."""
         if not self._pending:
             return answers
         self._pending[-1].answers += answers
         return []
 
-    def synced(self, number: int) -> list[Letter]:
-        """All writes up to this number are durable; the answers that may leave."""
-        answers: list[Letter] = []
+    def synced(self, number: int) -> list[AddressedMessage]:
+        """Note that all writes up to this number are durable; returns the answers that may leave."""
+        answers: list[AddressedMessage] = []
         while self._pending and self._pending[0].number <= number:
             done = self._pending.popleft()
             self.durable_index = max(self.durable_index, done.last_index)

@@ -1,9 +1,9 @@
-"""A leader: puts commands into the log, sends it, and commits what a majority has made durable.
+"""A leader: appends commands to the log, sends the log, and commits what a majority has made durable.
 
-What is new goes to all followers by one multicast at the end of a call, so everything that came in with that call
-shares it. The leader writes in parallel with sending, and counts itself when it has synced (thesis, 10.2.1). Only an
-entry of its own term is committed by counting, which commits all before it (section 5.4.2 of the Raft paper,
-figure 8). A leader that hears no majority for an election timeout steps down.
+All commands that arrive in one call share one multicast. The leader writes in parallel with sending, and counts itself
+once it has synced (thesis, 10.2.1). Only entries of its own term are committed by counting, together with all entries
+before (Raft paper, section 5.4.2 and figure 8). A leader steps down after an election timeout without answers of a
+majority.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from math import inf
 from typing import ClassVar
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Kind, Role
 from glue.model.consensus.log import ENTRY_OVERHEAD
-from glue.model.consensus.membership import Membership
+from glue.model.consensus.membership import ConfigurationChanges
 from glue.model.consensus.messages import (
     Append,
     Appended,
@@ -27,22 +27,25 @@ from glue.model.consensus.messages import (
     TimeoutNow,
 )
 from glue.model.consensus.part import Part
-from glue.model.consensus.progress import Progress
-from glue.model.consensus.reads import Reads
+from glue.model.consensus.progress import FollowerProgress
+from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.sending import Sending
 
 OBSERVERS = 256
-"""Followers that are no members and are served all the same: their answers are 1,280 a second at 5 heartbeats."""
+"""Followers served without membership: at 5 heartbeats a second they send 1,280 answers."""
 
 DEPOSED = "the leader has changed"
 
 COMMIT_PATIENCE = 0.001
-"""Seconds for which a new commit index waits for an append to travel with: a program that has its answer asks again
-sooner than that, and an append of its own for the index costs every replica a turn more, and an answer."""
+"""Seconds for which a new commit index waits for an append to carry it.
+
+A program asks again sooner than that after an answer. An append for the index alone costs every replica a turn and an
+answer.
+"""
 
 
-class Transfer:
-    """The leadership is being handed over; `told`: the next leader was asked to stand."""
+class LeadershipTransfer:
+    """A transfer of leadership under way. `told` is true once the next leader was asked to stand for election."""
 
     __slots__ = ("peer", "ticket", "told", "until")
 
@@ -62,21 +65,21 @@ class Leader(Part):
         "_tells_commit", "_tending", "_transfer", "_uncommitted",
     )  # fmt: skip
 
-    def __init__(self, core: Core, now: float) -> None:
+    def __init__(self, core: ReplicaCore, now: float) -> None:
         super().__init__(core)
         tail = core.log.entries(core.commit_index + 1, core.log.last_index)
         self._uncommitted = sum(len(entry.data) + ENTRY_OVERHEAD for entry in tail if entry.kind == Kind.COMMAND)
         self._sending = Sending(core)
         self._first_index = core.append(Kind.NOTHING, b"")
-        self._progress: dict[str, Progress] = {}
-        self._reads = Reads(core, self._first_index)
-        self._membership = Membership(core, self._first_index)
-        self._transfer: Transfer | None = None
-        self._news = True  # whether an answer has come since the last count
+        self._progress: dict[str, FollowerProgress] = {}
+        self._reads = PendingReads(core, self._first_index)
+        self._membership = ConfigurationChanges(core, self._first_index)
+        self._transfer: LeadershipTransfer | None = None
+        self._news = True  # whether an answer came since the last count
         self._heartbeat = now
         self._tells_commit = inf
         self._hurries = False  # others wait for what is not committed yet
-        self._tending = now  # not put off by what is sent meanwhile, as heartbeats are
+        self._tending = now  # unlike heartbeats, not put off by other messages
         self._checks = now + core.settings.election_timeout
         self._obey_configuration(now)
         self._arm()
@@ -86,13 +89,13 @@ class Leader(Part):
         self.deadline = min(self._heartbeat, self._tells_commit, self._tending, self._checks, until)
 
     def hears_leader(self, now: float) -> bool:
-        """It is one, as long as a majority answers it."""
+        """Whether there is a leader: this replica, as long as a majority answers."""
         return True
 
-    # ------------------------------------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------------------------------- commands and reads
 
     def submit(self, now: float, questions: list[Question]) -> None:
-        """Take commands into the log and reads into the queue."""
+        """Append commands to the log, and queue reads."""
         core = self.core
         reads = tuple(ticket for ticket, command in questions if command is None)
         if reads:
@@ -115,14 +118,14 @@ class Leader(Part):
 
     def _ask(self, peer: str, reads: tuple[int, ...]) -> None:
         self._reads.ask(self._sending.round + 1, peer, reads)
-        self._news = True  # a lone voter has confirmed it by that
+        self._news = True  # makes a lone voter confirm it at once
 
     def _append(self, command: bytes) -> int:
         self._uncommitted += len(command) + ENTRY_OVERHEAD
         return self.core.append(Kind.COMMAND, command)
 
     def on_forward(self, now: float, sender: str, message: Forward) -> None:
-        """A follower's questions; what is repeated has been answered before."""
+        """Take commands and reads that a follower forwards. A repeated message was answered before."""
         core = self.core
         if message.term != core.term:
             super().on_forward(now, sender, message)
@@ -145,11 +148,14 @@ class Leader(Part):
 
     # ----------------------------------------------------------------------------------------------- answers
 
-    def _progress_of(self, now: float, sender: str, life: str) -> Progress | None:
-        """The follower that answers, under this life; a new one is served if there is room."""
+    def _progress_of(self, now: float, sender: str, life: str) -> FollowerProgress | None:
+        """Return the progress of the follower that answers under this life.
+
+        A new follower is served if there is room. None means that the answer does not count.
+        """
         progress = self._progress.get(sender)
         if progress is None and len(self._progress) < OBSERVERS + len(self.core.configuration.voters):
-            progress = self._progress[sender] = Progress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now)
         if progress is None:
             self.core.statistics["followers refused, too many"] += 1
             return None
@@ -157,12 +163,12 @@ class Leader(Part):
             if self.core.configuration.life(sender) is not None:
                 self._membership.claims(now, sender, life)
                 return None
-            progress = self._progress[sender] = Progress(life, now)
+            progress = self._progress[sender] = FollowerProgress(life, now)
         progress.heard = now
         return progress
 
     def on_appended(self, now: float, sender: str, answer: Appended) -> None:
-        """A follower has stored something, or could not."""
+        """Take a follower's acknowledgement, or its refusal of an append."""
         if not self.heeds(now, sender, answer):
             return
         progress = self._progress_of(now, sender, answer.life)
@@ -181,7 +187,7 @@ class Leader(Part):
         self._news = True
 
     def on_snapshot_received(self, now: float, sender: str, answer: SnapshotReceived) -> None:
-        """A follower has taken a piece of a snapshot."""
+        """Take a follower's acknowledgement of a piece of a snapshot."""
         if not self.heeds(now, sender, answer):
             return
         progress = self._progress_of(now, sender, answer.life)
@@ -195,9 +201,9 @@ class Leader(Part):
     # ------------------------------------------------------------------------------------------------ timers
 
     def due(self, now: float) -> None:
-        """Step down without a majority; end a transfer that did not work; look after the members."""
+        """Step down without a majority, end a transfer that took too long, and look after the members."""
         core = self.core
-        if now >= min(self._checks, self._heartbeat):  # with each heartbeat, for it is awake then
+        if now >= min(self._checks, self._heartbeat):  # checked with each heartbeat, when the leader is awake anyway
             self._checks = self._majority(self._heard(now)) + core.settings.election_timeout
             if now >= self._checks:
                 core.statistics["stepped down without a majority"] += 1
@@ -212,7 +218,10 @@ class Leader(Part):
         self._arm()
 
     def _next_tending(self, now: float) -> float:
-        """About a heartbeat from now; together with the next one: a leader at rest wakes once."""
+        """Return the time of the next look after the members, about a heartbeat from now.
+
+        It falls on a heartbeat where possible, so that an idle leader wakes once.
+        """
         interval = self.core.settings.heartbeat
         return max(self._heartbeat, now + interval / 2) if self._heartbeat > now else now + interval
 
@@ -220,13 +229,13 @@ class Leader(Part):
         return {peer: progress.heard for peer, progress in self._progress.items()} | {self.core.peer: now}
 
     def _majority(self, values: dict[str, float]) -> float:
-        """The largest value that a majority of the voters has reached; one that is not known has reached none."""
+        """Return the largest value that a majority of the voters has reached. A missing value counts as -inf."""
         configuration = self.core.configuration
         reached = sorted(values.get(voter, -inf) for voter in configuration.voters)
         return reached[len(reached) - configuration.quorum]
 
     def _tend(self, now: float) -> None:
-        """Admit, promote, forget."""
+        """Admit members again, promote learners, and forget followers that are silent."""
         core, limit = self.core, now - 10 * self.core.settings.election_timeout
         for peer, progress in list(self._progress.items()):
             if progress.heard < limit and core.configuration.life(peer) is None:
@@ -241,7 +250,7 @@ class Leader(Part):
     # ----------------------------------------------------------------------------------------------- members
 
     def change(self, now: float, ticket: int, change: Change) -> None:
-        """Admit or remove a member, or hand over."""
+        """Admit or remove a member, or hand the leadership over."""
         kind, peer = change
         core, progress = self.core, self._progress.get(change[1])
         if kind == "transfer":
@@ -254,7 +263,7 @@ class Leader(Part):
             self._placed(ticket, self._change(now, core.configuration.with_learner(peer, progress.life)))
 
     def _remove(self, now: float, peer: str) -> str:
-        """Not if too few of the others answer: nothing could be committed any more."""
+        """Remove a member, unless so few of the others answer that nothing could be committed any more."""
         core = self.core
         if core.configuration.life(peer) is None:
             return "that is no member"
@@ -287,20 +296,20 @@ class Leader(Part):
         for peer, life in {**configuration.voters, **configuration.learners}.items():
             known = self._progress.get(peer)
             if peer != self.core.peer and (known is None or known.life != life):
-                self._progress[peer] = Progress(life, now)
+                self._progress[peer] = FollowerProgress(life, now)
 
     def _hand_over(self, now: float, ticket: int, peer: str) -> None:
         if peer == self.core.peer or peer not in self.core.configuration.voters or self._transfer is not None:
             self.core.tickets.refuse([ticket], "that is no other voter, or a transfer is under way")
             return
-        self._transfer = Transfer(ticket, peer, now + self.core.settings.election_timeout)
+        self._transfer = LeadershipTransfer(ticket, peer, now + self.core.settings.election_timeout)
         self.core.transfer = ticket, peer
         self._arm()
 
-    # ------------------------------------------------------------------------------------ the end of a call
+    # ---------------------------------------------------------------------------------------- end of a call
 
     def conclude(self, now: float) -> None:
-        """Commit what can be, send what is new, and serve the followers that lag."""
+        """Commit what a majority has, send what is new, and serve followers that lag."""
         core = self.core
         if self._news or core.journal.durable_index > core.commit_index:
             self._count()
@@ -315,7 +324,7 @@ class Leader(Part):
         self._arm()
 
     def _commit_is_due(self, now: float) -> bool:
-        """Whether a new commit index is to travel alone: at once if others wait for it, else a little later."""
+        """Whether to send a new commit index by itself: at once if others wait for it, else after `COMMIT_PATIENCE`."""
         if not self._sending.owes_commit:
             return False
         if self._hurries:
@@ -345,7 +354,7 @@ class Leader(Part):
         core.commit(index)
 
     def _hand_over_now(self, beats: bool) -> None:
-        """Let the next leader stand, as soon as it has everything; again with each heartbeat."""
+        """Ask the next leader to stand for election once its log is complete, and again with each heartbeat."""
         core, transfer = self.core, self._transfer
         if transfer is None or (transfer.told and not beats):
             return
@@ -359,11 +368,11 @@ class Leader(Part):
         return not core.is_voter and core.commit_index >= core.log.configuration_index
 
     def retire(self, now: float) -> None:
-        """Reads are refused; what was appended may yet be committed by others."""
+        """Refuse the reads. Appended entries stay, because another leader may commit them."""
         self._reads.refuse(DEPOSED)
 
     def on_leader(self, now: float, sender: str, message: Append | InstallSnapshot) -> None:
-        """A leader of a later term is followed; there is no other one in this."""
+        """Follow a leader of a later term. Another leader of this term is an error and only counted."""
         if message.term == self.core.term:
             self.core.statistics["two leaders in one term"] += 1
         else:

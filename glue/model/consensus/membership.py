@@ -1,8 +1,8 @@
-"""Who takes part, decided by the leader: one change at a time (thesis, section 4.1), learners first.
+"""The leader's changes of the configuration: one at a time (thesis, section 4.1), and learners first.
 
-A change waits until the one before is committed, and until the leader has committed an entry of its own term (the
-bug of 2015: https://groups.google.com/g/raft-dev/c/t4xj6dJTP6E). A member that answers under another life has lost
-its storage: its vote is taken away, and it is admitted again as a learner; a learner that has caught up is promoted.
+A change waits until the one before is committed, and until the leader has committed an entry of its own term (see the
+bug of 2015, https://groups.google.com/g/raft-dev/c/t4xj6dJTP6E). A member that answers under another life has lost its
+storage. The leader takes its vote away and admits it again as a learner. A learner that has caught up is promoted.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.items import Kind
 
 PROMOTABLE = 1000
-"""Entries that a learner may lag and be promoted: what a stream of 10,000 a second makes in 0.1 s."""
+"""Entries that a learner may lag behind at its promotion: 0.1 s of a stream of 10,000 a second."""
 
 
 class Claim(NamedTuple):
-    """A member's id was heard under another life than the known one."""
+    """A life of a member's id other than the known one, and when its last message arrived."""
 
     life: str
     heard: float
 
 
-class Membership:
-    """The changes of configuration of one leader, whose own first entry is at `first_index`."""
+class ConfigurationChanges:
+    """The configuration changes of one leader; `first_index` is the leader's first entry."""
 
     __slots__ = ("_claims", "_core", "_first_index")
 
-    def __init__(self, core: Core, first_index: int) -> None:
+    def __init__(self, core: ReplicaCore, first_index: int) -> None:
         self._core = core
         self._first_index = first_index
         self._claims: dict[str, Claim] = {}
 
     def claims(self, now: float, peer: str, life: str) -> None:
-        """A member was heard under a life that is not known."""
+        """Note that a member answers under an unknown life."""
         self._claims[peer] = Claim(life, now)
 
     def obstacle(self) -> str:
-        """Why no change can be made now, "" if one can."""
+        """Return why no change can be made now; "" if one can."""
         core = self._core
         if core.commit_index < self._first_index:
             return "the leader is new and has not committed anything yet"
@@ -48,7 +48,7 @@ class Membership:
         return ""
 
     def change(self, configuration: Configuration) -> str:
-        """Append a change; the reason if that cannot be."""
+        """Append a change of the configuration; returns why not, or ""."""
         core = self._core
         obstacle = self.obstacle()
         if obstacle:
@@ -59,9 +59,10 @@ class Membership:
         return ""
 
     def readmission(self, now: float, last_heard: dict[str, float]) -> Configuration | None:
-        """The configuration in which someone who lost its storage is admitted anew; None if nobody did.
+        """Return the configuration that admits a member with a lost storage again; None if there is none.
 
-        Not while the known life was heard lately, lest a late message of a former life throws out the present one.
+        A member is not replaced if its known life sent messages lately: a late message of a former life must not remove
+        it.
         """
         configuration, timeout = self._core.configuration, self._core.settings.election_timeout
         for peer, claim in sorted(self._claims.items()):
@@ -74,10 +75,10 @@ class Membership:
         return None
 
     def promotion(self, matches: dict[str, int]) -> Configuration | None:
-        """The configuration in which a learner that has caught up is a voter; None if there is none such.
+        """Return the configuration that promotes a learner, once it has caught up; None if there is none.
 
-        It must have on its disk that it is a learner: a vote is asked of members only, and the entry that promotes it
-        may be committed by its vote alone.
+        The learner must have stored that it is a learner. Only members are asked for votes, and its vote alone may
+        commit the entry of its promotion.
         """
         core = self._core
         least = max(self._first_index, core.log.configuration_index)

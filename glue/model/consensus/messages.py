@@ -1,24 +1,24 @@
-"""The messages of consensus: plain values, never changed once made, each with the sender's group, life and term.
+"""The messages of consensus: plain values that never change, each with the sender's group, life and term.
 
-Who sent a message is known from the envelope that carried it. All of them may be lost, repeated, reordered and
-delayed at will. `Append` goes to all followers by one multicast, or to one that lags; every answer goes to one.
-The forms on the wire are in `wire.py`. Names and rules follow the Raft thesis (Ongaro 2014); of what differs the
-docstrings tell.
+The delivery of a message tells its sender. Messages may be lost, repeated, reordered and delayed. An `Append` goes to
+all followers by one multicast, or to a single follower that lags. Every answer goes to one replica. The module `wire`
+has the forms on the wire. Names and rules follow the Raft thesis (Ongaro 2014); the docstrings tell what differs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glue.model.consensus.items import Ballot, Entry
+from glue.model.consensus.items import Ballot, LogEntry
 
 
 @dataclass(slots=True)
 class RequestVote:
-    """A candidate asks for a vote in `term`; `pre`: whether it would get it, which changes nothing (thesis 9.6).
+    """A candidate's request for a vote in `term`.
 
-    `last_index` and `last_term` are those of its last durable entry. `transfer` says that the leader itself asked
-    it to stand, so that a voter that hears the leader answers all the same.
+    A `pre` request asks whether the vote would be granted, and changes nothing (thesis 9.6). The candidate's last entry
+    has `last_index` and `last_term`. With `transfer` the leader asked for the election: voters answer even if they
+    follow it.
     """
 
     group: str
@@ -32,7 +32,7 @@ class RequestVote:
 
 @dataclass(slots=True)
 class Vote:
-    """The answer: for a granted one `term` is the one that was asked for, otherwise the voter's own."""
+    """The answer to a `RequestVote`. `term` is the requested one if the vote is granted, else the voter's own."""
 
     group: str
     life: str
@@ -45,8 +45,8 @@ class Vote:
 class Append:
     """Entries that follow the one at `previous_index`; a heartbeat if there are none.
 
-    `commit_index` is the leader's. `round` counts the leader's heartbeats and is echoed, so that the leader knows
-    what was answered after a read was asked for (thesis 6.4).
+    `commit_index` is the leader's. `round` counts the leader's multicasts. Answers echo it, which tells the leader what
+    was answered after a read was asked for (thesis 6.4).
     """
 
     group: str
@@ -56,15 +56,15 @@ class Append:
     previous_index: int
     previous_term: int
     commit_index: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
 
 
 @dataclass(slots=True)
 class Appended:
-    """The answer: `matches` and the log is the leader's up to `index` and durable so far; or it is not.
+    """The answer to an `Append`. If `matches`, the log is durable and equal to the leader's up to `index`.
 
-    If not, `index` is the largest at which it could match, `index_term` the term of the entry there, and `refused`
-    the `previous_index` that did not.
+    Otherwise `index` is the largest at which the logs may agree, `index_term` is the term of the entry there, and
+    `refused` is the `previous_index` of the append.
     """
 
     group: str
@@ -79,7 +79,7 @@ class Appended:
 
 @dataclass(slots=True)
 class InstallSnapshot:
-    """A piece of a snapshot, from byte `offset` of `size`; what it is of as in `items.Snapshot`."""
+    """A piece of a snapshot, from byte `offset` of `size`; the other fields are those of `items.Snapshot`."""
 
     group: str
     life: str
@@ -95,7 +95,7 @@ class InstallSnapshot:
 
 @dataclass(slots=True)
 class SnapshotReceived:
-    """The answer: of the snapshot of `index` the bytes before `offset` are there."""
+    """The answer to an `InstallSnapshot`: the first `offset` bytes of the snapshot at `index` have arrived."""
 
     group: str
     life: str
@@ -107,7 +107,7 @@ class SnapshotReceived:
 
 @dataclass(slots=True)
 class TimeoutNow:
-    """The leader asks a follower that has all it has to stand for election at once (thesis 3.10)."""
+    """The leader's request to a follower with a complete log to stand for election at once (thesis 3.10)."""
 
     group: str
     life: str
@@ -116,7 +116,7 @@ class TimeoutNow:
 
 @dataclass(slots=True)
 class Forward:
-    """A follower hands commands to the leader of `term`, each under a ticket of its own; None asks to read."""
+    """Commands that a follower hands to the leader of `term`, each under its ticket; None asks for a read."""
 
     group: str
     life: str
@@ -127,10 +127,10 @@ class Forward:
 
 @dataclass(slots=True)
 class Forwarded:
-    """The leader's answer: the commands of these tickets were appended at `indices`, with the term of the answer.
+    """The leader's answer to a `Forward`: the commands of these tickets were appended at `indices`, in `term`.
 
-    Or a read may be served once its index is committed. With a `refusal` (a reason) nothing was appended, and
-    nothing will be.
+    With `is_read`, reads may be served once their indices are committed. With a `refusal` (a reason), nothing was
+    appended and nothing will be.
     """
 
     group: str
@@ -144,7 +144,7 @@ class Forwarded:
 
 @dataclass(slots=True)
 class Offer:
-    """Somebody without a group is there, and would be one of `seats` voters (0: an observer)."""
+    """The offer of a replica without a group to be one of `seats` voters; 0 for an observer."""
 
     scope: str
     life: str
@@ -153,9 +153,9 @@ class Offer:
 
 @dataclass(slots=True)
 class Welcome:
-    """The group exists; `value` is the encoded configuration with which it was founded.
+    """The news that a group exists, with the encoded configuration at its founding as `value`.
 
-    The answer of a member to an `Offer`, and what the founder tells all.
+    A member answers an `Offer` with it, and the founder sends it to all.
     """
 
     scope: str
@@ -165,7 +165,7 @@ class Welcome:
 
 @dataclass(slots=True)
 class Prepare:
-    """Phase 1a of the founding: will you heed no lower ballot than this?"""
+    """Phase 1a of a founding: asks for a promise to ignore lower ballots."""
 
     scope: str
     life: str
@@ -174,7 +174,7 @@ class Prepare:
 
 @dataclass(slots=True)
 class Promise:
-    """Phase 1b: yes; and this is what was accepted, in which ballot. For a refusal `ballot` is a higher one."""
+    """Phase 1b: the promise, with the accepted value and its ballot. A refusal has a higher `ballot`."""
 
     scope: str
     life: str
@@ -185,7 +185,7 @@ class Promise:
 
 @dataclass(slots=True)
 class Propose:
-    """Phase 2a: let these be the voters (an encoded configuration)."""
+    """Phase 2a: proposes the voters (an encoded configuration)."""
 
     scope: str
     life: str
@@ -195,7 +195,7 @@ class Propose:
 
 @dataclass(slots=True)
 class Accepted:
-    """Phase 2b: so be it."""
+    """Phase 2b: the acceptance of a `Propose`."""
 
     scope: str
     life: str
@@ -210,5 +210,5 @@ Message = GroupMessage | FoundingMessage
 
 
 def is_heartbeat(message: Message) -> bool:
-    """Whether it is a heartbeat, or the answer to one: at rest it may get lost, as the next one comes soon."""
+    """Whether a message is a heartbeat or the answer to one, which may be lost because another follows soon."""
     return isinstance(message, Appended) or (isinstance(message, Append) and not message.entries)

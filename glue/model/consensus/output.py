@@ -1,34 +1,33 @@
-"""What one call of a `Replica` asks of its driver.
+"""The output of one call of a `Replica`, and the order in which to carry it out.
 
-The driver of a `Replica` hands in messages and the time and gets an `Output`, which it obeys in this order:
+The driver passes messages and the time to a `Replica` and gets an `Output`. It carries out these steps in order:
 
-1. send `messages` (they depend on nothing that is not yet stored);
-2. restore the state machine from `restore`, if there is one, then apply `committed` in order;
-3. settle the tickets in `resolved` (whatever they tell is applied by then);
-4. `storage.write(write)` and `storage.sync()`, then `replica.synced(now, write.number)`, whose own Output holds what
-   had to wait for the disk. Several writes may share one sync: reporting a number reports all before it.
+1. Send `messages`. They depend on nothing that is not stored yet.
+2. Restore the state machine from `restore`, if there is one, then apply `committed` in order.
+3. Settle the tickets in `resolved`. All that they refer to is applied by then.
+4. Call `storage.write(write)`, `storage.sync()` and `replica.synced(now, write.number)`. The Output of this last call
+   holds the messages that waited for the disk. Several writes may share one sync: a number reports all before it.
 """
 
 from __future__ import annotations
 
-from glue.model.consensus.items import Entry, Outcome, Snapshot, Status, Write
+from glue.model.consensus.items import LogEntry, Resolution, Snapshot, Status, Write
 from glue.model.consensus.messages import Message
 
 
 class Output:
-    """What one call of a `Replica` asks for; see the module for the order in which it is obeyed.
+    """The requests of one call of a `Replica` to its driver; the module tells the order.
 
-    - `messages`: (receiver's endpoint id, message); None as receiver means all that follow this group: one
-      multicast, of which each receiver takes what concerns it.
-    - `write`: what must become durable, or None.
-    - `restore`: a snapshot that the state machine must take on before `committed`, or None.
-    - `committed`: the commands committed now, each exactly once in a life of the replica and in order of index;
-      indices have holes where entries carry no command. After a restart they begin again after the snapshot that
-      storage held.
-    - `resolved`: outcomes of tickets.
-    - `status`: the new status if role, term or leader changed, or None.
-    - `wants_snapshot`: the log has grown so long that the driver should call `Replica.take_snapshot` with what the
-      state machine is after `committed` was applied.
+    * `messages`: pairs of the receiver's endpoint id and a message. The receiver None means all followers of this
+      group. They get one multicast, and each takes what concerns it.
+    * `write`: what must become durable, or None.
+    * `restore`: the snapshot that the state machine must take on before `committed`, or None.
+    * `committed`: the commands that are committed now. Each comes once in a life of the replica, in order of index.
+      Indices have holes where entries carry no command. After a restart they begin again after the stored snapshot.
+    * `resolved`: outcomes of tickets.
+    * `status`: the new status if role, term or leader changed, or None.
+    * `wants_snapshot`: true if the log is long enough for a snapshot. The driver should call `Replica.take_snapshot`
+      with the state after `committed` was applied.
     """
 
     __slots__ = ("committed", "messages", "resolved", "restore", "status", "wants_snapshot", "write")
@@ -37,7 +36,7 @@ class Output:
         self.messages: list[tuple[str | None, Message]] = []
         self.write: Write | None = None
         self.restore: Snapshot | None = None
-        self.committed: list[Entry] = []
-        self.resolved: list[Outcome] = []
+        self.committed: list[LogEntry] = []
+        self.resolved: list[Resolution] = []
         self.status: Status | None = None
         self.wants_snapshot = False

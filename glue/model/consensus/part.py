@@ -1,8 +1,8 @@
-"""What all roles within a group have in common: how they take a message, and how they answer a candidate.
+"""The base of all roles within a group: dispatch of messages, and answers to candidates.
 
-A vote is given once in a term, to a candidate whose log is at least as up to date (thesis, section 3.6.1), and not
-at all while a leader is heard (section 4.2.3), so that whoever was cut off, or removed, does not depose it. A vote
-before the vote (section 9.6) changes nothing, neither here nor with the candidate.
+A replica votes once in a term, for a candidate with a log at least as up to date as its own (thesis, section 3.6.1). It
+does not vote while a leader sends to it (section 4.2.3): a removed or disconnected replica must not depose the leader.
+A pre-vote (section 9.6) changes nothing, neither here nor at the candidate.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, ClassVar
 
-from glue.model.consensus.core import Change, Core, Question
+from glue.model.consensus.core import Change, Question, ReplicaCore
 from glue.model.consensus.items import Role
 from glue.model.consensus.messages import Append, Appended, Forward, Forwarded, GroupMessage, RequestVote, Vote
 
@@ -23,11 +23,11 @@ class Part:
 
     role: ClassVar[Role]
     HANDLERS: ClassVar[dict[type, Callable[[Any, float, str, Any], None]]]
-    """By type of message: what takes it."""
+    """The handlers of messages, by type."""
 
     __slots__ = ("core", "deadline")
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ReplicaCore) -> None:
         self.core = core
         self.deadline = inf
 
@@ -43,28 +43,29 @@ class Part:
         """Do what is due at this time."""
 
     def submit(self, now: float, questions: list[Question]) -> None:
-        """Without a leader nothing can be asked."""
+        """Refuse all commands and reads, because no leader is known."""
         self.core.tickets.refuse([ticket for ticket, _ in questions], NO_LEADER)
 
     def conclude(self, now: float) -> None:
-        """The last word of a call."""
+        """Finish a call, after all its messages were taken."""
 
     def change(self, now: float, ticket: int, change: Change) -> None:
-        """Only a leader can."""
+        """Refuse the change, because only a leader can make it."""
         self.core.tickets.refuse([ticket], "only the leader can do that")
 
     def retire(self, now: float) -> None:
-        """Another role takes over."""
+        """End this role, because another one takes over."""
 
     def hears_leader(self, now: float) -> bool:
         """Whether there is a leader that must not be deposed."""
         return False
 
     def heeds(self, now: float, sender: str, message: Vote | Appended | Any) -> bool:
-        """Whether an answer counts: it is of this term, from a member under the life known of it.
+        """Whether an answer is of this term.
 
-        One of a higher term from a member ends this role. So does one from a replica without a vote that goes on
-        saying so: its term was raised by accident, and it could not be served before the others' is as high.
+        An answer of a higher term from a member ends this role. So does such an answer from another replica, if
+        repeated for long. The other replica then has a term raised by accident, and cannot be served in the present
+        one.
         """
         core = self.core
         if message.term > core.term:
@@ -76,7 +77,7 @@ class Part:
     # ------------------------------------------------------------------------------------------------ votes
 
     def on_request_vote(self, now: float, sender: str, request: RequestVote) -> None:
-        """A candidate asks for a vote."""
+        """Answer a candidate's request for a vote or a pre-vote."""
         core = self.core
         if request.term < core.term:
             core.answer(sender, Vote(core.group, core.life, core.term, request.pre, False))
@@ -103,7 +104,7 @@ class Part:
         return request.term > core.term or core.vital.vote == candidate or not (core.vital.vote or core.leader)
 
     def _vote(self, now: float, candidate: str, request: RequestVote) -> None:
-        """Vote in this term, or not."""
+        """Grant or refuse a vote in the present term."""
         core = self.core
         granted = self._may_vote(candidate, request) and core.log.is_covered_by(request.last_index, request.last_term)
         if granted:
@@ -112,12 +113,12 @@ class Part:
         core.answer(candidate, Vote(core.group, core.life, core.term, False, granted))
 
     def voted(self, now: float) -> None:
-        """A vote was given to another one."""
+        """React to a vote that was given to another replica."""
 
-    # --------------------------------------------------------------------------------------- of other leaders
+    # ------------------------------------------------------------------------------------ messages of leaders
 
     def on_leader(self, now: float, sender: str, message: Append | Any) -> None:
-        """A message that only a leader sends: follow it, unless its term is past."""
+        """Follow the sender of a leader's message, unless its term is past."""
         core = self.core
         if message.term < core.term:
             self.correct(sender, message)
@@ -126,12 +127,12 @@ class Part:
         core.actor.take(now, sender, message)
 
     def correct(self, sender: str, message: Append | Any) -> None:
-        """Tell a leader of the past that it is one."""
+        """Tell a leader of a past term about the present term."""
         core = self.core
         core.answer(sender, Appended(core.group, core.life, core.term, message.round, False, 0, 0, 0))
 
     def on_forward(self, now: float, sender: str, message: Forward) -> None:
-        """Refuse what is for a leader, if it is certain that this replica has not taken it as a leader before."""
+        """Refuse forwarded questions, unless this replica may have taken them as a leader before."""
         core = self.core
         if not core.forwards.is_new((sender, message.tickets[:1])):
             core.statistics["forwarded commands again"] += 1
@@ -141,13 +142,13 @@ class Part:
             self.refuse(sender, message, NO_LEADER)
 
     def refuse(self, sender: str, message: Forward, reason: str) -> None:
-        """Answer a forwarded question, for good."""
+        """Refuse forwarded questions for good."""
         core = self.core
         no_indices = (0,) * len(message.tickets)
         core.tell(sender, Forwarded(core.group, core.life, core.term, message.tickets, no_indices, False, reason))
 
     def on_forwarded(self, now: float, sender: str, message: Forwarded) -> None:
-        """A leader's answer to what was forwarded to it."""
+        """Take a leader's answer to forwarded questions."""
         core = self.core
         if message.refusal:
             core.tickets.refused(message.tickets, message.life, message.refusal)

@@ -1,14 +1,16 @@
-"""How far one follower is, as its leader knows, and how it is served.
+"""The progress of one follower, as far as its leader knows, and how the leader serves it.
 
-A follower that keeps up takes the multicast stream. One that refuses an append is *repaired* by unicast: one append
-to find where its log agrees, then as many as may be in flight, until it has all that was multicast. One that lags
-behind what the log still holds is sent the snapshot first.
+A follower that keeps up takes the multicast stream. A follower that refuses an append is *repaired* by unicast. One
+append finds where its log agrees. Then appends follow, as many as may be in flight, until the follower has everything
+that was multicast. A follower that lags behind the start of the log is sent the snapshot first.
 
-Every multicast has a round, which answers echo. An answer to a later round than the one in which something was
-sent by unicast, and still no acknowledgement of it: it was lost, and is sent again; once in a heartbeat at most, for
-otherwise each of many multicasts that a lagging follower refuses would have everything sent to it again. One of several
-appends in flight that is refused came before the one that it follows: that is asked about anew, at once, for a follower
-keeps nothing that came too early, and where the network often reorders it would take hardly an entry a heartbeat.
+Every multicast has a round, which answers echo. An answer to a later round without an acknowledgement shows that an
+earlier unicast was lost. The leader then sends again, once in a heartbeat at most. Otherwise each multicast that a
+lagging follower refuses would repeat everything.
+
+A follower keeps no append that comes too early. If an append in flight is refused, the network has reordered it, and
+the leader asks again at once where the log agrees. On a network that often reorders, waiting would cost a heartbeat for
+almost every entry.
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ class Service(Enum):
     SNAPSHOT = "snapshot"
 
 
-class Progress:
+class FollowerProgress:
     """One follower under one life.
 
-    `match`: its log is durable and the leader's up to there. `next`: the next index to send by unicast. `heard`: when
-    it last answered, and `round` the latest round that it answered. `sent_round` and `sent_at`: the round in which the
-    last unicast was sent, and when. `flights`: last indices of the appends in flight. `probing`: where its log agrees
-    is not known, and it was asked about `probed`.
+    * `match`: index up to which the follower's log is durable and equal to the leader's.
+    * `next`: next index to send by unicast.
+    * `heard`: time of the last answer.
+    * `round`: latest round answered.
+    * `sent_round` and `sent_at`: round and time of the last unicast.
+    * `flights`: last indices of the appends in flight.
+    * `probing`: true while the leader searches where the follower's log agrees. It has asked about `probed`.
     """
 
     __slots__ = (
@@ -57,7 +62,7 @@ class Progress:
         self.offset = 0
 
     def matched(self, index: int) -> None:
-        """It has acknowledged everything up to this index; late and repeated acknowledgements change nothing."""
+        """Note that the follower has everything up to this index. Late and repeated acknowledgements change nothing."""
         if index > self.match:
             self.match = index
         flights = self.flights
@@ -70,7 +75,7 @@ class Progress:
             self.repair_from(self.match + 1)
 
     def repair_from(self, index: int) -> None:
-        """Serve it by unicast, from this index on or thereabouts."""
+        """Serve the follower by unicast from about this index on."""
         self.service = Service.REPAIR
         self.snapshot = None
         self.next = max(self.match + 1, index)
@@ -79,25 +84,28 @@ class Progress:
         self.flights.clear()
 
     def refused(self, previous_index: int, hint: int, round: int, patience: bool) -> None:
-        """It has refused an append that followed `previous_index`; its log may agree up to `hint`.
+        """Note that the follower refused an append after `previous_index`; its log may agree up to `hint`.
 
-        With `patience`, what was sent by unicast may still be on its way, and is not all sent again.
+        With `patience`, unicasts may still be on their way and are not all repeated.
         """
         if previous_index <= self.match or self.service is Service.SNAPSHOT:
-            return  # late, for it has acknowledged more since; or known
+            return  # late, as more was acknowledged since; or known
         is_answer = self.probing and previous_index == self.probed
         is_lost = round > self.sent_round and (self.service is Service.STREAM or not patience)
         is_early = not self.probing and previous_index in self.flights and previous_index < self.next - 1
         if is_answer or is_lost or is_early:
-            most = self.probed + 1 if self.probing else previous_index  # what was refused once stays refused
+            most = self.probed + 1 if self.probing else previous_index  # a refused index stays refused
             self.repair_from(min(hint + 1, previous_index, most))
 
     def streams(self) -> None:
-        """It has been sent all that was multicast; what is in flight may still turn out to have come too early."""
+        """Serve the follower by the stream again, because everything that was multicast was sent to it.
+
+        Appends in flight may still be refused.
+        """
         self.service = Service.STREAM
 
     def needs_snapshot(self, snapshot: Snapshot) -> None:
-        """What it needs is no more in the log."""
+        """Serve the follower by a snapshot, because the log no longer holds what it needs."""
         self.service = Service.SNAPSHOT
         self.snapshot = snapshot
         self.offset = 0

@@ -1,8 +1,8 @@
 """Linearizable reads without the log: the read index (thesis, section 6.4).
 
-A read may be served from the commit index of when it was asked for, once a majority has confirmed, in a round begun
-afterwards, that the leader still leads, and once the leader has committed an entry of its own term, for only then
-does it know the commit index. No clock is trusted, so there are no leases.
+A read is served at the commit index of the moment when it was asked for. First, a majority must confirm in a later
+round that the leader still leads. The leader must also have committed an entry of its own term, because it does not
+know the commit index before. No clock is trusted, so there are no leader leases.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.messages import Forwarded
 
 
 @dataclass(slots=True)
-class Read:
-    """Reads that wait for `round`; of a follower, or this replica's own ("")."""
+class PendingRead:
+    """Reads that wait for `round`. `peer` is the follower that asks, "" for this replica."""
 
     round: int
     index: int
@@ -24,27 +24,27 @@ class Read:
     tickets: tuple[int, ...]
 
 
-class Reads:
+class PendingReads:
     """The reads that wait at a leader, in order of their rounds."""
 
     __slots__ = ("_core", "_first_index", "_waiting")
 
-    def __init__(self, core: Core, first_index: int) -> None:
+    def __init__(self, core: ReplicaCore, first_index: int) -> None:
         self._core = core
         self._first_index = first_index
-        self._waiting: deque[Read] = deque()
+        self._waiting: deque[PendingRead] = deque()
 
     def wanted_round(self) -> int:
-        """The latest round that a read waits for, 0 if none does."""
+        """The latest round that a read waits for, 0 if none waits."""
         return self._waiting[-1].round if self._waiting else 0
 
     def ask(self, round: int, peer: str, tickets: tuple[int, ...]) -> None:
-        """A read, which the answers to this coming round decide."""
+        """Add reads that the answers to this coming round confirm."""
         index = max(self._core.commit_index, self._first_index)
-        self._waiting.append(Read(round, index, peer, tickets))
+        self._waiting.append(PendingRead(round, index, peer, tickets))
 
     def confirmed(self, round: float) -> None:
-        """A majority has answered this round."""
+        """Serve the reads that wait for this round or an earlier one. A majority has answered this round."""
         core = self._core
         if core.commit_index < self._first_index:
             return
@@ -60,7 +60,7 @@ class Reads:
         core.tickets.committed_to(core.commit_index)
 
     def refuse(self, reason: str) -> None:
-        """None of them will be confirmed any more."""
+        """Refuse all reads that wait."""
         core = self._core
         for read in self._waiting:
             if read.peer:

@@ -1,8 +1,7 @@
-"""One replica of a group: messages and the time in, an `Output` out.
+"""One replica of a group: takes messages and the time, returns an `Output`.
 
-A replica owns no clock, socket, thread or file: see `items.py` for what its driver does. Each call takes all that
-there is (a batch of messages, any number of questions asked before it) and gives one Output, so that a batch costs
-one multicast, one write and one sync.
+A replica owns no clock, socket, thread or file; `output.py` says what its driver does. A call takes a batch of messages
+and all questions asked before. The whole batch costs one multicast, one write and one sync.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from random import Random
 from glue.model.consensus.bounds import INDEX_JUMP, INDEX_TOO_FAR, TERM_JUMP
 from glue.model.consensus.candidate import Candidate
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.core import Actor, Change, Core
+from glue.model.consensus.core import Actor, Change, ReplicaCore
 from glue.model.consensus.follower import Follower
 from glue.model.consensus.founder import Founder
 from glue.model.consensus.items import Role, Snapshot, Status, Stored
@@ -38,20 +37,20 @@ from glue.model.consensus.output import Output
 from glue.model.consensus.settings import ConsensusSettings
 
 FOUNDING = Offer | Welcome | Prepare | Promise | Propose | Accepted
-"""The messages that do not belong to a group."""
+"""Messages without a group: those of a founding."""
 
 ANOTHER_SCOPE, ANOTHER_GROUP = "messages of another model or network", "messages of another group"
 
 
 class Replica:
-    """A member, or an observer, of one group.
+    """A member or an observer of one group.
 
         replica = Replica("ab…", scope, settings, storage.load(), random, now)
         output = replica.receive(now, [(sender, message), …])
 
-    `peer` is this endpoint's id. `scope` names what is to be one group: network id and model; whatever is not of
-    it is counted and dropped. `stored` is what the storage held; one that was just made holds a new life only.
-    `accepts` tells whether the state machine can be restored from these bytes of a leader's snapshot.
+    `peer` is this endpoint's id. `scope` names network and model; messages of another scope are counted and dropped.
+    `stored` is the content of the storage; a new storage holds a new life only. `accepts` tells whether the state
+    machine can be restored from the bytes of a snapshot.
     """
 
     __slots__ = ("_changes", "_core")
@@ -66,15 +65,15 @@ class Replica:
         now: float,
         accepts: Callable[[bytes], bool] = lambda snapshot: True,
     ) -> None:
-        self._core = core = Core(peer, scope, settings, stored, random, self, accepts)
+        self._core = core = ReplicaCore(peer, scope, settings, stored, random, self, accepts)
         self._changes: list[tuple[int, Change]] = []
         core.actor = Follower(core, now) if core.group else Founder(core, now)
 
-    # ------------------------------------------------------------------------------------------ what it is
+    # ----------------------------------------------------------------------------------------------- state
 
     @property
     def deadline(self) -> float:
-        """When `receive` must be called even without messages (monotonic seconds); the past if there is work."""
+        """When `receive` must be called even without messages (monotonic seconds); in the past if there is work."""
         core = self._core
         if core.questions or self._changes:
             return -inf
@@ -87,42 +86,39 @@ class Replica:
 
     @property
     def configuration(self) -> Configuration:
-        """The newest one in the log, committed or not; without voters as long as there is none."""
+        """The newest configuration in the log, committed or not; without voters if there is none."""
         return self._core.configuration
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest one."""
+        """The newest snapshot, None if there is none."""
         return self._core.log.snapshot
 
     @property
     def is_among_strangers(self) -> bool:
-        """Whether it has no group, and has heard others that cannot be of its group."""
+        """Whether this replica has no group and has received messages of groups that it cannot join."""
         core = self._core
         return not core.group and any(core.statistics[cause] for cause in (ANOTHER_SCOPE, ANOTHER_GROUP))
 
     def differing(self, now: float) -> dict[str, str]:
-        """What others say of who votes, by endpoint id, where it differs from what this replica was told."""
+        """The voters that other replicas want, by endpoint id, where they differ from this replica's settings."""
         return self._core.agreement.differing(now)
 
     @property
     def found(self) -> list[str]:
-        """The endpoint ids of those who would found a group, while there is none."""
+        """The endpoint ids of the candidates for a founding; empty once there is a group."""
         actor = self._core.actor
         return actor.seen if isinstance(actor, Founder) else []
 
     @property
     def statistics(self) -> Counter[str]:
-        """What was dropped or refused, by cause."""
+        """Counters of what was dropped or refused, by cause."""
         return self._core.statistics
 
-    # -------------------------------------------------------------------------------------------- the calls
+    # ------------------------------------------------------------------------------------------------ calls
 
     def receive(self, now: float, messages: Sequence[tuple[str, Message]]) -> Output:
-        """Take messages, each with its sender's endpoint id, and do what is due at this time.
-
-        Never raises for what a message says.
-        """
+        """Take messages, each with its sender's endpoint id, and do what is due. No message makes this method raise."""
         core = self._core
         for sender, message in messages:
             if sender != core.peer:
@@ -132,25 +128,26 @@ class Replica:
         return self._finish(now)
 
     def synced(self, now: float, number: int) -> Output:
-        """All writes up to this number are durable."""
+        """Take note that all writes up to this number are durable."""
         core = self._core
         for message in core.synced(number):
             self._take(now, core.peer, message)
         return self._finish(now)
 
     def propose(self, now: float, command: bytes) -> int:
-        """Have a command committed; the ticket's outcome comes with a later Output (at once: the next `receive`).
+        """Have a command committed; returns a ticket.
 
-        Callable on any replica: one that follows forwards it, once, to the leader.
+        The outcome comes with a later Output, soonest at the next `receive`. Any replica can be asked: a follower
+        forwards the command once to the leader.
         """
         return self._ask(now, command)
 
     def read(self, now: float) -> int:
-        """Ask from when on reading the state machine is linearizable; the ticket becomes READABLE, or REFUSED."""
+        """Ask for a linearizable read. It may be served once its ticket is READABLE; the ticket may also be REFUSED."""
         return self._ask(now, None)
 
     def take_snapshot(self, now: float, index: int, data: bytes) -> Output:
-        """What the state machine is after `index`, the last commit index handed over: let it stand for the log."""
+        """Replace the log up to `index` by a snapshot with `data`, the state after the entry at `index` was applied."""
         core = self._core
         term = core.log.term(index)
         before = 0 if core.log.snapshot is None else core.log.snapshot.index
@@ -161,7 +158,7 @@ class Replica:
         return self._finish(now)
 
     def step_down(self, now: float) -> Output:
-        """Lead no more, for what must be durable cannot be made so."""
+        """Stop leading, because this replica cannot make its state durable."""
         core = self._core
         if core.actor.role is Role.LEADER:
             core.statistics["stepped down, unable to store"] += 1
@@ -169,18 +166,18 @@ class Replica:
         return core.finish()
 
     def admit(self, now: float, peer: str) -> int:
-        """Make an observer a member: a learner first, and a voter when it has caught up. Only the leader can."""
+        """Make an observer a learner, and a voter once it has caught up. Refused unless this replica leads."""
         return self._change(now, ("admit", peer))
 
     def remove(self, now: float, peer: str) -> int:
-        """Take a member out of the group. Only the leader can; the ticket tells."""
+        """Remove a member from the group. Refused unless this replica leads."""
         return self._change(now, ("remove", peer))
 
     def transfer(self, now: float, peer: str) -> int:
-        """Hand the leadership to another voter; committed once it leads, refused if it did not work in time."""
+        """Hand the leadership to another voter. The ticket is COMMITTED once it leads, REFUSED after a timeout."""
         return self._change(now, ("transfer", peer))
 
-    # ----------------------------------------------------------------------------------------------- within
+    # --------------------------------------------------------------------------------------------- dispatch
 
     def _ask(self, now: float, command: bytes | None) -> int:
         core = self._core
@@ -198,7 +195,7 @@ class Replica:
         return ticket
 
     def _take(self, now: float, sender: str, message: Message) -> None:
-        """Give a message to whom it is for: this group, or the founding of one."""
+        """Give a message to the role, if it is of this group, or of a founding in this scope."""
         core = self._core
         if isinstance(message, FOUNDING):
             if message.scope != core.scope:
@@ -216,7 +213,7 @@ class Replica:
             core.statistics[ANOTHER_GROUP] += 1
 
     def _note_offer(self, now: float, sender: str, message: Offer | Prepare) -> None:
-        """Somebody asks a member of a group; it may want another one."""
+        """Note that an endpoint without a group wants other voters than this group was founded with."""
         core = self._core
         seats = message.seats if isinstance(message, Offer) else 0
         if seats and seats != len(Configuration.decode(core.vital.value).voters):
@@ -227,7 +224,7 @@ class Replica:
             core.agreement.note_stranger(now, sender)
 
     def _take_of_group(self, now: float, sender: str, message: GroupMessage) -> None:
-        """Give a message to the role, unless its numbers cannot be."""
+        """Give a message to the role, unless its term or index is too far ahead."""
         core = self._core
         if not core.group:
             core.actor.take(now, sender, message)
@@ -251,23 +248,23 @@ class Replica:
         core.actor.conclude(now)
         return core.finish()
 
-    # ------------------------------------------------------------------------------------- the roles, for it
+    # ------------------------------------------------------------------------------------------------- roles
 
-    def follow(self, core: Core, now: float) -> Actor:
-        """For the core: a follower."""
+    def follow(self, core: ReplicaCore, now: float) -> Actor:
+        """Return a follower, for the core."""
         return Follower(core, now)
 
-    def stand(self, core: Core, now: float, transfer: bool) -> Actor:
-        """For the core: a candidate."""
+    def stand(self, core: ReplicaCore, now: float, transfer: bool) -> Actor:
+        """Return a candidate, for the core."""
         return Candidate(core, now, transfer)
 
-    def lead(self, core: Core, now: float) -> Actor:
-        """For the core: a leader."""
+    def lead(self, core: ReplicaCore, now: float) -> Actor:
+        """Return a leader, for the core."""
         return Leader(core, now)
 
 
 def _highest(message: GroupMessage) -> int:
-    """The highest index that a message would have a replica believe; 0 if it has none, or is compared with the log."""
+    """Return the highest index that a message claims; 0 if it claims none, or none that could do harm."""
     match message:
         case Append():
             return max(message.previous_index, message.commit_index)

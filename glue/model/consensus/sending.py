@@ -1,22 +1,25 @@
-"""What a leader sends: the stream to all by multicast, and repairs and snapshots to those that lag.
+"""Messages of a leader: the multicast stream to all, and repairs and snapshots to followers that lag.
 
-See `progress.py` for when a follower is served how. Work per call is bounded: by the log's uncommitted bytes for the
-stream, by the appends in flight for each follower that is repaired, by one piece for a snapshot.
+`progress.py` decides how a follower is served. Work per call is bounded: the stream by the log's uncommitted bytes, a
+repair by the appends in flight, a snapshot by one piece.
 """
 
 from __future__ import annotations
 
-from glue.model.consensus.core import Core
+from glue.model.consensus.core import ReplicaCore
 from glue.model.consensus.messages import Append, InstallSnapshot, SnapshotReceived
-from glue.model.consensus.progress import Progress, Service
+from glue.model.consensus.progress import FollowerProgress, Service
 
 
 class Sending:
-    """The sending side of one leader. `round` is that of the last multicast, `sent` the last index multicast."""
+    """The sending side of one leader.
+
+    `round` is the number of the last multicast, `sent` the last index that was multicast.
+    """
 
     __slots__ = ("_committed", "_core", "round", "sent")
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ReplicaCore) -> None:
         self._core = core
         self._committed = 0
         self.sent = core.log.last_index
@@ -24,11 +27,14 @@ class Sending:
 
     @property
     def owes_commit(self) -> bool:
-        """Whether the followers have not been told the commit index."""
+        """Whether the commit index has changed since the last multicast."""
         return self._committed != self._core.commit_index
 
     def stream(self, must: bool) -> bool:
-        """Multicast what is new, with the commit index, or if it `must` be that alone; whether anything was."""
+        """Multicast the new entries with the commit index; returns whether anything was sent.
+
+        Without new entries, a heartbeat is sent only if `must` is true.
+        """
         core = self._core
         if not must and self.sent == core.log.last_index:
             return False
@@ -49,8 +55,8 @@ class Sending:
         assert term is not None
         return Append(core.group, core.life, core.term, self.round, first - 1, term, core.commit_index, entries)
 
-    def repair(self, now: float, peer: str, progress: Progress) -> None:
-        """Send a follower what it lacks, as far as may be in flight."""
+    def repair(self, now: float, peer: str, progress: FollowerProgress) -> None:
+        """Send a follower the entries that it lacks, up to the limit in flight."""
         if progress.service is not Service.REPAIR:
             return
         core, log = self._core, self._core.log
@@ -71,7 +77,7 @@ class Sending:
 
     # --------------------------------------------------------------------------------------------- snapshots
 
-    def _send_piece(self, now: float, peer: str, progress: Progress) -> None:
+    def _send_piece(self, now: float, peer: str, progress: FollowerProgress) -> None:
         core, snapshot = self._core, progress.snapshot
         assert snapshot is not None
         data = snapshot.data[progress.offset : progress.offset + core.settings.snapshot_piece]
@@ -82,8 +88,8 @@ class Sending:
         )  # fmt: skip
         core.tell(peer, piece)
 
-    def snapshot_received(self, now: float, peer: str, progress: Progress, answer: SnapshotReceived) -> None:
-        """A follower has so much of a snapshot: send the next piece, or go on with what follows it."""
+    def snapshot_received(self, now: float, peer: str, progress: FollowerProgress, answer: SnapshotReceived) -> None:
+        """Send the next piece of a snapshot, or continue after it, once a follower has acknowledged a piece."""
         snapshot = progress.snapshot
         if snapshot is None or answer.index != snapshot.index:
             return
@@ -95,7 +101,7 @@ class Sending:
             progress.offset = answer.offset
             self._send_piece(now, peer, progress)
 
-    def snapshot_again(self, now: float, peer: str, progress: Progress, round: int) -> None:
-        """A follower that is sent a snapshot has answered a later round: the piece, or its answer, was lost."""
+    def snapshot_again(self, now: float, peer: str, progress: FollowerProgress, round: int) -> None:
+        """Send a piece again if the follower answered a later round, because the piece or its answer was lost."""
         if progress.service is Service.SNAPSHOT and round > progress.sent_round:
             self._send_piece(now, peer, progress)

@@ -1,4 +1,4 @@
-"""The settings of consensus: who votes, and how long to wait for what."""
+"""The settings of consensus: the voters, the timeouts and the limits."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from dataclasses import dataclass
 from glue.errors import ConfigurationError
 
 UNCOMMITTED_LIMIT = 16 << 20
-"""Bytes of commands that a leader holds uncommitted: 16 MB are 0.2 s of a gigabit link at 80 MB/s."""
+"""Bytes of commands that a leader holds uncommitted: 16 MB take 0.2 s of a gigabit link at 80 MB/s."""
 
 APPEND_LIMIT = 1 << 20
-"""Bytes of commands in one Append: large enough to be worth a sync, small enough to be followed by a heartbeat."""
+"""Bytes of commands in one Append: large enough to be worth a sync, small enough to delay no heartbeat for long."""
 
 IN_FLIGHT_LIMIT = 8 << 20
 """Bytes sent to one lagging follower and not acknowledged: 8 appends, some 0.1 s of a gigabit link."""
 
 TICKET_LIMIT = 65_536
-"""Tickets that wait at once: at 16 MB uncommitted that is 256 bytes a command."""
+"""Tickets that wait at once: at 16 MB uncommitted, 256 bytes a command."""
 
 SNAPSHOT_PIECE = 256 << 10
-"""Bytes of a snapshot in one message: 256 kB a millisecond are more than a gigabit link takes."""
+"""Bytes of a snapshot in one message: 256 kB each millisecond are more than a gigabit link carries."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConsensusSettings:
-    """How a replica takes part.
+    """How a replica takes part in a group.
 
-    Who votes is given once, as the number of `voters` or, by endpoint id, as `members`; the first start needs all
-    of them once. Any other replica, and one with `observer`, only follows. An observer that gives neither follows
-    whatever group there is.
+    The voters are given as their number (`voters`) or by endpoint id (`members`). The first start needs all of them at
+    once. Other replicas, and those with `observer`, only follow. An observer without either joins any group.
 
-    `election_timeout`: seconds without a leader after which a voter stands for election, drawn anew each time from
-    one to two of it. `heartbeat`: seconds between a leader's heartbeats. `ticket_timeout`: seconds after which a
-    ticket's outcome is unknown. `compact_after`: bytes of log after which a snapshot is asked for, and
-    `trailing`: entries kept behind it for followers that lag a little.
+    * `election_timeout`: seconds without a leader before an election. Each voter waits one to two of it, drawn anew.
+    * `heartbeat`: seconds between a leader's heartbeats.
+    * `ticket_timeout`: seconds until the outcome of a ticket is reported as unknown.
+    * `compact_after`: bytes of log after which a snapshot is asked for.
+    * `trailing`: entries kept before a snapshot for followers that lag a little.
 
-    Raises ConfigurationError for what cannot work.
+    Raises ConfigurationError for settings that cannot work.
     """
 
     voters: int | None = None
@@ -70,5 +70,5 @@ class ConsensusSettings:
 
     @property
     def seats(self) -> int:
-        """How many voters there are to be; 0 if that is left to others."""
+        """The number of voters of a new group; 0 if an observer leaves that to others."""
         return len(self.members) if self.members is not None else self.voters or 0

@@ -1,8 +1,8 @@
-"""The tickets of what was asked of a replica, until their outcome is known.
+"""The tickets of a replica's commands and reads, until their outcome is known.
 
-A command that stands in the log at an index with a term is committed if that very entry is, and had no effect if
-another one is committed in its place. Until then its outcome is open, and after a time it is told as unknown; for
-a read, which has no effects, as refused.
+The entry that a command was given, by index and term, decides. If that entry is committed, so is the command. If
+another entry is committed at its index, the command has no effect. Until then the outcome is open. After a timeout it
+is reported as unknown, or as refused for a read, which has no effects.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 
-from glue.model.consensus.items import Fate, Outcome
+from glue.model.consensus.items import Outcome, Resolution
 
 START_BITS, COUNTER_BITS = 21, 32
-"""A ticket is the number of a start of the replica, at random, and the count since: 53 bits, exact in any JSON."""
+"""Bits of a ticket: a random number for each start of the replica, then a count. The 53 bits are exact in any JSON."""
 
 
 class Tickets:
-    """The open tickets of one replica; `resolved` gathers the outcomes until they are taken."""
+    """The open tickets of one replica; `resolved` collects the outcomes until the core takes them."""
 
     __slots__ = ("_asked", "_deadlines", "_next", "_placed", "_reading", "_timeout", "resolved")
 
     def __init__(self, start: int, timeout: float) -> None:
-        self.resolved: list[Outcome] = []
+        self.resolved: list[Resolution] = []
         self._timeout = timeout
         self._next = start << COUNTER_BITS
-        self._deadlines: dict[int, tuple[float, bool]] = {}  # by ticket: deadline, is it a read; oldest first
-        self._asked: dict[int, str | None] = {}  # by ticket: the life of the leader that was asked
+        self._deadlines: dict[int, tuple[float, bool]] = {}  # by ticket: deadline, and is it a read; oldest first
+        self._asked: dict[int, str | None] = {}  # by ticket: life of the leader that was asked
         self._placed: dict[int, list[tuple[int, int]]] = {}  # by index: terms and tickets
         self._reading: list[tuple[int, int]] = []  # a heap of index and ticket
 
@@ -37,66 +37,69 @@ class Tickets:
 
     @property
     def deadline(self) -> float:
-        """When the oldest one ends."""
+        """The deadline of the oldest ticket, inf if there is none."""
         for deadline, _ in self._deadlines.values():
             return deadline
         return inf
 
     def open(self, now: float, is_read: bool = False) -> int:
-        """A new ticket."""
+        """Open a ticket and return it."""
         self._next += 1
         self._deadlines[self._next] = now + self._timeout, is_read
         return self._next
 
     def place(self, ticket: int, index: int, term: int) -> None:
-        """The ticket's command is in the leader's log."""
+        """Note that a ticket's command is in the leader's log."""
         if ticket in self._deadlines:
             self._placed.setdefault(index, []).append((term, ticket))
 
     def commit(self, index: int, term: int) -> None:
-        """The entry of this index and term is committed."""
+        """Resolve the tickets at this index: committed if their term is the entry's, else refused."""
         for placed_term, ticket in self._placed.pop(index, ()):
             if placed_term == term:
-                self._resolve(ticket, Fate.COMMITTED, index)
+                self._resolve(ticket, Outcome.COMMITTED, index)
             else:
-                self._resolve(ticket, Fate.REFUSED, index, "another leader's command was committed in its place")
+                self._resolve(ticket, Outcome.REFUSED, index, "another leader's command was committed in its place")
 
     def skip_to(self, index: int) -> None:
-        """A snapshot stands for the entries up to this one: what they were is not known."""
+        """Resolve the tickets up to this index as unknown, because a snapshot replaced their entries."""
         for passed in [known for known in self._placed if known <= index]:
             for _, ticket in self._placed.pop(passed):
-                self._resolve(ticket, Fate.UNKNOWN, passed, "a snapshot has taken the place of the log")
+                self._resolve(ticket, Outcome.UNKNOWN, passed, "a snapshot has taken the place of the log")
 
     def read_from(self, ticket: int, index: int) -> None:
-        """A read may be served once `index` is committed here; of one that is not open nothing is kept."""
+        """Serve a read once `index` is committed here. A ticket that is not open is ignored."""
         if ticket in self._deadlines:
             heappush(self._reading, (index, ticket))
 
     def committed_to(self, index: int) -> None:
-        """All up to this index is committed, and handed over."""
+        """Resolve the reads that waited for this commit index or an earlier one."""
         while self._reading and self._reading[0][0] <= index:
             at, ticket = heappop(self._reading)
-            self._resolve(ticket, Fate.READABLE, at)
+            self._resolve(ticket, Outcome.READABLE, at)
 
     def refuse(self, tickets: Iterable[int], reason: str) -> None:
-        """These have no effect, and will have none."""
+        """Resolve these tickets as refused: they have no effect, now or later."""
         for ticket in tickets:
-            self._resolve(ticket, Fate.REFUSED, 0, reason)
+            self._resolve(ticket, Outcome.REFUSED, 0, reason)
 
     def asked(self, tickets: Iterable[int], life: str | None) -> None:
-        """These were handed to a leader, under this life; what ended before that is over."""
+        """Note the life of the leader that these tickets were forwarded to. Closed tickets are ignored."""
         self._asked |= {ticket: life for ticket in tickets if ticket in self._deadlines}
 
     def refused(self, tickets: Iterable[int], life: str, reason: str) -> None:
-        """An answer to `asked`. A leader that has lost its disk since is another life: it cannot know what it took."""
+        """Refuse forwarded tickets, if this life of the leader was asked.
+
+        A leader that lost its disk meanwhile has another life, and cannot know what it appended before.
+        """
         self.refuse([ticket for ticket in tickets if self._asked.get(ticket) == life], reason)
 
     def settle(self, ticket: int) -> None:
-        """What was asked for has happened."""
-        self._resolve(ticket, Fate.COMMITTED)
+        """Resolve the ticket of a transfer as committed."""
+        self._resolve(ticket, Outcome.COMMITTED)
 
     def expire(self, now: float) -> None:
-        """End those whose time has come."""
+        """Resolve the tickets that are past their deadline."""
         count = 0
         for deadline, _ in self._deadlines.values():
             if deadline > now:
@@ -104,11 +107,11 @@ class Tickets:
             count += 1
         for ticket, (_, is_read) in list(islice(self._deadlines.items(), count)):
             if is_read:
-                self._resolve(ticket, Fate.REFUSED, 0, "no answer in time from a leader with a majority")
+                self._resolve(ticket, Outcome.REFUSED, 0, "no answer in time from a leader with a majority")
             else:
-                self._resolve(ticket, Fate.UNKNOWN, 0, "not known to be committed in time")
+                self._resolve(ticket, Outcome.UNKNOWN, 0, "not known to be committed in time")
 
-    def _resolve(self, ticket: int, fate: Fate, index: int = 0, reason: str = "") -> None:
+    def _resolve(self, ticket: int, outcome: Outcome, index: int = 0, reason: str = "") -> None:
         self._asked.pop(ticket, None)
         if self._deadlines.pop(ticket, None) is not None:
-            self.resolved.append(Outcome(ticket, fate, index, reason))
+            self.resolved.append(Resolution(ticket, outcome, index, reason))

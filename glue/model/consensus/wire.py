@@ -2,8 +2,8 @@
 
     ["append","1/plant/5d…","8c…",7,12,41,7,40,[7,0,[5,9]]]⏎{"a":1}…
 
-The array holds the kind of message and its fields in order. Where a field's bytes stand in the body, the array holds
-their length. Entries are columns: term, kind, length; a column of equal values is that one value.
+The array holds the kind of message and its fields in order. For raw bytes in the body the array holds their length.
+Entries are three columns: terms, kinds and lengths. A column of equal values is one value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Kind
+from glue.model.consensus.items import Kind, LogEntry
 from glue.model.consensus.messages import (
     Accepted,
     Append,
@@ -38,15 +38,15 @@ TEXT_LIMIT = 255
 """Characters of an id, a life or a group."""
 
 NUMBER_LIMIT = 1 << 62
-"""Indices, terms and rounds stay below: at a million a second that takes 146,000 years."""
+"""Indices, terms and rounds stay below this: at a million a second it takes 146,000 years."""
 
 
-class MalformedError(ValueError):
-    """Not a message."""
+class MalformedMessageError(ValueError):
+    """Raised for bytes that are no message."""
 
 
 class Body:
-    """The bytes behind the array, taken from the front."""
+    """The bytes after the array, taken from the front."""
 
     __slots__ = ("_data", "_next")
 
@@ -55,21 +55,21 @@ class Body:
         self._next = start
 
     def take(self, length: Any) -> bytes:
-        """The next `length` bytes."""
+        """Return the next `length` bytes."""
         end = self._next + _number(length)
         if end > len(self._data):
-            raise MalformedError("cut short")
+            raise MalformedMessageError("cut short")
         piece = self._data[self._next : end]
         self._next = end
         return piece
 
     @property
     def is_empty(self) -> bool:
-        """Whether all was taken."""
+        """Whether all bytes were taken."""
         return self._next == len(self._data)
 
 
-# ------------------------------------------------------------------------------------- fields, to and from JSON
+# ------------------------------------------------------------------------------------------------------- fields
 
 
 def _same(value: Any, bodies: list[bytes]) -> Any:
@@ -85,7 +85,7 @@ def _sized_or_null(values: Sequence[bytes | None], bodies: list[bytes]) -> list[
     return [None if value is None else _sized(value, bodies) for value in values]
 
 
-def _columns(entries: Sequence[Entry], bodies: list[bytes]) -> list[Any]:
+def _columns(entries: Sequence[LogEntry], bodies: list[bytes]) -> list[Any]:
     if not entries:
         return []
     bodies += [entry.data for entry in entries]
@@ -100,14 +100,14 @@ def _column(values: list[int]) -> int | list[int]:
 
 def _number(value: Any) -> int:
     if value.__class__ is not int or not 0 <= value < NUMBER_LIMIT:
-        raise MalformedError("not a number")
+        raise MalformedMessageError("not a number")
     number: int = value
     return number
 
 
 def _text(value: Any) -> str:
     if value.__class__ is not str or len(value) > TEXT_LIMIT:
-        raise MalformedError("not a text")
+        raise MalformedMessageError("not a text")
     text: str = value
     return text
 
@@ -122,7 +122,7 @@ def _read_text(value: Any, body: Body) -> str:
 
 def _read_flag(value: Any, body: Body) -> bool:
     if value.__class__ is not bool:
-        raise MalformedError("not true or false")
+        raise MalformedMessageError("not true or false")
     flag: bool = value
     return flag
 
@@ -152,7 +152,7 @@ def _read_commands(value: Any, body: Body) -> tuple[bytes | None, ...]:
 
 
 def _read_entries(value: Any, body: Body) -> tuple[tuple[int, int, bytes], ...]:
-    """Terms, kinds and data; the indices follow from the message."""
+    """Decode terms, kinds and data of entries; their indices follow from the message."""
     if value == []:
         return ()
     terms, kinds, lengths = _listed(value)
@@ -169,7 +169,7 @@ def _spread(column: Any, count: int) -> list[Any]:
 
 def _listed(value: Any) -> list[Any]:
     if value.__class__ is not list:
-        raise MalformedError("not a list")
+        raise MalformedMessageError("not a list")
     items: list[Any] = value
     return items
 
@@ -233,7 +233,7 @@ UNPACKERS: dict[str, tuple[Callable[..., Message], list[Unpack]]] = {
 
 
 def encode(message: Message) -> bytes:
-    """A message as bytes."""
+    """Encode a message."""
     kind, fields = PACKERS[message.__class__]
     bodies: list[bytes] = []
     head = orjson.dumps([kind, *(pack(getattr(message, name), bodies) for name, pack in fields)])
@@ -241,7 +241,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """A message from bytes. Raises MalformedError for whatever is not one."""
+    """Decode a message. Raises MalformedMessageError for anything else."""
     end = data.find(b"\n")
     try:
         kind, *values = _listed(orjson.loads(data[:end] if end >= 0 else b""))
@@ -250,31 +250,31 @@ def decode(data: bytes) -> Message:
         message = form(*(unpack(value, body) for unpack, value in zip(fields, values, strict=True)))
         _check(message)
     except (ValueError, KeyError, TypeError) as error:
-        raise MalformedError(f"not a message: {error}") from error
+        raise MalformedMessageError(f"not a message: {error}") from error
     if not body.is_empty:
-        raise MalformedError("bytes behind the message")
+        raise MalformedMessageError("bytes behind the message")
     return message
 
 
 def _check(message: Message) -> None:
-    """What the fields of a message say about one another."""
+    """Check the fields of a message against one another."""
     match message:
         case Append():
             message.entries = tuple(
-                Entry(index, *fields)  # type: ignore[misc]  # until here without their index
+                LogEntry(index, *fields)  # type: ignore[misc]  # until here without their index
                 for index, fields in enumerate(message.entries, message.previous_index + 1)
             )
             _check_entries(message)
         case InstallSnapshot() if not message.configuration or not _is_piece(message):
-            raise MalformedError("not a piece of a snapshot")
+            raise MalformedMessageError("not a piece of a snapshot")
         case RequestVote() if message.last_term > message.term:
-            raise MalformedError("an entry of a term that is yet to come")
+            raise MalformedMessageError("an entry of a term that is yet to come")
         case Welcome() | Propose() if not message.value or not Configuration.decode(message.value).voters:
-            raise MalformedError("nobody to vote")
+            raise MalformedMessageError("nobody to vote")
         case Forward() if len(message.tickets) != len(message.commands) or not message.tickets:
-            raise MalformedError("not as many commands as tickets")
+            raise MalformedMessageError("not as many commands as tickets")
         case Forwarded() if len(message.tickets) != len(message.indices):
-            raise MalformedError("not as many indices as tickets")
+            raise MalformedMessageError("not as many indices as tickets")
 
 
 def _is_piece(piece: InstallSnapshot) -> bool:
@@ -289,10 +289,10 @@ def _is_piece(piece: InstallSnapshot) -> bool:
 def _check_entries(append: Append) -> None:
     term = append.previous_term
     if term > append.term:
-        raise MalformedError("an entry of a term that is yet to come")
+        raise MalformedMessageError("an entry of a term that is yet to come")
     for entry in append.entries:
         if not term <= entry.term <= append.term:
-            raise MalformedError("entries of terms that cannot follow one another")
+            raise MalformedMessageError("entries of terms that cannot follow one another")
         term = entry.term
         if entry.kind == Kind.CONFIGURATION and not Configuration.decode(entry.data).voters:
-            raise MalformedError("nobody to vote")
+            raise MalformedMessageError("nobody to vote")

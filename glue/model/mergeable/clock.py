@@ -1,24 +1,28 @@
-"""A hybrid logical clock: stamps close to the wall clock that grow along every chain of messages (Kulkarni, Demirbas,
-Madappa, Avva and Leone, "Logical Physical Clocks", 2014), so that the last of concurrent writes is nearly the last.
+"""A hybrid logical clock: stamps near the wall clock that grow along every chain of messages.
 
-A stamp is milliseconds since 1970 and a number among those of one millisecond. Whoever sees a stamp stamps higher from
-then on; but a clock that is far ahead drags nobody along: its stamps are taken as they are, and this one stays.
+The algorithm is that of Kulkarni et al., "Logical Physical Clocks" (2014). The highest of several concurrent stamps is
+nearly the last in real time. A stamp is milliseconds since 1970 and a number within the millisecond. A replica that
+sees a stamp gives higher stamps from then on. A clock that is far ahead is not followed: its stamps are kept, and this
+clock stays.
 """
 
 from __future__ import annotations
 
 DRIFT_MS = 10_000
-"""How far ahead another clock may be and still be followed: NTP keeps milliseconds, a forgotten one is hours off."""
+"""How far ahead a clock may be and be followed (ms). NTP keeps milliseconds; a clock without NTP is hours off."""
 
 LOGICAL_LIMIT = 1 << 16
-"""Stamps of one millisecond; then comes the next, early."""
+"""Stamps of one millisecond. After these, the clock moves to the next millisecond early."""
 
 STAMP_LIMIT = 1 << 42
-"""Milliseconds of a stamp: until May 2109. It is the same limit for all, and not so far from each one's own clock: a
-board without a battery begins in 1970, and must hear the others all the same."""
+"""The end of stamps: May 2109 in milliseconds.
+
+The limit is the same for all replicas and independent of their clocks. A board without a battery starts in 1970 and
+must accept the stamps of the others.
+"""
 
 LATEST_MS = STAMP_LIMIT - (1 << 20)
-"""What a clock that shows more is taken to show, with room for the stamps of milliseconds that are full."""
+"""The latest time taken from a wall clock. It leaves room for stamps of milliseconds that are full."""
 
 Stamp = tuple[int, int]
 """Milliseconds, number."""
@@ -33,7 +37,7 @@ class HybridClock:
         self._last: Stamp = (0, 0)
 
     def stamp(self, wall_ms: int) -> Stamp:
-        """A stamp above all that were given or followed before; `wall_ms` is what the wall clock shows."""
+        """Return a stamp above all that were given or followed before; `wall_ms` is the wall clock."""
         last_ms, number = self._last
         wall_ms = min(wall_ms, LATEST_MS)
         if wall_ms > last_ms:
@@ -45,7 +49,7 @@ class HybridClock:
         return self._last
 
     def follow(self, stamp: Stamp, wall_ms: int) -> bool:
-        """Stamp higher than another clock did, from now on; False if that one is too far ahead, and is not followed."""
+        """Give higher stamps than another clock from now on; false if that clock is too far ahead to be followed."""
         if stamp[0] > wall_ms + DRIFT_MS:
             return False
         self._last = max(self._last, stamp)

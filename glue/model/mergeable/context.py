@@ -1,8 +1,8 @@
-"""Which writes somebody has seen: the causal context of delta-state CRDTs (Almeida, Shoker and Baquero, "Delta State
-Replicated Data Types", 2018), as intervals, so that it stays small although it never forgets.
+"""The causal context of a replica: the set of writes that it has seen, as intervals.
 
-A write is named by its *dot*: the life of the replica that made it, and its number there, from 1. Lives are never used
-twice, so a replica that lost its memory cannot name two writes alike.
+The algorithm is that of delta-state CRDTs (Almeida, Shoker and Baquero, "Delta State Replicated Data Types", 2018).
+Intervals keep the set small, although nothing is ever removed. A *dot* names a write: the life of the replica that made
+it, and a number from 1. A life is never used twice, so a replica without its old memory cannot use a dot again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Dot = tuple[str, int]
 """Life and number of a write."""
 
 Bounds = list[int]
-"""Intervals of one life, each from its first number to the one after its last, in one ascending list."""
+"""Intervals of one life in one ascending list: first number, number after the last, and so on."""
 
 
 class Context:
@@ -23,7 +23,7 @@ class Context:
     __slots__ = ("bounds",)
 
     def __init__(self, bounds: dict[str, Bounds] | None = None) -> None:
-        """`bounds` must be ascending, of even length, and not empty for any life."""
+        """`bounds` must be ascending and of even length, and must have no empty list."""
         self.bounds: dict[str, Bounds] = {} if bounds is None else bounds
 
     def __contains__(self, dot: Dot) -> bool:
@@ -39,7 +39,7 @@ class Context:
     __hash__ = None  # type: ignore[assignment]
 
     def __le__(self, other: Context) -> bool:
-        """Whether the other one has all of these dots."""
+        """Whether the other context contains all of these dots."""
         return all(other._covers(life, start, stop) for life, start, stop in self.intervals())
 
     def _covers(self, life: str, start: int, stop: int) -> bool:
@@ -51,35 +51,38 @@ class Context:
 
     @property
     def size(self) -> int:
-        """Intervals, which is what it weighs."""
+        """The number of intervals, which determines the encoded size."""
         return sum(map(len, self.bounds.values())) // 2
 
     def intervals(self) -> Iterator[tuple[str, int, int]]:
-        """Life, first number, and the number after the last, of each interval."""
+        """Return life, first number, and the number after the last, of each interval."""
         for life, bounds in self.bounds.items():
             for at in range(0, len(bounds), 2):
                 yield life, bounds[at], bounds[at + 1]
 
     def last(self, life: str) -> int:
-        """The highest number of a life, 0 if there is none."""
+        """Return the highest number of a life, 0 if there is none."""
         bounds = self.bounds.get(life)
         return bounds[-1] - 1 if bounds else 0
 
     def copy(self) -> Context:
-        """As it is now."""
+        """Return an independent copy."""
         return Context({life: bounds.copy() for life, bounds in self.bounds.items()})
 
     def add(self, dot: Dot) -> None:
-        """Put one dot in."""
+        """Add one dot."""
         self._add(dot[0], dot[1], dot[1] + 1)
 
     def update(self, other: Context) -> None:
-        """Put all dots of another one in."""
+        """Add all dots of another context."""
         for life, start, stop in other.intervals():
             self._add(life, start, stop)
 
     def _add(self, life: str, start: int, stop: int) -> None:
-        """An odd position in the list is inside an interval, whose bound then stays or goes as a whole."""
+        """Add an interval, and join the intervals that it touches.
+
+        A position in the list is odd if it lies inside an interval. The bound at that side is then not inserted.
+        """
         bounds = self.bounds.setdefault(life, [])
         left, right = bisect_left(bounds, start), bisect_right(bounds, stop)
         bounds[left:right] = [start] * (left % 2 == 0) + [stop] * (right % 2 == 0)

@@ -1,10 +1,11 @@
-"""How replicas keep each other up to date on mergeable keys: deltas at once, and digests to find what got lost.
+"""Messages that keep mergeable keys up to date: deltas at once, and digests to find lost ones.
 
-A write goes to all as a delta; those of a busy moment go together. Beside that, each replica may tell all what it has,
-as a digest; who hears one that knows more pulls the difference from its sender. When to send digests is decided by
-Trickle (RFC 6206): again and again at half the rate while all digests agree, and only by whoever comes first, so that
-a network at rest hears one every 16 seconds, however many replicas there are; soon after a write, a difference or a
-newcomer.
+A write goes to all replicas as a delta; writes within `GATHERING` share a delta. Replicas also multicast digests of
+what they have. A replica that lacks something pulls the difference from the sender of a digest.
+
+Trickle (RFC 6206) decides when to send digests. While all digests agree, the interval doubles up to `LONGEST`, and one
+replica's digest suppresses those of the others. A network at rest carries one digest every 16 seconds, however many
+replicas there are. After a write, a difference or a new replica, the interval starts again at `SHORTEST`.
 """
 
 from __future__ import annotations
@@ -18,37 +19,37 @@ from glue.model.mergeable.store import Store
 from glue.model.mergeable.wire import Digest, Message, Pull, Told
 
 SHORTEST, LONGEST = 0.2, 12.8
-"""Seconds of the shortest and the longest interval (Imin and Imax of RFC 6206; its redundancy k is 1)."""
+"""Seconds of the shortest and the longest interval (Imin and Imax of RFC 6206; the redundancy k is 1)."""
 
 GATHERING = 0.005
-"""Seconds between two deltas: a lone write leaves at once, those of a busy program together."""
+"""Seconds between two deltas: a lone write leaves at once, and the writes of a busy program share a delta."""
 
 PATIENCE = 0.15
-"""Seconds for which what a digest promises may come by itself, as it is on its way, before it is pulled."""
+"""Seconds to wait before a pull, because the missing delta may be on its way."""
 
 PULL_INTERVAL = 1.0
-"""Seconds until something is pulled again although no answer has come."""
+"""Seconds until a pull is repeated without an answer."""
 
 ANSWER_INTERVAL = 0.05
 """Seconds between two answers to one replica."""
 
 ANSWERED = 1024
-"""Replicas of which it is known when they got an answer; beyond, all of that is forgotten."""
+"""Replicas with a known time of the last answer; beyond this, all are forgotten."""
 
 Sending = tuple[str | None, Message]
-"""To whom (None: to all), and what."""
+"""Receiver (None: all) and message."""
 
 
-class Exchange:
-    """What one replica says of its store, and when. `agreed`: the latest message showed another one with the same."""
+class DigestExchange:
+    """The messages of one replica about its store. `agreed` is true if the latest message showed an equal store."""
 
     def __init__(self, store: Store, statistics: Counter[str], luck: Random, now: float) -> None:
         self._store = store
         self._statistics = statistics
         self._luck = luck
-        self._touched = Context()  # written, and to be told
+        self._touched = Context()  # written, not sent yet
         self._told_at = -inf
-        self._wanted: tuple[float, str, Digest] | None = None  # when to pull it, from whom
+        self._wanted: tuple[float, str, Digest] | None = None  # pull: when, from which replica, for which digest
         self._pulled_at = -inf
         self._answered: dict[str, float] = {}
         self.agreed = False
@@ -56,7 +57,7 @@ class Exchange:
 
     @property
     def deadline(self) -> float:
-        """When `tick` has something to do."""
+        """The time at which `tick` has something to do."""
         at = min(self._speaks_at, self._ends_at)
         if self._touched:
             at = min(at, self._told_at + GATHERING)
@@ -65,19 +66,19 @@ class Exchange:
     # ----------------------------------------------------------------------------------------------- timing
 
     def _begin(self, now: float, interval: float) -> None:
-        """Begin an interval, within whose second half a digest is sent unless an equal one was heard by then."""
+        """Begin an interval. A digest is sent in its second half, unless an equal one arrives before."""
         self._interval = interval
         self._ends_at = now + interval
         self._speaks_at = now + self._luck.uniform(interval / 2, interval)
         self._was_heard = False
 
     def hasten(self, now: float) -> None:
-        """Something has changed, or somebody came: compare soon."""
+        """Start again at the shortest interval, because something has changed or a replica came."""
         if self._interval > SHORTEST:
             self._begin(now, SHORTEST)
 
     def tick(self, now: float) -> list[Sending]:
-        """Say what is due."""
+        """Return the messages that are due."""
         sendings: list[Sending] = []
         if self._touched and self._told_at + GATHERING <= now:
             sendings.append((None, Told(self._store.delta(self._touched))))
@@ -96,20 +97,20 @@ class Exchange:
             self._begin(now, min(2 * self._interval, LONGEST))
         return sendings
 
-    # ------------------------------------------------------------------------------------------- what is said
+    # ----------------------------------------------------------------------------------------------- messages
 
     def wrote(self, now: float, touched: Context) -> None:
-        """These dots were touched by a write here."""
+        """Note the dots that a local write touched."""
         self._touched.update(touched)
         self.agreed = False
         self.hasten(now)
 
     def ask(self, asks: bool = True) -> Sending:
-        """Tell all what is here; and hear soon what they have."""
+        """Return a digest for all; with `asks`, replicas with another state answer soon."""
         return None, Digest(asks, self._store.context.copy(), self._store.mark)
 
     def heard_digest(self, now: float, sender: str, digest: Digest) -> None:
-        """Another replica has this."""
+        """Take the digest of another replica: note agreement, or plan a pull."""
         is_like = self._store.is_like(digest.context, digest.mark)
         self.agreed = is_like
         if is_like and not digest.asks:
@@ -120,13 +121,16 @@ class Exchange:
             self._wanted = (now if digest.asks else now + PATIENCE), sender, digest
 
     def _lacks(self, digest: Digest) -> bool:
-        """Whether its sender knows more. With one context but other events, one has not heard of a deletion."""
+        """Whether the sender of a digest knows more.
+
+        With equal contexts but different marks, one of both replicas has missed a deletion.
+        """
         if digest.context <= self._store.context:
             return digest.context == self._store.context and digest.mark != self._store.mark
         return True
 
     def heard_pull(self, now: float, sender: str, pull: Pull) -> list[Sending]:
-        """Another replica wants to know what it lacks."""
+        """Answer a pull with what the other replica lacks."""
         if self._answered.get(sender, -inf) + ANSWER_INTERVAL > now:
             self._statistics["pulls refused: too many"] += 1
             return []
@@ -136,7 +140,7 @@ class Exchange:
         return [(sender, Told(self._store.since(pull.context), self._store.mark))]
 
     def heard_delta(self, now: float, told: Told, has_news: bool) -> None:
-        """A delta was merged; whether it brought anything."""
+        """Note a delta that was merged; `has_news` tells whether it changed anything."""
         if told.mark is not None:
             self._pulled_at = -inf
             self.agreed = self._store.is_like(told.delta.context, told.mark)

@@ -1,7 +1,7 @@
-"""The mergeable keys of one model at one endpoint: questions are answered at once, and what changes is told.
+"""The mergeable keys of one model at one endpoint: answers questions at once, and reports changes.
 
-No majority is asked: a write is done when it is done here, on disk if there is one. It travels to the others as they
-come in reach.
+No majority is asked: a write is complete once it is done here, and on disk if there is one. It reaches the other
+replicas as soon as the network allows.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from glue.contract import Delivery, Options, Publication, Request
 from glue.errors import ModelError
 from glue.model.calls import DISAGREEMENT
 from glue.model.mergeable.context import Context
-from glue.model.mergeable.exchange import Exchange, Sending
+from glue.model.mergeable.exchange import DigestExchange, Sending
 from glue.model.mergeable.prefixes import Prefixes
 from glue.model.mergeable.store import Delta, Store
 from glue.model.mergeable.values import Reading
 from glue.model.mergeable.wire import (
     Digest,
     ForeignError,
-    MalformedError,
+    MalformedDeltasError,
     Pull,
     Told,
     TooFarError,
@@ -36,7 +36,7 @@ from glue.model.storage.deltas import DeltaFile
 from glue.model.storage.memory import new_life
 
 LIFESPAN = 10.0
-"""Seconds after which a delta that could not be delivered need not be: digests find what is missing."""
+"""Seconds after which a delta need not be delivered any more: digests find what is missing."""
 
 OPTIONS = Options(lifespan=LIFESPAN, ordered=False)  # merging needs no order
 
@@ -44,7 +44,7 @@ WAITING = 65_536
 """Calls that wait for the disk or for another replica at once."""
 
 ASK_INTERVAL = 0.5
-"""Seconds between two calls for the digests of others, while somebody waits for one."""
+"""Seconds between two requests for the digests of others, while a call waits to synchronize."""
 
 ALONE = "no other endpoint of the model is in reach"
 RENEWAL = 60.0
@@ -55,7 +55,7 @@ STRANGERS = "messages of replicas with other mergeable prefixes"
 
 
 class Mergeable:
-    """The mergeable part of a group. `topic` is what all hear, and below it what one hears."""
+    """The mergeable part of a group. All replicas share `topic`; each replica has another one below it."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Mergeable:
         now: float,
         at: float,
     ) -> None:
-        """`at` is the wall clock (Unix seconds) at `now`; `deltas` are what `file` has loaded."""
+        """`at` is the wall clock (Unix seconds) at `now`; `deltas` are those that `file` has loaded."""
         self.topic = topic
         self._statistics = statistics
         self._file = file
@@ -76,8 +76,8 @@ class Mergeable:
         self.store = Store(prefixes, new_life(luck), statistics)
         for delta in deltas:
             self.store.merge(delta, int(at * 1000))
-        self._exchange = Exchange(self.store, statistics, luck, now)
-        self._unsynced: list[Pending] = []  # whose writes are to be durable before they are told so
+        self._exchange = DigestExchange(self.store, statistics, luck, now)
+        self._unsynced: list[Pending] = []  # calls with writes that must become durable first
         self._synchronizing: list[tuple[float, Pending]] = []  # deadline and token
         self._asks_at = inf
         self._luck = luck
@@ -85,7 +85,7 @@ class Mergeable:
 
     @property
     def deadline(self) -> float:
-        """When `receive` has something to do."""
+        """The time at which `receive` has something to do."""
         if self._unsynced:
             return -inf
         return min((self._exchange.deadline, self._asks_at, *(deadline for deadline, _ in self._synchronizing)))
@@ -93,7 +93,7 @@ class Mergeable:
     # -------------------------------------------------------------------------------------------- questions
 
     def concerns(self, question: Question) -> bool:
-        """Whether a question is for this part alone. Raises ModelError for one that is for two parts at once."""
+        """Whether a question is for this part alone. Raises ModelError if it mixes mergeable and other keys."""
         match question:
             case Synchronize():
                 return True
@@ -112,7 +112,7 @@ class Mergeable:
     def ask(
         self, now: float, at: float, token: Pending, question: Question, deadline: float
     ) -> tuple[list[Happening], list[Change]]:
-        """Take a question that concerns this part; returns answers, and what has changed. Raises ModelError."""
+        """Take a question for this part; returns answers and changes. Raises ModelError and StorageError."""
         self._epoch = at - now
         if len(self._unsynced) + len(self._synchronizing) >= WAITING:
             return [Answer(token, Refused(f"more than {WAITING} calls wait"))], []
@@ -140,27 +140,27 @@ class Mergeable:
         return [], changes
 
     def match(self, pattern: Pattern) -> list[Change]:
-        """What this replica has."""
+        """Return the local entries that match."""
         return [_change(key, reading) for key, reading in self.store.match(pattern)]
 
     def conflicts(self, pattern: str) -> dict[str, list[bytes]]:
-        """Values that were written at the same time, by key. Raises ModelError for a malformed pattern."""
+        """Return the values that were written at the same time, by key. Raises ModelError for a malformed pattern."""
         return self.store.conflicts(Pattern(pattern))
 
     def end(self, ending: Ending) -> list[Happening]:
-        """No call will get its answer any more."""
+        """End all calls that wait."""
         tokens = [*self._unsynced, *(token for _, token in self._synchronizing)]
         self._unsynced, self._synchronizing = [], []
         return [Answer(token, ending) for token in tokens]
 
-    # ---------------------------------------------------------------------------------------------- the turns
+    # -------------------------------------------------------------------------------------------------- turns
 
     def receive(
         self, now: float, deliveries: Sequence[Delivery], up: list[Happening]
     ) -> tuple[list[Change], list[Request]]:
-        """Take what others say, do what is due; answers are added to `up`. Returns changes, and what is to be said.
+        """Take messages of other replicas and do what is due; returns changes and messages. Raises StorageError.
 
-        Raises StorageError.
+        Answers are added to `up`.
         """
         changes: list[Change] = []
         sendings: list[Sending] = []
@@ -174,7 +174,7 @@ class Mergeable:
         return changes, [self._publication(sending) for sending in sendings]
 
     def _make_durable(self, file: DeltaFile, up: list[Happening]) -> None:
-        """Sync what somebody waits for; the file is written anew when most of it is outdated."""
+        """Sync the writes that calls wait for. The file is written anew once most of it is outdated."""
         if file.is_outdated:
             file.replace([self._stored(self.store.whole())])
         if self._unsynced:
@@ -183,12 +183,12 @@ class Mergeable:
             self._unsynced = []
 
     def recover(self) -> None:
-        """Write what was not written for want of room. Raises StorageError."""
+        """Write the whole state after a full disk refused a delta. Raises StorageError."""
         if self._file is not None and not self._file.is_whole:
             self._file.replace([self._stored(self.store.whole())])
 
     def meet(self, now: float) -> None:
-        """Somebody came, or something was lost on the way: compare soon."""
+        """Compare digests soon, because a replica came or a message was lost."""
         self._exchange.hasten(now)
 
     def _take(self, now: float, sender: str, payload: object, changes: list[Change], sendings: list[Sending]) -> None:
@@ -198,7 +198,7 @@ class Mergeable:
         except TooFarError:
             self._statistics[TOO_FAR] += 1
             return
-        except MalformedError:
+        except MalformedDeltasError:
             message = None
         except ForeignError:
             self._statistics[STRANGERS] += 1
@@ -216,7 +216,10 @@ class Mergeable:
                 self._statistics["malformed messages of mergeable keys"] += 1
 
     def _defend(self, now: float, context: Context) -> None:
-        """Another replica takes writes that this one has yet to make for made and gone: make them in another life."""
+        """Move this replica's writes to a new life, if another replica claims writes that were never made.
+
+        The other replica would take the next writes of the present life for old ones.
+        """
         store = self.store
         if context.last(store.life) <= store.context.last(store.life):
             return
@@ -240,7 +243,7 @@ class Mergeable:
         return self._changes(readings)
 
     def _synchronize(self, now: float, sendings: list[Sending]) -> list[Happening]:
-        """Answer those who wait for another replica to agree; ask the others again while somebody does."""
+        """Answer the calls that wait to synchronize, and ask the others again while one waits."""
         waiting = self._synchronizing
         if not waiting:
             return []
@@ -270,11 +273,11 @@ class Mergeable:
         return Publication(topic, body, 0.0, options=OPTIONS)
 
     def topics(self, peer: str) -> list[str]:
-        """What this peer is to hear."""
+        """The topics of this peer."""
         return [self.topic, self.to_one(peer)]
 
     def to_one(self, peer: str) -> str:
-        """The topic that only this peer hears."""
+        """The topic of one replica."""
         return f"{self.topic}/{peer}"
 
     def _changes(self, before: Mapping[str, Reading]) -> list[Change]:
@@ -283,7 +286,7 @@ class Mergeable:
         ]  # fmt: skip
 
     def _wall_ms(self, now: float) -> int:
-        """The wall clock, as far as the last question told it."""
+        """The wall clock, continued from the last question."""
         return int((now + self._epoch) * 1000)
 
 

@@ -1,6 +1,6 @@
-"""Which keys are mergeable, and how: prefixes of whole levels, each with a kind of value. All say the same.
+"""The mergeable keys of a model: prefixes of whole levels, each with a kind of value, the same at all endpoints.
 
-A prefix holds for the keys that the pattern made of it with `#` matches, so "stats/" also for the key "stats".
+A prefix covers the keys that match it as a pattern with a final `#`: "stats/" also covers the key "stats".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIXES = 64
 
 
 class Prefixes:
-    """A mapping of prefixes, such as "stats/", to names of kinds. Raises ConfigurationError for what is none."""
+    """A mapping of prefixes, such as "stats/", to names of kinds. Raises ConfigurationError for anything else."""
 
     __slots__ = ("_kinds", "mark")
 
@@ -41,15 +41,15 @@ class Prefixes:
         return bool(self._kinds)
 
     def kind(self, key: str) -> type[Value] | None:
-        """The kind of a key's value; None for a key that is not mergeable."""
+        """Return the kind of a key's value; None for a key that is not mergeable."""
         for prefix, kind in self._kinds.items():
             if key.startswith(prefix) or key == prefix[:-1]:
                 return kind
         return None
 
     def hold_all(self, pattern: Pattern) -> bool:
-        """Whether every key that can match is mergeable, so that no majority needs to be asked for it."""
-        return self.kind(pattern.text) is not None  # a wildcard is no part of a prefix
+        """Whether every key that can match is mergeable, so that the read needs no majority."""
+        return self.kind(pattern.text) is not None  # no prefix holds a wildcard
 
 
 def _names() -> str:

@@ -1,10 +1,9 @@
-"""All mergeable keys of one model at one replica: written here, merged with what others wrote.
+"""All mergeable keys of one model at one replica: takes local writes and merges the writes of others.
 
-A *delta* is a piece of state: events, and the context of all writes that it speaks for. It is merged by one rule, that
-of whole states (Almeida et al., 2018): an event stays if both sides have it, or if the side without it has not seen its
-write. So deltas may come late, twice or in any order; and a deletion leaves nothing but a number in the context, in
-which the numbers of one life join to a single interval (after Bieniusa et al., "An Optimized Conflict-free Replicated
-Set", 2012).
+A *delta* is a piece of state: events, and the context of all writes that it covers. The merge rule is that of whole
+states (Almeida et al., 2018). An event stays if both sides have it, or if the other side has not seen the write.
+Therefore deltas may come late, twice or in any order. A deletion leaves only a number in the context, and the numbers
+of one life join to a single interval (after Bieniusa et al., "An Optimized Conflict-free Replicated Set", 2012).
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from glue.model.state import Operation, Pattern
 from glue.model.storage.memory import LIFE_BITS
 
 SIZE_LIMIT = 32 << 20
-"""Bytes beyond which no write here is taken; the whole must travel in one message, which carries 256 MB."""
+"""Bytes beyond which local writes are refused. The whole state must fit into one message of at most 256 MB."""
 
 MERGED_LIMIT = 4 * SIZE_LIMIT
-"""Bytes beyond which nothing is merged: parts of a network may each have filled up while they were apart."""
+"""Bytes beyond which merging is refused: parts of a divided network may each have filled up before."""
 
 EVENT_COST = 200
-"""Bytes that an event is taken to cost beside its content: measured, of a counter in CPython."""
+"""Bytes that an event costs besides its content, as measured for a counter in CPython."""
 
 CONTEXT_LIMIT = 16_384
 """Intervals of the context, one for each life that ever wrote: 0.5 MB in a digest."""
@@ -38,9 +37,9 @@ AHEAD = "events merged of a clock that is far ahead"
 
 
 class Delta:
-    """A piece of state. `context`: the writes it speaks for; `events`: those of their events that live, by key.
+    """A piece of state: a `context` of writes, and their live events by key.
 
-    `kept` are dots of more events that live, whose contents the receiver has.
+    Further live events are named in `kept`: the receiver has their contents already.
     """
 
     __slots__ = ("context", "events", "kept")
@@ -52,10 +51,10 @@ class Delta:
 
 
 class Store:
-    """What one life of a replica has of the mergeable keys.
+    """The mergeable keys of one life of a replica.
 
-    `mark` is a hash of all live events' dots, `version` counts what changed. `is_watched`: whether
-    anybody wants to know how keys read before a change.
+    The `mark` is a hash of the dots of all live events, and `version` counts changes. If `is_watched` is false, `write`
+    and `merge` do not report former readings.
     """
 
     def __init__(self, prefixes: Prefixes, life: str, statistics: Counter[str]) -> None:
@@ -69,7 +68,7 @@ class Store:
         self.version = 0
         self.is_watched = False
         self._values: dict[str, Value] = {}
-        self._live: dict[str, dict[int, str]] = {}  # the keys of live events, by life and number
+        self._live: dict[str, dict[int, str]] = {}  # keys of live events, by life and number
 
     # ---------------------------------------------------------------------------------------------- reading
 
@@ -77,19 +76,19 @@ class Store:
         return len(self._values)
 
     def reading(self, key: str) -> Reading:
-        """The value of a key."""
+        """Return the value of a key."""
         value = self._values.get(key)
         return NOTHING if value is None else value.reading
 
     def match(self, pattern: Pattern) -> list[tuple[str, Reading]]:
-        """All keys that match, with their values, by key."""
+        """Return all keys that match, with their values, in order of key."""
         if pattern.key is not None:
             found = self._values.get(pattern.key)
             return [] if found is None else [(pattern.key, found.reading)]
         return [(key, self._values[key].reading) for key in sorted(self._values) if pattern.matches(key)]
 
     def conflicts(self, pattern: Pattern) -> dict[str, list[bytes]]:
-        """The keys that match of which several values stand, written at the same time; the one that is read first."""
+        """Return the matching keys with several concurrent values; the value that reads give comes first."""
         return {
             key: several
             for key, value in sorted(self._values.items())
@@ -99,9 +98,9 @@ class Store:
     # ---------------------------------------------------------------------------------------------- writing
 
     def write(self, wall_ms: int, operations: Sequence[Operation]) -> tuple[Context, dict[str, Reading]]:
-        """Do all of these operations, or none; returns the dots they touched, and the readings before, by key.
+        """Do all of these operations, or none; returns the touched dots, and the former readings by key.
 
-        Raises ModelError for operations that their keys do not have, or if there is no more room.
+        Raises ModelError for operations that a key's kind does not have, or if there is no more room.
         """
         stamp = self.clock.stamp(wall_ms)
         effects = {}
@@ -128,10 +127,10 @@ class Store:
         return touched, before
 
     def renew(self, life: str) -> Context:
-        """Go on in another life, and take along what lives of the present one; returns the dots that were touched.
+        """Continue in another life, and move the live events of the present one to it; returns the touched dots.
 
-        Whoever was told that later writes of the former life were made and superseded would never take them, and may
-        have dropped earlier ones. Under new dots, with their contents and stamps, all of them are news.
+        Replicas that were told of later writes of the former life would never take these, and may have dropped earlier
+        ones. The events have new dots and their old contents and stamps, so every replica takes them.
         """
         former, self.life = self.life, life
         touched = Context()
@@ -149,7 +148,7 @@ class Store:
     # ---------------------------------------------------------------------------------------------- merging
 
     def merge(self, delta: Delta, wall_ms: int) -> dict[str, Reading] | None:
-        """Take in a delta; returns the readings before, of the keys it changed. None: it was refused, and counted."""
+        """Merge a delta; returns the former readings of changed keys, or None if the delta was refused and counted."""
         dots = [dot for events in delta.events.values() for dot, _ in events]
         refusal = self._refusal(delta, dots)
         if refusal:
@@ -180,7 +179,7 @@ class Store:
             before[key] = self.reading(key)
 
     def _refusal(self, delta: Delta, dots: Sequence[Dot]) -> str:
-        """Why a delta is not merged; empty if it is."""
+        """Return why a delta is refused; "" if it is not."""
         if delta.context.last(self.life) > self.context.last(self.life):
             return "deltas refused: writes of ours that we never made"
         if not delta.kept <= self.context:
@@ -194,7 +193,7 @@ class Store:
         return ""
 
     def _joined_size(self, other: Context) -> int:
-        """Intervals of both contexts together, or a number not less that is within the limit."""
+        """Return the number of intervals of both contexts joined, or an upper bound that is within the limit."""
         most = self.context.size + other.size
         if most <= CONTEXT_LIMIT or other <= self.context:
             return min(most, CONTEXT_LIMIT)
@@ -203,7 +202,7 @@ class Store:
         return joined.size
 
     def _living_between(self, life: str, start: int, stop: int) -> Iterable[int]:
-        """The numbers of live events in an interval, by way of whichever is shorter."""
+        """Return the numbers of live events in an interval, by the shorter of two ways."""
         live = self._live.get(life)
         if not live:
             return ()
@@ -243,11 +242,11 @@ class Store:
     # ----------------------------------------------------------------------------------------------- deltas
 
     def whole(self) -> Delta:
-        """Everything."""
+        """Return the whole state as one delta."""
         return self.since(Context())
 
     def delta(self, touched: Context) -> Delta:
-        """What has become of these dots."""
+        """Return a delta with the present state of these dots."""
         events: dict[str, list[tuple[Dot, Any]]] = {}
         for life, start, stop in touched.intervals():
             for number in self._living_between(life, start, stop):
@@ -255,7 +254,7 @@ class Store:
         return Delta(touched, events)
 
     def since(self, context: Context) -> Delta:
-        """All that one who has seen these writes needs to know what this replica knows."""
+        """Return the delta that a replica with this context needs to reach the state of this one."""
         events: dict[str, list[tuple[Dot, Any]]] = {}
         kept = Context()
         for life, live in self._live.items():
@@ -271,10 +270,10 @@ class Store:
         events.setdefault(key, []).append((dot, self._values[key].events[dot]))
 
     def is_like(self, context: Context, mark: int) -> bool:
-        """Whether a replica with this context and this hash of its live events has the same state."""
+        """Whether a replica with this context and this mark has the same state."""
         return mark == self.mark and context == self.context
 
 
 def hashed(dot: Dot) -> int:
-    """A hash that is the same in every process; those of all live events are joined by exclusive or."""
+    """Hash a dot, the same in every process. The mark is the exclusive or of these hashes."""
     return int.from_bytes(hashlib.blake2s(b"%b %d" % (dot[0].encode(), dot[1]), digest_size=LIFE_BITS // 8).digest())

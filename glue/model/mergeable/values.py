@@ -1,12 +1,13 @@
-"""The kinds of mergeable values: counters, sets, registers and values that show their conflicts.
+"""The kinds of mergeable values: counters, sets, registers, and values that show their conflicts.
 
-All are one structure, a set of *events*, each the content of one write under its dot. A write takes away the events it
-supersedes, which its replica has seen, and adds events of its own; replicas merge by keeping what both have and what
-only one of them has heard of (the causal CRDTs of Almeida et al., 2018; counters and sets after Shapiro, Preguiça,
-Baquero and Zawirski, "Conflict-free Replicated Data Types", 2011; without tombstones, as what was seen and is not
-there any more was removed). The kinds differ in what a write supersedes and in how the events that are left are read.
+Every value is a set of *events*, each the content of one write under its dot. A write supersedes events that its
+replica has seen: these are removed, and new ones added. Two replicas merge by keeping the events of both. An event is
+dropped if only one replica has it and the other one has seen it (the causal CRDTs of Almeida et al., 2018). There are
+no tombstones: a dot that was seen and has no event was removed. Counters and sets follow Shapiro, Preguiça, Baquero and
+Zawirski, "Conflict-free Replicated Data Types" (2011).
 
-So a deletion removes what its replica had seen, and what was written at the same time elsewhere stays.
+The kinds differ in what a write supersedes and in how events are read. A deletion removes only what its replica has
+seen: concurrent writes of other replicas stay.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from glue.model.state.commands import VALUE_LIMIT
 from glue.model.state.patterns import KEY_LIMIT
 
 COUNTER_LIMIT = 1 << 53
-"""What one life has added to a counter stays below what every JSON library reads exactly."""
+"""Limit of what one life has added to a counter: every JSON library reads smaller integers exactly."""
 
 Reading = tuple[bytes | None, bool]
-"""A value as JSON, None if there is none, and whether it is a list of several that are in conflict."""
+"""A value as JSON (None: no value), and whether it is a list of values in conflict."""
 
 Effect = tuple[list[Dot], list[Any]]
-"""What a write does: the events that it supersedes, and the contents of those it adds."""
+"""The effect of a write: the events that it supersedes, and the contents of new events."""
 
 NOTHING: Reading = (None, False)
 
 
 class BeyondError(ValueError):
-    """A number beyond what honest replicas reach."""
+    """Raised for a number beyond what honest replicas reach."""
 
 
 class Value:
-    """The value of one key: its events. `put` and `drop` are what merging does, `effect` what a program asks for."""
+    """The value of one key: its events. Merging calls `put` and `drop`, a program's write calls `effect`."""
 
     __slots__ = ("_reading", "events")
     name: ClassVar[str]
@@ -55,24 +56,24 @@ class Value:
         self._reading = None
 
     def drop(self, dot: Dot) -> Any:
-        """Take an event away; returns its content."""
+        """Remove an event; returns its content."""
         self._reading = None
         return self.events.pop(dot)
 
     @property
     def reading(self) -> Reading:
-        """The value, worked out when it is first asked for."""
+        """The value, computed when it is first asked for."""
         if self._reading is None:
             self._reading = self._read() if self.events else NOTHING
         return self._reading
 
     @property
     def conflict(self) -> list[bytes]:
-        """The values that were written at the same time, the one that is read first; empty if it is one."""
+        """The values that were written at the same time, the one of `reading` first; empty if there is one value."""
         return []
 
     def effect(self, operation: Operation, life: str, stamp: Stamp) -> Effect:
-        """What an operation does. Raises ModelError for one that this kind does not have."""
+        """Return the effect of an operation. Raises ModelError if this kind does not have it."""
         match operation:
             case Delete():
                 return list(self.events), []
@@ -84,17 +85,17 @@ class Value:
 
     @staticmethod
     def weight(content: Any) -> int:
-        """Bytes of a content, beside what every event costs."""
+        """Bytes of a content, besides the cost of every event."""
         return 0
 
     @staticmethod
     def check(content: Any) -> Any:
-        """A content that came from the network, as it is kept. Raises ValueError or TypeError for one that is none."""
+        """Check and convert a content from the network. Raises ValueError or TypeError if it is malformed."""
         raise NotImplementedError
 
     @staticmethod
     def plain(content: Any) -> Any:
-        """A content as it travels; the inverse of `check`."""
+        """Convert a content for the network; the inverse of `check`."""
         return content
 
     def _read(self) -> Reading:
@@ -108,7 +109,7 @@ class Value:
 
 
 class Counter(Value):
-    """A sum: each life has one event, what it has added in all; adding again supersedes it with the new sum."""
+    """A sum. Each life has one event with its total, which its next addition supersedes."""
 
     __slots__ = ()
     name = "counter"
@@ -136,7 +137,7 @@ class Counter(Value):
 
 
 class ObservedSet(Value):
-    """A set of strings: an element is there while an event of it is; who adds while another removes, wins."""
+    """A set of strings. An element is present while it has an event; an addition wins over a concurrent removal."""
 
     __slots__ = ("_dots",)
     name = "set"
@@ -186,12 +187,12 @@ def _elements(key: str, elements: Iterable[Any]) -> list[str]:
     found = list(elements)
     try:
         return [ObservedSet.check(element) for element in found]
-    except ValueError:  # UnicodeEncodeError is one, too
+    except ValueError:  # includes UnicodeEncodeError
         raise ModelError(f"{key!r:.80} is a set; its elements are strings of up to {KEY_LIMIT} bytes") from None
 
 
 class MultiValue(Value):
-    """A value that shows its conflicts: a write supersedes what it has seen, so only concurrent ones stand together."""
+    """A value that shows its conflicts: a write supersedes everything seen before, so only concurrent writes remain."""
 
     __slots__ = ()
     name = "multi"
@@ -214,7 +215,7 @@ class MultiValue(Value):
 
     @property
     def conflict(self) -> list[bytes]:
-        """The same value written twice is none."""
+        """The different values, sorted; empty if all writes have the same value."""
         distinct = sorted(set(self.events.values()))
         return distinct if len(distinct) > 1 else []
 
@@ -229,7 +230,7 @@ class MultiValue(Value):
 
 
 class Register(MultiValue):
-    """A value of which the last write wins, by hybrid time; the losers are seen in `conflict` until the next write."""
+    """A value of which the last write wins, by hybrid time. `conflict` has the losers until the next write."""
 
     __slots__ = ()
     name = "register"
@@ -267,7 +268,7 @@ class Register(MultiValue):
 
 
 def _recency(event: tuple[Dot, Any]) -> tuple[Stamp, Dot]:
-    """Later is more; of two equal stamps the dot decides, everywhere alike."""
+    """Order events by stamp; the dot decides between equal stamps, on all replicas alike."""
     dot, (stamp, _) = event
     return stamp, dot
 
@@ -282,7 +283,7 @@ def _encoded(key: str, value: Any) -> bytes:
 
 
 def _document(value: Any) -> bytes:
-    """The value as JSON, the keys of objects in order, so that equal values are equal bytes."""
+    """Encode a value as JSON with sorted object keys, so that equal values give equal bytes."""
     options = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
     document = orjson.dumps(value, option=options)
     if len(document) > VALUE_LIMIT:
@@ -291,4 +292,4 @@ def _document(value: Any) -> bytes:
 
 
 KINDS: dict[str, type[Value]] = {kind.name: kind for kind in (Counter, ObservedSet, Register, MultiValue)}
-"""The kinds by the names that programs use."""
+"""The kinds by their names in programs."""

@@ -1,14 +1,14 @@
-"""What replicas say to each other of mergeable keys, as JSON: the mark of the prefixes first, then one of
+"""Messages between replicas about mergeable keys, as JSON arrays: the mark of the prefixes, then one of these.
 
-    ["delta", DELTA]                    writes just made, to all
-    ["digest", asks, CONTEXT, mark]     what one has, to all; `asks`: and wants to hear of the others'
-    ["pull", CONTEXT]                   tell me what I lack, to one
-    ["answer", DELTA, mark]             that
+    ["delta", DELTA]                    new writes, to all
+    ["digest", asks, CONTEXT, mark]     the sender's state, to all; `asks`: the others' digests are wanted
+    ["pull", CONTEXT]                   a request for what the sender lacks, to one
+    ["answer", DELTA, mark]             the answer to a pull
 
     CONTEXT  {life: [first, after the last, first, after the last, ...], ...}
     DELTA    [CONTEXT, {key: [[life, number, content], ...], ...}, CONTEXT of what is kept]
 
-On disk a replica keeps deltas, in the same form.
+The files of a replica hold deltas in the same form.
 """
 
 from __future__ import annotations
@@ -29,27 +29,29 @@ from glue.model.state import check_key
 from glue.model.storage.memory import LIFE_BITS
 
 NUMBER_LIMIT = 1 << 40
-"""Writes of one life, which lasts from one start to the next: a year of 35,000 a second. No other life is said to
-have made more, so that one message cannot use up the numbers that a writer has yet to use (see `Store.renew`)."""
+"""Limit of the writes of one life, which lasts from a start to the next: 35,000 a second for a year.
+
+A message that claims more for a life is refused, so no message can use up the numbers of a writer (see `Store.renew`).
+"""
 
 LIFE_LENGTH = LIFE_BITS // 4
 
 
-class MalformedError(ValueError):
-    """Bytes that say nothing; whoever got them from the network counts and drops them."""
+class MalformedDeltasError(ValueError):
+    """Raised for bytes that are no message. The receiver counts and drops them."""
 
 
-class TooFarError(MalformedError):
-    """They hold numbers of writes, or stamps, that no honest replica reaches."""
+class TooFarError(MalformedDeltasError):
+    """Raised for numbers of writes, or stamps, that no honest replica reaches."""
 
 
 class ForeignError(ValueError):
-    """They are of a replica that was given other prefixes."""
+    """Raised for a message of a replica with other prefixes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a replica has; `asks` if it wants to hear what others have."""
+    """The state of the sender as context and mark. With `asks` it wants the digests of others."""
 
     asks: bool
     context: Context
@@ -58,14 +60,14 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """What the sender has already, so as to be told the rest."""
+    """A request for everything that is not in `context`."""
 
     context: Context
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A delta; with the sender's mark if it answers a pull, and then its context is all that the sender has seen."""
+    """A delta. The answer to a pull also has the sender's mark, and the sender's whole context."""
 
     delta: Delta
     mark: int | None = None
@@ -78,7 +80,7 @@ Message = Digest | Pull | Told
 
 
 def encode(prefixes: Prefixes, message: Message) -> bytes:
-    """A message as JSON."""
+    """Encode a message as JSON."""
     match message:
         case Digest(asks, context, mark):
             rest: list[Any] = ["digest", asks, context.bounds, _written(mark)]
@@ -103,7 +105,7 @@ def _plain(prefixes: Prefixes, delta: Delta) -> list[Any]:
 
 
 def decode(prefixes: Prefixes, data: bytes) -> Message:
-    """The inverse of `encode`. Raises MalformedError, and ForeignError for a sender with other prefixes."""
+    """Decode a message. Raises MalformedDeltasError, and ForeignError for a sender with other prefixes."""
     match _document(data):
         case [str(mark), *_] if mark != prefixes.mark:
             raise ForeignError
@@ -115,14 +117,14 @@ def decode(prefixes: Prefixes, data: bytes) -> Message:
             return Told(_delta(prefixes, delta))
         case [_, "answer", delta, mark]:
             return Told(_delta(prefixes, delta), _read(mark))
-    raise MalformedError("not a message")
+    raise MalformedDeltasError("not a message")
 
 
 def decode_stored(prefixes: Prefixes, data: bytes) -> Delta:
-    """The inverse of `encode` for a delta that was kept. Raises MalformedError and ForeignError."""
+    """The inverse of `encode` for a delta that was kept. Raises MalformedDeltasError and ForeignError."""
     message = decode(prefixes, data)
     if not isinstance(message, Told):
-        raise MalformedError("not a delta")
+        raise MalformedDeltasError("not a delta")
     return message.delta
 
 
@@ -130,7 +132,7 @@ def _document(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except ValueError:
-        raise MalformedError("not JSON") from None
+        raise MalformedDeltasError("not JSON") from None
 
 
 def _written(mark: int) -> str:
@@ -141,24 +143,24 @@ def _read(mark: Any) -> int:
     if isinstance(mark, str) and len(mark) == LIFE_LENGTH:
         with suppress(ValueError):
             return int(mark, 16)
-    raise MalformedError("not a mark")
+    raise MalformedDeltasError("not a mark")
 
 
 def _context(document: Any) -> Context:
     if not isinstance(document, dict):
-        raise MalformedError("not a context")
+        raise MalformedDeltasError("not a context")
     for life, bounds in document.items():
         if len(life) != LIFE_LENGTH or not isinstance(bounds, list) or not bounds or len(bounds) % 2:
-            raise MalformedError("not intervals")
+            raise MalformedDeltasError("not intervals")
         if not all(bound.__class__ is int for bound in bounds) or not all(a < b for a, b in pairwise(bounds)):
-            raise MalformedError("not ascending")
+            raise MalformedDeltasError("not ascending")
         if bounds[0] < 1:
-            raise MalformedError("not numbers of writes")
+            raise MalformedDeltasError("not numbers of writes")
         if bounds[-1] > NUMBER_LIMIT:
             raise TooFarError("more writes than a life can make")
     context = Context(document)
     if context.size > CONTEXT_LIMIT:
-        raise MalformedError("too large a context")
+        raise MalformedDeltasError("too large a context")
     return context
 
 
@@ -168,21 +170,21 @@ def _delta(prefixes: Prefixes, document: Any) -> Delta:
             return Delta(
                 _context(context), {key: _events(prefixes, key, events[key]) for key in events}, _context(kept)
             )
-    raise MalformedError("not a delta")
+    raise MalformedDeltasError("not a delta")
 
 
 def _events(prefixes: Prefixes, key: str, document: Any) -> list[tuple[Dot, Any]]:
     kind = prefixes.kind(key)
     if kind is None:
-        raise MalformedError("not a mergeable key")
+        raise MalformedDeltasError("not a mergeable key")
     try:
         check_key(key)
         found = [((life, number), kind.check(content)) for life, number, content in document]
     except BeyondError:
         raise TooFarError("a stamp too far ahead") from None
     except (ModelError, TypeError, ValueError):
-        raise MalformedError("not events") from None
+        raise MalformedDeltasError("not events") from None
     for life, number in (dot for dot, _ in found):
         if life.__class__ is not str or number.__class__ is not int:
-            raise MalformedError("not a dot")
+            raise MalformedDeltasError("not a dot")
     return found

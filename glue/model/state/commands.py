@@ -1,9 +1,9 @@
 """Commands: what a client asks of the state machine, and how a batch of them becomes one log entry.
 
-A command is a transaction of one or more operations, all of which take effect or none, in the session of a client
-and with the serial it has there. Deltas are what is logged: an update is its patch, never the value it leads to.
+A command is a transaction of one or more operations. They take effect all or not at all, in the session of a client,
+under a serial number. The log holds deltas: an update is its patch, never the value that results.
 
-    entry      [time in ms, [command, ...]]      only what the leader itself proposes carries its time, others 0
+    entry      [time in ms, [command, ...]]      time 0 unless the leader proposes the entry itself
     command    [session, serial, answered, [operation, ...]]      every serial up to `answered` has its answer
     operation  ["=", key, value]   ["-", key]   ["~", key, patch]
                ["?", key]          ["?", key, value]              expected: no value; this value
@@ -25,17 +25,17 @@ COMMAND_OPERATIONS = 1024
 """Operations in one transaction at most."""
 
 VALUE_LIMIT = 1 << 20
-"""Bytes of JSON in a value, a patch or an expected value: an entry stays far below what one message carries."""
+"""Bytes of JSON in a value, a patch or an expected value: an entry stays far below the limit of one message."""
 
 LEASE_LIMIT_MS = 86_400_000
-"""The longest lease of a lock: a day. Longer is an owner for ever, which is a key."""
+"""The longest lease of a lock: a day. A lock for longer is better a key."""
 
 COUNTER_LIMIT = 1 << 53
-"""Serials, sessions and times stay below what every JSON library reads exactly."""
+"""Limit of serials, sessions and times: every JSON library reads smaller integers exactly."""
 
 
 class MalformedEntryError(ValueError):
-    """Bytes that are no entry or command; whoever got them from the network counts and drops them."""
+    """Raised for bytes that are no entry or command. A receiver of such bytes counts and drops them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Take a key and its value away; one that is not there is let be."""
+    """Remove a key and its value. A missing key is ignored."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Apply a JSON Merge Patch (RFC 7396) to a key's value; a key that is not there starts as an empty object."""
+    """Apply a JSON Merge Patch (RFC 7396) to a key's value; a missing key starts as an empty object."""
 
     key: str
     patch: Any
@@ -67,7 +67,7 @@ ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """Go on only if the key has this value; without one, only if it has none."""
+    """Continue only if the key has this value, or has none if `value` is `ABSENT`."""
 
     key: str
     value: Any = ABSENT
@@ -80,15 +80,15 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class ExpectRevision:
-    """Go on only if the key was last changed at this log index; 0: only if it has no value."""
+    """Continue only if the key was last changed at this log index; 0: only if it has no value."""
 
     key: str
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
-    """Take a lock, or renew one's own, for so many milliseconds of committed time."""
+class AcquireLock:
+    """Take a lock, or renew it as its owner, for this many milliseconds of committed time."""
 
     name: str
     owner: str
@@ -96,8 +96,8 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlock:
-    """Give back a lock; that of another owner, or of nobody, is let be."""
+class ReleaseLock:
+    """Release a lock. A free lock, and one of another owner, are left alone."""
 
     name: str
     owner: str
@@ -105,16 +105,16 @@ class Unlock:
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Open a session; asked again with the same nonce, it is the same session."""
+    """Open a session; returns the present one of this nonce, if there is one."""
 
     nonce: str
 
 
-Operation = Set | Delete | Update | Expect | ExpectRevision | Lock | Unlock | OpenSession
+Operation = Set | Delete | Update | Expect | ExpectRevision | AcquireLock | ReleaseLock | OpenSession
 
 
 class Command:
-    """Operations of one client, applied once however often they are proposed. Session 0: not in any session."""
+    """Operations of one client, applied once however often they are proposed. Session 0 means no session."""
 
     __slots__ = ("answered", "operations", "serial", "session")
 
@@ -129,7 +129,7 @@ class Command:
 
 
 def encode_command(command: Command) -> bytes:
-    """A command as JSON. Raises ModelError for a key or a value that cannot be logged."""
+    """Encode a command as JSON. Raises ModelError for a key or a value that cannot be logged."""
     if not 1 <= len(command.operations) <= COMMAND_OPERATIONS:
         raise ModelError(f"{len(command.operations)} operations; expected 1 to {COMMAND_OPERATIONS}")
     operations = [_written(operation) for operation in command.operations]
@@ -137,7 +137,7 @@ def encode_command(command: Command) -> bytes:
 
 
 def encode_entry(time_ms: int, commands: list[bytes]) -> bytes:
-    """One log entry of commands that are already encoded, with the leader's committed time (ms), or 0."""
+    """Build a log entry of encoded commands, with the leader's committed time (ms), or 0."""
     return b"[%d,[%b]]" % (time_ms, b",".join(commands))
 
 
@@ -153,9 +153,9 @@ def _written(operation: Operation) -> list[Any]:
             return ["?", check_key(key)] if operation.absent else ["?", check_key(key), _json(operation.value, key)]
         case ExpectRevision(key, revision):
             return ["@", check_key(key), revision]
-        case Lock(name, owner, lease_ms):
+        case AcquireLock(name, owner, lease_ms):
             return ["L", check_key(name, "lock"), owner, lease_ms]
-        case Unlock(name, owner):
+        case ReleaseLock(name, owner):
             return ["U", check_key(name, "lock"), owner]
         case OpenSession(nonce):
             return ["S", nonce]
@@ -176,7 +176,7 @@ def _json(value: Any, key: str) -> orjson.Fragment:
 
 
 def decode_entry(entry: bytes) -> tuple[int, list[Command]]:
-    """An entry's time (ms) and commands. Raises MalformedEntryError."""
+    """Decode an entry's time (ms) and commands. Raises MalformedEntryError."""
     document = _document(entry)
     match document:
         case [int(time_ms), [*commands]] if 0 <= time_ms < COUNTER_LIMIT:
@@ -185,7 +185,7 @@ def decode_entry(entry: bytes) -> tuple[int, list[Command]]:
 
 
 def decode_command(command: bytes) -> Command:
-    """One command. Raises MalformedEntryError."""
+    """Decode one command. Raises MalformedEntryError."""
     return _command(_document(command))
 
 
@@ -223,9 +223,9 @@ def _operation(document: Any) -> Operation:
             case ["@", key, int(revision)]:
                 return ExpectRevision(check_key(key), revision)
             case ["L", name, str(owner), int(lease)] if 0 < lease <= LEASE_LIMIT_MS and 0 < len(owner) <= 128:
-                return Lock(check_key(name), owner, lease)
+                return AcquireLock(check_key(name), owner, lease)
             case ["U", name, str(owner)]:
-                return Unlock(check_key(name), owner)
+                return ReleaseLock(check_key(name), owner)
             case ["S", str(nonce)] if 0 < len(nonce) <= 128:
                 return OpenSession(nonce)
     except (ModelError, TypeError, ValueError):
@@ -234,7 +234,7 @@ def _operation(document: Any) -> Operation:
 
 
 def _checked(value: Any) -> Any:
-    """The value if it can be written again: nested no deeper than 254, which also bounds the work of a merge."""
+    """Return the value, if it can be encoded again: nested at most 254 deep, which also bounds the work of a merge."""
     if isinstance(value, (dict, list)) and len(orjson.dumps(value)) > VALUE_LIMIT:
         raise ValueError
     return value

@@ -1,7 +1,7 @@
-"""Locks with leases counted in committed time, the clock that all replicas read alike from the log itself.
+"""Locks with leases in committed time, which all replicas read alike from the log.
 
-Only some entries carry that time, so a lease begins with the first stamp after the lock was taken or renewed: it is
-never shorter than its owner thinks, who counts from when it asked.
+Only some entries carry the time. A lease begins at the first stamp after the lock was taken or renewed. Its owner
+counts from the request, and so never assumes a longer lease than it has.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ LOCKS = 65_536
 """Locks held at once, 200 bytes each: 13 MB."""
 
 
-class Held:
-    """A lock that somebody has: the fencing token (log index at which it was taken), the lease and when it ends.
+class HeldLock:
+    """A held lock: its fencing token (log index at which it was taken), its lease, and the end of the lease.
 
-    `expires_ms` is None until the first stamp.
+    The end, `expires_ms`, is None until the first stamp.
     """
 
     __slots__ = ("expires_ms", "lease_ms", "owner", "token")
@@ -30,35 +30,35 @@ class Held:
 
 
 class Locks:
-    """Who holds which lock. `next_expiry` is the committed time (ms) at which `stamp` has something to do."""
+    """All held locks. `next_expiry` is the committed time (ms) at which `stamp` has something to do."""
 
     __slots__ = ("_held", "next_expiry")
 
     def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldLock] = {}
         self.next_expiry: float = inf
 
-    def holder(self, name: str) -> Held | None:
-        """Who has the lock now."""
+    def holder(self, name: str) -> HeldLock | None:
+        """Return the holder of a lock, None if it is free."""
         return self._held.get(name)
 
     def refusal(self, name: str, owner: str) -> str:
-        """Why this owner cannot have the lock now; empty if it can."""
+        """Return why this owner cannot have the lock now; "" if it can."""
         held = self._held.get(name)
         if held is None:
             return "too many locks" if len(self._held) >= LOCKS else ""
         return "" if held.owner == owner else f"held by {held.owner}"
 
     def take(self, name: str, owner: str, index: int, lease_ms: int) -> int:
-        """Take it or renew it; returns its fencing token, which a renewal keeps."""
+        """Take or renew a lock; returns its fencing token, which a renewal keeps."""
         held = self._held.get(name)
         token = index if held is None else held.token
-        self._held[name] = Held(owner, token, lease_ms)
+        self._held[name] = HeldLock(owner, token, lease_ms)
         self.next_expiry = 0
         return token
 
     def release(self, name: str, owner: str) -> bool:
-        """Give it back; whether this owner had it."""
+        """Release a lock; returns whether this owner had it."""
         held = self._held.get(name)
         if held is None or held.owner != owner:
             return False
@@ -66,7 +66,7 @@ class Locks:
         return True
 
     def stamp(self, time_ms: int) -> list[str]:
-        """It is this late: leases that were waiting for it begin, and those that are over end; returns their names."""
+        """Advance the committed time: leases begin and end; returns the names of locks that are free now."""
         if time_ms < self.next_expiry:
             return []
         over = []
@@ -83,10 +83,10 @@ class Locks:
         return over
 
     def as_list(self) -> list[Any]:
-        """For a snapshot."""
+        """Return all locks, for a snapshot."""
         return [[name, held.owner, held.token, held.lease_ms, held.expires_ms] for name, held in self._held.items()]
 
     def load(self, next_expiry: int | None, locks: Iterable[Any]) -> None:
-        """Take the place of what a snapshot held."""
-        self._held = {name: Held(*held) for name, *held in locks}
+        """Restore all locks from a snapshot."""
+        self._held = {name: HeldLock(*held) for name, *held in locks}
         self.next_expiry = inf if next_expiry is None else next_expiry

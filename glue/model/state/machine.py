@@ -1,10 +1,9 @@
-"""Keys, values, sessions and locks, changed by nothing but committed entries.
+"""The replicated state: keys, values, sessions and locks, changed only by committed entries.
 
-Everything here is a function of the log: no clock but the leader's stamp in each entry, no order but that of the
-log, no number but as it was written. So replicas that applied the same entries have the same `digest`, which the
-tests compare, and a snapshot is the same bytes wherever it is made.
+Everything here is a function of the log: the only clock is the leader's stamp in an entry. Replicas that applied the
+same entries have the same `digest`, which tests compare, and make the same snapshot byte for byte.
 
-Values are kept as JSON text: reading one can never change it, and a snapshot is written without encoding them again.
+Values are kept as JSON text: a reader cannot change them, and a snapshot needs no new encoding.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any
 import orjson
 
 from glue.model.state.commands import (
+    AcquireLock,
     Command,
     Delete,
     Expect,
     ExpectRevision,
-    Lock,
     MalformedEntryError,
     OpenSession,
     Operation,
+    ReleaseLock,
     Set,
-    Unlock,
     Update,
     decode_entry,
 )
@@ -36,13 +35,13 @@ from glue.model.state.results import OK, REFUSED, Result
 from glue.model.state.sessions import Sessions
 
 FORMAT = 1
-"""Version of a snapshot; another one is refused."""
+"""Version of the snapshot format; others are refused."""
 
 STATE_LIMIT = 512 << 20
-"""Bytes of keys and values, beyond which a command that adds to them is refused, alike on all replicas."""
+"""Bytes of keys and values. Beyond this, a command that adds to them is refused, on all replicas alike."""
 
 VALUE_LIMIT = 4 << 20
-"""Bytes of a value that updates have led to."""
+"""Bytes of a value that results from updates."""
 
 Entry = tuple[bytes, int]
 """A value as JSON, and the log index at which it was last changed."""
@@ -53,11 +52,10 @@ class Conflict(list[Any]):
 
 
 class Change:
-    """A key was given a value, or lost it, at log index `index`; that of a mergeable key, which is in no log, is 0.
+    """A change of a key's value at log index `index`; mergeable keys are in no log and have index 0.
 
-    `live` is False for what is told of the past: the state at the beginning of a watch, or after a gap that could
-    only be bridged by a snapshot. `document` is the value as JSON, None if it was deleted; if `is_conflict`, it is the
-    list of values that are in conflict.
+    The past is not `live`: the state at the start of a watch, or after a gap that a snapshot bridged. The `document` is
+    the value as JSON, None if the key was deleted. With `is_conflict` it is the list of values in conflict.
     """
 
     __slots__ = ("document", "index", "is_conflict", "key", "live")
@@ -73,7 +71,7 @@ class Change:
 
     @property
     def past(self) -> Change:
-        """The same, as told to one who did not see it happen."""
+        """This change, marked as not live."""
         return Change(self.key, self.document, self.index, False, self.is_conflict)
 
     @property
@@ -83,7 +81,7 @@ class Change:
 
     @property
     def value(self) -> Any:
-        """The new value, a copy of one's own; None if it was deleted, a `Conflict` if there are several."""
+        """A fresh copy of the value; None if the key was deleted, a `Conflict` if several values are in conflict."""
         if self.document is None:
             return None
         value = orjson.loads(self.document)
@@ -100,7 +98,7 @@ class Change:
 
 
 class Applied:
-    """What an entry did: a result for each command, in order; the changes; the locks that became free."""
+    """The effects of one entry: a result for each command in order, the changes, and the locks that became free."""
 
     __slots__ = ("changes", "commands", "released", "results")
 
@@ -125,11 +123,11 @@ class State:
     # ---------------------------------------------------------------------------------------------- reading
 
     def get(self, key: str) -> Entry | None:
-        """A key's value as JSON with its revision; None if it has none."""
+        """Return a key's value as JSON with its revision; None if it has none."""
         return self._values.get(key)
 
     def match(self, pattern: Pattern) -> list[Change]:
-        """All keys that match, with their values and revisions, by key."""
+        """Return all keys that match, with their values and revisions, in order of key."""
         if pattern.key is not None:
             entry = self._values.get(pattern.key)
             return [] if entry is None else [Change(pattern.key, *entry)]
@@ -141,20 +139,20 @@ class State:
 
     @property
     def next_expiry(self) -> float:
-        """The committed time (ms) at which something ends; 0 if something waits for a stamp to begin to count."""
+        """The committed time (ms) at which a lease or session ends; 0 if one waits for a stamp to begin."""
         return min(self.locks.next_expiry, self.sessions.next_expiry)
 
     @property
     def digest(self) -> str:
-        """A hash of everything, equal on replicas that applied the same entries."""
+        """A hash of the whole state, equal on replicas that applied the same entries."""
         return hashlib.blake2s(self.snapshot()).hexdigest()
 
     # --------------------------------------------------------------------------------------------- applying
 
     def apply(self, index: int, entry: bytes) -> Applied:
-        """Apply the committed entry at this log index. An empty one (a new leader's) changes nothing.
+        """Apply the committed entry at this log index. An empty entry (a new leader's) changes nothing.
 
-        Never raises for its content: an entry that is malformed is so on every replica, and has no effect.
+        Never raises for the content: a malformed entry is malformed on every replica, and has no effect.
         """
         applied = Applied()
         self.index = index
@@ -183,7 +181,7 @@ class State:
         return result
 
     def _transaction(self, command: Command, applied: Applied) -> Result:
-        """All operations or none: values are changed aside, and put in place once none was refused."""
+        """Do all operations or none: values change aside, and are put in place once no operation was refused."""
         changed: dict[str, bytes | None] = {}
         for operation in command.operations:
             refusal = self._try(operation, changed)
@@ -201,7 +199,7 @@ class State:
         return Result(OK, index)
 
     def _try(self, operation: Operation, changed: dict[str, bytes | None]) -> str:
-        """Work out one operation on top of what was changed so far; returns why it is refused, or nothing."""
+        """Try one operation on top of the changes so far; returns why it is refused, or ""."""
         match operation:
             case Set(key, value):
                 changed[key] = orjson.dumps(value)
@@ -219,7 +217,7 @@ class State:
                 actual = 0 if found is None else found[1]
                 if actual != revision:
                     return f"{key!r} is at revision {actual}"
-            case Lock(name, owner):
+            case AcquireLock(name, owner):
                 return self.locks.refusal(name, owner)
         return ""
 
@@ -253,11 +251,11 @@ class State:
         applied.changes.append(Change(key, document, self.index))
 
     def _coordinate(self, operation: Operation, applied: Applied) -> int:
-        """Carry out what is no value; returns the number that the client asked for, or 0."""
+        """Carry out a lock or session operation; returns the number for the client, or 0."""
         match operation:
-            case Lock(name, owner, lease_ms):
+            case AcquireLock(name, owner, lease_ms):
                 return self.locks.take(name, owner, self.index, lease_ms)
-            case Unlock(name, owner):
+            case ReleaseLock(name, owner):
                 if self.locks.release(name, owner):
                     applied.released.append(name)
             case OpenSession(nonce):
@@ -267,7 +265,7 @@ class State:
     # -------------------------------------------------------------------------------------------- snapshots
 
     def snapshot(self) -> bytes:
-        """Everything, as one JSON document that is the same bytes on every replica."""
+        """Encode the whole state as one JSON document, the same bytes on every replica."""
         values = [[key, index, orjson.Fragment(document)] for key, (document, index) in sorted(self._values.items())]
         return orjson.dumps(
             {
@@ -284,7 +282,7 @@ class State:
 
     @classmethod
     def restore(cls, snapshot: bytes) -> State:
-        """The state that a snapshot holds. Raises MalformedEntryError for bytes that are none."""
+        """Return the state in a snapshot. Raises MalformedEntryError for bytes that are no snapshot."""
         state = cls()
         try:
             document = orjson.loads(snapshot)
@@ -301,7 +299,7 @@ class State:
 
 
 def canonical(document: bytes) -> bytes:
-    """A JSON document with the keys of its objects in order, to be compared."""
+    """Return a JSON document with sorted object keys, for comparison."""
     if document[:1] not in b"{[":
         return document
     return orjson.dumps(orjson.loads(document), option=orjson.OPT_SORT_KEYS)

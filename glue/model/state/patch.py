@@ -6,7 +6,7 @@ from typing import Any
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """The target with a patch applied (RFC 7396, section 2): null removes, objects merge, all else replaces.
+    """Return the target with a patch applied (RFC 7396, section 2): null removes, objects merge, all else replaces.
 
     Neither argument is changed, but the result may share parts with both.
     """

@@ -1,7 +1,6 @@
-"""Keys and the patterns that watch them: levels between slashes, `+` for one level, a last `#` for all the rest.
+"""Keys, and patterns of keys: levels between slashes, `+` for one level, a last `#` for all the rest.
 
-The same rules as for topics, so that there is one language to learn; but a replica has few watches, so each
-pattern is a small matcher of its own instead of an index.
+The rules are those of topics. A replica has few watches, so each pattern is a matcher of its own and needs no index.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from glue.errors import ModelError
 
 KEY_LIMIT = 1024
-"""Bytes of UTF-8 in a key or a pattern: a log entry with a thousand of them stays within a megabyte."""
+"""Bytes of UTF-8 in a key or a pattern: a log entry with a thousand of them is about a megabyte."""
 
 
 NAME_LIMIT = 128
@@ -57,11 +56,11 @@ class Pattern:
 
     @property
     def key(self) -> str | None:
-        """The only key it can match, if it has no wildcard."""
+        """The only key that can match a pattern without wildcards; None for other patterns."""
         return None if self._wild else self.text
 
     def matches(self, key: str) -> bool:
-        """Whether the pattern holds for this key; `a/#` holds for `a`, too."""
+        """Whether the pattern matches this key; `a/#` also matches `a`."""
         if not self._wild:
             return key == self.text
         levels = key.split("/")

@@ -1,16 +1,16 @@
-"""What became of a command, in a form that every replica computes alike and that travels in a reply."""
+"""The result of a command, which every replica computes alike."""
 
 from __future__ import annotations
 
 OK, REFUSED, EXPIRED = "ok", "refused", "expired"
-"""Committed with effect; committed without (its conditions did not hold); its session had ended before."""
+"""Codes: committed with effect; committed without effect, as a condition failed; the session had ended before."""
 
 
 class Result:
-    """The result of one command: `code`, the log index at which it took effect, and what is to be said of it.
+    """The result of one command.
 
-    `index` of an `ok` is the revision it gave to the keys it changed, of a lock its fencing token, of an opened
-    session the session's number. `detail` says why it was refused.
+    With code OK, `index` is the log index at which the command took effect: the revision of the changed keys, or the
+    fencing token of a lock. For an opened session it is the session's number. With another `code`, `detail` tells why.
     """
 
     __slots__ = ("code", "detail", "index")
@@ -21,7 +21,7 @@ class Result:
         self.detail = detail
 
     def as_list(self) -> list[str | int]:
-        """For the wire and for snapshots."""
+        """Return the fields, for the wire and for snapshots."""
         return [self.code, self.index, self.detail]
 
     def __eq__(self, other: object) -> bool:

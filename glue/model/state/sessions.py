@@ -1,11 +1,11 @@
-"""Client sessions: what makes a retried command take effect once (Raft thesis, section 6.3).
+"""Client sessions, which make a repeated command take effect once (Raft thesis, section 6.3).
 
-A session remembers the results of its latest commands until the client says that it has them. A session unused for
-`SESSION_LIFE_MS` of committed time ends on every replica at the same log index, and its number is never given again:
-a command that comes later is told so instead of being applied a second time.
+A session remembers the results of its latest commands until the client acknowledges them. A session that is unused for
+`SESSION_LIFE_MS` of committed time ends on every replica at the same log index. Its number is never given again, so a
+later command of the session is refused and not applied twice.
 
-Only some entries carry the leader's time. What is used between two of them counts from the later one (`UNSTAMPED`
-until then), so that the time since the stamp before is never held against it.
+Only some entries carry the leader's time. A session used between two of them counts as used at the later one. Until
+then it is `UNSTAMPED`, so the time before never shortens its life.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ SESSION_LIFE_MS = 600_000
 UNSTAMPED = -1
 
 SESSIONS = 4096
-"""Beyond, the one unused for longest ends: four of each of a thousand endpoints, or 100 MB with full results."""
+"""Open sessions: four for each of a thousand endpoints, 100 MB if full. The least recently used one ends first."""
 
 PENDING = 1024
 """Results remembered per session; a client has no more commands under way at once."""
 
 
 class Session:
-    """One client: the results it may ask for again, by serial; all up to `answered` are forgotten."""
+    """The session of one client. The client may ask again for `results`, by serial number.
+
+    Results up to the serial number `answered` are forgotten.
+    """
 
     __slots__ = ("answered", "nonce", "number", "results", "used_ms")
 
@@ -42,7 +45,7 @@ class Session:
         self.results: dict[int, Result] = {}
 
     def answered_up_to(self, serial: int) -> None:
-        """The client has these answers, so it will not ask for them again."""
+        """Forget the results up to this serial number, which the client has."""
         if serial <= self.answered:
             return
         self.answered = serial
@@ -64,7 +67,7 @@ class Sessions:
         return len(self._open)
 
     def open(self, nonce: str) -> int:
-        """The number of the session with this nonce, opened now unless it was already."""
+        """Return the number of the session with this nonce; opens it if there is none."""
         session = self._by_nonce.get(nonce)
         if session is None:
             self.last_number += 1
@@ -75,7 +78,7 @@ class Sessions:
         return session.number
 
     def known(self, number: int, serial: int, answered: int) -> Result | None:
-        """The result of a command that is not to be applied (any more); None for one that is."""
+        """Return the result of a command that must not be applied (again); None for a command to apply."""
         session = self._open.get(number)
         if session is None:
             return Result(EXPIRED, 0, "the session has ended")
@@ -89,12 +92,12 @@ class Sessions:
         return session.results.get(serial)
 
     def remember(self, number: int, serial: int, result: Result) -> None:
-        """Keep the result of a command just applied, for its repetitions."""
+        """Keep the result of a new command, for its repetitions."""
         self._open[number].results[serial] = result
 
     @property
     def next_expiry(self) -> float:
-        """The committed time (ms) at which `stamp` has something to end; 0 if something waits for its stamp."""
+        """The committed time (ms) at which `stamp` ends a session; 0 if a session waits for a stamp."""
         if not self._open:
             return inf
         if next(reversed(self._open.values())).used_ms == UNSTAMPED:
@@ -102,7 +105,7 @@ class Sessions:
         return next(iter(self._open.values())).used_ms + SESSION_LIFE_MS
 
     def stamp(self, time_ms: int) -> None:
-        """It is this late: what was used since the last stamp was used now; what was not for too long ends."""
+        """Advance the committed time: sessions used since the last stamp count as used now, and unused ones end."""
         for session in reversed(self._open.values()):
             if session.used_ms != UNSTAMPED:
                 break
@@ -114,19 +117,19 @@ class Sessions:
             self._end(oldest)
 
     def result(self, number: int, serial: int) -> Result | None:
-        """The remembered result of a command, None if there is none."""
+        """Return the remembered result of a command, None if there is none."""
         session = self._open.get(number)
         return None if session is None else session.results.get(serial)
 
     def as_list(self) -> list[Any]:
-        """For a snapshot, in the order of use."""
+        """Return all sessions in order of use, for a snapshot."""
         return [
             [s.number, s.nonce, s.used_ms, s.answered, [[serial, *r.as_list()] for serial, r in s.results.items()]]
             for s in self._open.values()
         ]
 
     def load(self, last_number: int, sessions: Iterable[Any]) -> None:
-        """Take the place of what a snapshot held."""
+        """Restore all sessions from a snapshot."""
         self.last_number = last_number
         for number, nonce, used_ms, answered, results in sessions:
             session = Session(number, nonce, used_ms)

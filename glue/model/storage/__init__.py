@@ -1,8 +1,8 @@
-"""Where a replica keeps what it must not forget, behind one narrow interface; in memory, or in files.
+"""The storage of a replica, behind one narrow interface: in memory or in files.
 
-`load` first, once; then writes in order. What was written is durable when `sync` has returned, and not before. An
-error of `sync` or `write` is final (StorageError): what the disk then holds is not known, so the replica must stop
-(Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
+First call `load`, once; then `write` in order. A write is durable once `sync` has returned. An error of `sync` or
+`write` is final (StorageError), except for a full disk (StorageFullError): the content of the disk is unknown after it,
+so the replica must stop (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 """
 
 from glue.model.storage.deltas import DELTAS, DeltaFile

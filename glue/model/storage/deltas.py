@@ -1,8 +1,8 @@
-"""Where a replica keeps its mergeable keys: a file of deltas beside the log, each as a record with its checksum.
+"""The file of a replica's mergeable keys: deltas beside the log, each a record with a checksum.
 
-Deltas may be merged twice and in any order, so the file needs neither numbers nor an order; what a crash has cut short
-at its end was never acknowledged. Once most of it is outdated it is replaced, atomically, by the whole state as one
-delta. A damaged file is put aside: the other replicas have what it held, but for what never reached any of them.
+Deltas may be merged twice and in any order, so the file needs no numbers. A record that a crash cut short at the end
+was never acknowledged. Once most of the file is outdated, it is replaced atomically by the whole state as one delta. A
+damaged file is put aside. The other replicas have its content, except for writes that were never sent.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from glue.model.storage.records import record, scan
 DELTAS = "deltas"
 
 OUTDATED = 1 << 20
-"""Bytes that may be appended to a small state before it is written anew; to a large one, as many as it has."""
+"""Bytes that may be appended before the file is written anew, or as many as the whole state has, if that is more."""
 
 
 class DeltaFile:
-    """The deltas in a directory. All its methods raise StorageError, after which nothing more is to be done.
+    """The deltas in a directory. All methods raise StorageError, after which the file must not be used any more.
 
-    After a StorageFullError `replace` is to be called until there is room.
+    After a StorageFullError, call `replace` until there is room.
     """
 
     def __init__(self, directory: Directory) -> None:
@@ -32,16 +32,16 @@ class DeltaFile:
         self._appended = 0
         self._state = 0
         self.is_dirty = False
-        self.is_whole = True  # not once something was not written for want of room
+        self.is_whole = True  # false after a write was refused for want of room
 
     @property
     def exists(self) -> bool:
-        """Whether there is one already."""
+        """Whether the file exists."""
         with _failing():
             return self._directory.read(DELTAS) is not None
 
     def load(self) -> list[bytes]:
-        """All deltas. Raises CorruptStorageError if they are damaged; then only `begin_anew` helps."""
+        """Return all deltas. Raises CorruptStorageError if they are damaged; then only `begin_anew` helps."""
         with _failing():
             data = self._directory.read(DELTAS)
             if data is None:
@@ -55,14 +55,14 @@ class DeltaFile:
             return [bytes(payload) for payload in payloads]
 
     def begin_anew(self) -> None:
-        """Put aside what there is, and begin with nothing."""
+        """Put the damaged file aside, and begin an empty one."""
         with _failing():
             if self._directory.read(DELTAS) is not None:
                 self._directory.rename(DELTAS, DELTAS + DAMAGED)
             self.replace([])
 
     def append(self, delta: bytes) -> None:
-        """Add a delta; it is durable after `sync`."""
+        """Append a delta; it is durable after `sync`."""
         with _failing():
             data = record(delta)
             self.is_whole = False
@@ -72,7 +72,7 @@ class DeltaFile:
             self.is_dirty = True
 
     def sync(self) -> None:
-        """Make what was appended durable."""
+        """Make the appended deltas durable."""
         with _failing():
             if self.is_dirty:
                 self._directory.sync(DELTAS)
@@ -84,7 +84,7 @@ class DeltaFile:
         return self._appended > max(OUTDATED, self._state)
 
     def replace(self, deltas: list[bytes]) -> None:
-        """Let these deltas take the place of all there are; durable at once."""
+        """Replace all deltas by these; they are durable at once."""
         with _failing():
             data = b"".join(map(record, deltas))
             self.is_whole = False

@@ -1,10 +1,11 @@
-"""A storage in two files of a directory: `log`, to which writes are appended, and `snapshot`.
+"""A storage in two files of a directory: `snapshot`, and `log`, to which writes are appended.
 
-Each write is one record; one sync makes all writes before it durable. A snapshot, and with it a shorter log, take
-the place of the former ones atomically: written beside, synced, renamed, and the directory synced; first the
-snapshot, then the log, so that between the two the old log lies beside a snapshot of what it begins with. A record
-that a crash cut short at the end of the log was never acknowledged and is cut off. Any other damage halts the replica:
-it has to begin anew, with another life, and fetch from the others what it had.
+Each write is one record, and one sync makes all earlier writes durable. A snapshot and the shorter log after it replace
+the former files atomically: written beside, synced, renamed, and the directory synced. The snapshot comes first.
+Between the two steps the old log lies beside a snapshot of its first entries.
+
+A record that a crash cut short at the end of the log was never acknowledged and is cut off. Any other damage stops the
+replica. It must begin again with another life, and fetch the state from the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from errno import EDQUOT, ENOSPC
 from random import Random
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus.items import Entry, Snapshot, Stored, Vital, Write
+from glue.model.consensus.items import LogEntry, Snapshot, Stored, Vital, Write
 from glue.model.storage.interface import Directory
 from glue.model.storage.memory import new_life
 from glue.model.storage.records import (
@@ -32,20 +33,20 @@ from glue.model.storage.records import (
 
 LOG, SNAPSHOT = "log", "snapshot"
 NEW, DAMAGED = ".new", ".damaged"
-"""Endings of a file's name: while it is written, and when it was put aside."""
+"""Suffixes of a file's name: while it is written, and after it was put aside."""
 
 
 NO_ROOM = (ENOSPC, EDQUOT)
-"""What a write to a full disk, or beyond a quota, is refused with."""
+"""Errors of a write to a full disk, or beyond a quota."""
 
 
 def full(error: OSError) -> StorageFullError:
-    """There is no room."""
+    """Return the error for a full disk."""
     return StorageFullError(f"no room on the disk: {error.strerror}; this replica stands aside until there is")
 
 
 def replace_file(directory: Directory, name: str, data: bytes) -> None:
-    """Let a file with this content take the place of another, atomically. Raises OSError, StorageFullError."""
+    """Replace a file by one with this content, atomically. Raises OSError, StorageFullError."""
     new = name + NEW
     try:
         directory.create(new)
@@ -54,7 +55,7 @@ def replace_file(directory: Directory, name: str, data: bytes) -> None:
         if error.errno not in NO_ROOM:
             raise
         with suppress(OSError):
-            directory.create(new)  # what was written of it takes no room
+            directory.create(new)  # frees the room of what was written
         raise full(error) from error
     directory.sync(new)
     directory.rename(new, name)
@@ -73,12 +74,12 @@ class FileStorage:
         self._failure: OSError | None = None
 
     def load(self) -> Stored:
-        """What was stored, after the end that a crash has cut short was cut off."""
+        """Return what was stored. A record that a crash cut short is removed."""
         with self._failing():
             return self._load()
 
     def begin_anew(self) -> Stored:
-        """After a CorruptStorageError: put the damaged files aside and begin another life."""
+        """Put the damaged files aside and begin another life, after a CorruptStorageError."""
         self._failure = None
         with self._failing():
             for name in (LOG, SNAPSHOT):
@@ -88,9 +89,9 @@ class FileStorage:
             return self._load()
 
     def write(self, write: Write) -> None:
-        """Append; or with a snapshot, let both files be replaced, which is durable at once.
+        """Append a write. With a snapshot, replace both files, which is durable at once.
 
-        Raises StorageFullError if there is no room: what was there is as it was, and the same write may come again.
+        Raises StorageFullError if there is no room: the files are unchanged, and the same write may come again.
         """
         with self._failing():
             if write.vital is not None:
@@ -103,19 +104,19 @@ class FileStorage:
             self._is_dirty = True
 
     def sync(self) -> None:
-        """Make what was appended durable."""
+        """Make the appended writes durable."""
         with self._failing():
             if self._is_dirty:
                 self._directory.sync(LOG)
                 self._is_dirty = False
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._directory.close()
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """The first error is the last: what the disk holds after it is not known."""
+        """Turn errors of the directory into StorageError. After the first one, all calls fail."""
         if self._failure is not None:
             raise StorageError(f"the storage has failed before: {self._failure}") from self._failure
         try:
@@ -132,7 +133,7 @@ class FileStorage:
     # -------------------------------------------------------------------------------------------- replacing
 
     def _append(self, data: bytes) -> None:
-        """Put a record at the end of the log, or nothing of it."""
+        """Append a record to the log, all of it or nothing."""
         try:
             self._directory.append(LOG, data)
         except OSError as error:
@@ -143,12 +144,12 @@ class FileStorage:
         self._size += len(data)
 
     def _replace(self, name: str, payloads: list[bytes]) -> int:
-        """Let a file take the place of another one; returns its size."""
+        """Replace a file; returns its size."""
         data = b"".join(map(record, payloads))
         replace_file(self._directory, name, data)
         return len(data)
 
-    def _replace_log(self, base: tuple[int, int], entries: Sequence[Entry]) -> None:
+    def _replace_log(self, base: tuple[int, int], entries: Sequence[LogEntry]) -> None:
         self._size = self._replace(LOG, [base_payload(base), write_payload(self._vital, entries)])
         self._is_dirty = False
 
@@ -186,7 +187,7 @@ class FileStorage:
         return read_snapshot(payloads[0])
 
     def _reconciled(self, stored: Stored) -> Stored:
-        """A log that does not lead through the snapshot's entry was to be replaced when the crash came."""
+        """Adjust a log to its snapshot. A log without the snapshot's entry is left from a crash, and is replaced."""
         snapshot, (base_index, base_term) = stored.snapshot, stored.base
         assert snapshot is not None
         if base_index > snapshot.index:
@@ -204,11 +205,11 @@ class FileStorage:
         return Stored(self._vital, snapshot, [], (snapshot.index, snapshot.term))
 
 
-def _replay(payloads: list[memoryview]) -> tuple[Vital, tuple[int, int], list[Entry]]:
-    """What the records of a log add up to: later entries take the place of earlier ones from their index on."""
+def _replay(payloads: list[memoryview]) -> tuple[Vital, tuple[int, int], list[LogEntry]]:
+    """Return the vital facts, base and entries of a log. Later entries replace earlier ones from their index on."""
     vital: Vital | None = None
     base: tuple[int, int] = (0, 0)
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     for payload in payloads:
         if payload[:1] == BASE:
             base = read_base(payload)

@@ -1,4 +1,4 @@
-"""The interfaces of a storage: what a replica wants of it, and what it wants of a directory."""
+"""The interfaces of storages: what a replica needs of a storage, and what a storage needs of a directory."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from glue.model.consensus.items import Stored, Write
 
 
 class Storage(Protocol):
-    """What a replica must not forget."""
+    """Keeps what a replica must not forget."""
 
     def load(self) -> Stored:
-        """What was stored; a new storage begins with a new life. To be called once, before the first write.
+        """Return what was stored; a new storage begins with a new life. Call it once, before the first write.
 
-        Raises CorruptStorageError if what was durable once is not all there: the replica must begin anew, with
+        Raises CorruptStorageError if durable data are damaged or missing. The replica must then begin again with
         another life, and fetch everything from the others.
         """
 
     def write(self, write: Write) -> None:
-        """Take a write; writes take effect in order. Raises StorageError, after which nothing more is to be done."""
+        """Take a write; writes take effect in order. Raises StorageError, after which the storage must not be used."""
 
     def sync(self) -> None:
-        """Return once all that was written is durable. Raises StorageError, after which as above."""
+        """Return once all writes are durable. Raises StorageError, after which the storage must not be used."""
 
     def close(self) -> None:
-        """Let go of files; what was written and not synced may be lost."""
+        """Close the files; writes that were not synced may be lost."""
 
 
 class Directory(Protocol):
-    """A folder of files, by name; what a file system promises, and no more. All may raise OSError."""
+    """A folder of files, with no more than a file system promises. All methods may raise OSError."""
 
     def read(self, name: str) -> bytes | None:
-        """All of a file, None if there is none."""
+        """Return the content of a file, None if there is none."""
 
     def create(self, name: str) -> None:
-        """An empty file, in the place of one that may be there."""
+        """Create an empty file; an existing one is replaced."""
 
     def append(self, name: str, data: bytes) -> None:
-        """Put bytes at the end of a file; a crash may keep any part of them."""
+        """Append bytes to a file; a crash may keep any part of them."""
 
     def truncate(self, name: str, size: int) -> None:
         """Keep the first `size` bytes of a file."""
 
     def sync(self, name: str) -> None:
-        """Return once a file's contents are durable; whether its name is, `sync_names` decides."""
+        """Return once a file's content is durable. Only `sync_names` makes its name durable."""
 
     def rename(self, old: str, new: str) -> None:
-        """Let a file take the place of another; a crash finds one or the other."""
+        """Rename a file, and replace the one of the new name; a crash leaves one or the other."""
 
     def sync_names(self) -> None:
-        """Return once all files that were made or renamed are so for good."""
+        """Return once all created and renamed names are durable."""
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close what is open."""

@@ -1,4 +1,4 @@
-"""A storage that forgets everything at the end of the process: each start is a new life."""
+"""A storage in memory, which is lost at the end of the process: each start is a new life."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from random import Random
 from glue.model.consensus.items import Stored, Vital, Write
 
 LIFE_BITS = 64
-"""A life is 16 hex digits at random: two are the same once in 2^64 starts."""
+"""Bits of a life, drawn at random and written as 16 hex digits: two starts have the same one with 2^-64."""
 
 
 def new_life(luck: Random) -> str:
-    """The name of a new storage's life."""
+    """Draw the life of a new storage."""
     return f"{luck.getrandbits(LIFE_BITS):016x}"
 
 
@@ -22,14 +22,14 @@ class MemoryStorage:
         self._life = new_life(luck)
 
     def load(self) -> Stored:
-        """Only a new life."""
+        """Return a new life and nothing else."""
         return Stored(Vital(self._life))
 
     def write(self, write: Write) -> None:
-        """The replica itself holds all that it needs in memory."""
+        """Do nothing: the replica itself holds its state in memory."""
 
     def sync(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: there is nothing to wait for."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""

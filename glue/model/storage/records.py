@@ -1,11 +1,10 @@
-"""How a log lies in its file: records, each with a checksum of its own and another one of its header.
+"""The format of a log file: records with a checksum of the payload and one of the header.
 
     length (4 bytes), checksum of the payload (4), checksum of these eight bytes (4); payload; the byte 0xA5
 
-All is little-endian, the checksums are CRC-32. The header has one of its own so that a flipped bit in a length is
-not mistaken for a record that a crash cut short; and the last byte is not zero so that a file that a crash has
-extended, but not filled, can be told from a damaged one. Where the last record could be either, it is taken for
-damaged, for what was acknowledged must not be cut off.
+Numbers are little-endian, checksums are CRC-32. A header has its own checksum: a flipped bit in a length must not look
+like a record that a crash cut short. The last byte is not zero: a file that a crash extended with zeros must not look
+damaged. A last record that could be either counts as damaged, because acknowledged data must not be cut off.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import orjson
 
 from glue.errors import CorruptStorageError
 from glue.model.consensus.configuration import Configuration
-from glue.model.consensus.items import Entry, Snapshot, Vital
+from glue.model.consensus.items import LogEntry, Snapshot, Vital
 
 HEADER = Struct("<III")
 SUMMED = 8
@@ -35,15 +34,15 @@ SNAPSHOT_HEAD = Struct("<QQI")
 
 
 def record(payload: bytes) -> bytes:
-    """A payload as it lies in a file."""
+    """Return a payload as a record."""
     start = pack("<II", len(payload), crc32(payload))
     return b"".join([start, pack("<I", crc32(start)), payload, END])
 
 
 def scan(data: bytes) -> tuple[list[memoryview], int]:
-    """The payloads in a file, and the size of the whole records: what is behind was cut short by a crash.
+    """Return the payloads in a file, and the size of the whole records. A crash has cut short what follows.
 
-    Raises CorruptStorageError for damage to what was whole once.
+    Raises CorruptStorageError for damage to records that were whole.
     """
     payloads, start, view = [], 0, memoryview(data)
     while start < len(data):
@@ -56,7 +55,7 @@ def scan(data: bytes) -> tuple[list[memoryview], int]:
 
 
 def _payload(view: memoryview, start: int) -> memoryview | None:
-    """The payload of the record that begins here; None if a crash has cut it short."""
+    """Return the payload of the record at `start`; None if a crash has cut it short."""
     size = len(view)
     if size - start < HEADER.size:
         return None
@@ -79,8 +78,11 @@ def _payload(view: memoryview, start: int) -> memoryview | None:
 # --------------------------------------------------------------------------------------------------- payloads
 
 
-def write_payload(vital: Vital | None, entries: Sequence[Entry]) -> bytes:
-    """The small facts, if they have changed, as JSON; then entries in columns: terms, lengths, kinds, their data."""
+def write_payload(vital: Vital | None, entries: Sequence[LogEntry]) -> bytes:
+    """Encode a write: the vital facts as JSON if they have changed, then entries in columns, then their data.
+
+    The columns are terms, lengths and kinds.
+    """
     facts = b"" if vital is None else orjson.dumps([*vital[:-1], vital.value.decode()])
     count = len(entries)
     columns = pack(
@@ -93,8 +95,8 @@ def write_payload(vital: Vital | None, entries: Sequence[Entry]) -> bytes:
     return b"".join([WRITE, head, facts, columns, *[entry.data for entry in entries]])
 
 
-def read_write(payload: memoryview) -> tuple[Vital | None, list[Entry]]:
-    """The inverse of `write_payload`."""
+def read_write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
+    """Decode the result of `write_payload`."""
     size, first, count = WRITE_HEAD.unpack_from(payload, 1)
     start = 1 + WRITE_HEAD.size
     vital = _vital(payload[start : start + size]) if size else None
@@ -104,7 +106,7 @@ def read_write(payload: memoryview) -> tuple[Vital | None, list[Entry]]:
     data = bytes(payload[start + calcsize(form) :])
     bounds = pairwise(accumulate(lengths, initial=0))
     return vital, [
-        Entry(index, term, kind, data[begin:end])
+        LogEntry(index, term, kind, data[begin:end])
         for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
     ]
 
@@ -115,25 +117,25 @@ def _vital(facts: memoryview) -> Vital:
 
 
 def base_payload(base: tuple[int, int]) -> bytes:
-    """Index and term of the entry before the first one."""
+    """Encode index and term of the entry before the first one."""
     return BASE + BASE_FORM.pack(*base)
 
 
 def read_base(payload: memoryview) -> tuple[int, int]:
-    """The inverse of `base_payload`."""
+    """Decode the result of `base_payload`."""
     index, term = BASE_FORM.unpack_from(payload, 1)
     return index, term
 
 
 def snapshot_payload(snapshot: Snapshot) -> bytes:
-    """A snapshot with its configuration."""
+    """Encode a snapshot with its configuration."""
     configuration = snapshot.configuration.encode()
     head = SNAPSHOT_HEAD.pack(snapshot.index, snapshot.term, len(configuration))
     return b"".join([SNAPSHOT, head, configuration, snapshot.data])
 
 
 def read_snapshot(payload: memoryview) -> Snapshot:
-    """The inverse of `snapshot_payload`."""
+    """Decode the result of `snapshot_payload`."""
     index, term, length = SNAPSHOT_HEAD.unpack_from(payload, 1)
     start = 1 + SNAPSHOT_HEAD.size
     configuration = Configuration.decode(payload[start : start + length])

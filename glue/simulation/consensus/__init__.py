@@ -1,8 +1,8 @@
 """Groups of replicas in virtual time, on a network and on disks whose faults follow from a seed.
 
-Consensus alone, without the layers below it: messages travel as they are, so that thousands of seeds are a matter of
-a minute. `run_seed` is one run: faults at random while the invariants are checked at every step, then peace, in which
-everything must become well.
+The simulation contains consensus alone. Messages travel as objects, so thousands of seeds take about a minute.
+`run_seed` is one run: random faults while every step is checked against the invariants, then a phase without faults, in
+which the group must recover.
 """
 
 from glue.simulation.consensus.cluster import Cluster

@@ -1,4 +1,4 @@
-"""Nodes, the network between them and the time: one event after the other, all from one seed."""
+"""A cluster of nodes, its network and its time. All events follow from one seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from glue.model.consensus import ConsensusSettings, Fate, Outcome
+from glue.model.consensus import ConsensusSettings, Outcome, Resolution
 from glue.model.consensus.messages import Message
 from glue.model.consensus.wire import decode, encode
 from glue.simulation.consensus.disk import SimulatedDisk
@@ -19,21 +19,25 @@ from glue.simulation.consensus.node import Node
 
 
 class Net:
-    """How messages fare: the probability of loss and of a second copy, and delays drawn from `delay` to `slowest`."""
+    """Network conditions: probabilities of loss and duplication, and delays in seconds.
+
+    A delay is uniform between `delay` and `slowest`. With probability `stray`, up to `stray_delay` is added.
+    """
 
     def __init__(self) -> None:
         self.loss = 0.0
         self.duplicate = 0.0
         self.delay = 0.001
         self.slowest = 0.002
-        self.stray = 0.0  # the probability of a delay of up to `stray_delay`
+        self.stray = 0.0  # the probability of an additional delay of up to `stray_delay`
         self.stray_delay = 3.0
         self.blocked: set[tuple[str, str]] = set()
 
 
 MOST_EVENTS = 400_000
-"""Events of one run: four times what the busiest of 150 seeds had. Only replicas that answer each other for ever come
-there."""
+"""Most events of one run, four times the maximum of 150 seeds. Only an endless exchange between replicas reaches this
+limit.
+"""
 
 
 class Cluster:
@@ -62,15 +66,15 @@ class Cluster:
     # ------------------------------------------------------------------------------------------------- time
 
     def after(self, delay: float, action: Callable[..., object], *arguments: Any) -> None:
-        """Do this so many seconds from now."""
+        """Call `action` after `delay` seconds."""
         heappush(self._events, (self.time + delay, next(self._count), action, arguments))
 
     def run(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Let `seconds` pass."""
         self.run_until(lambda: False, seconds)
 
     def run_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Let time pass until the condition holds; whether it came to that."""
+        """Let time pass until the condition holds, at most `seconds`. Return whether it holds."""
         end = self.time + seconds
         while self._events and self._events[0][0] <= end:
             self.time, number, action, arguments = heappop(self._events)
@@ -82,65 +86,65 @@ class Cluster:
         return condition()
 
     def told(self, source: str, destination: str, message: Message) -> None:
-        """A message arrives; for whoever wants to see that, by taking the place of this method."""
+        """Do nothing. Tests replace this method to observe arriving messages."""
 
     def note(self, line: str) -> None:
-        """Make something part of the trace."""
+        """Add a line to the trace."""
         self._hash.update(f"{self.time!r} {line}\n".encode())
         if self._trace is not None:
             self._trace(f"{self.time:9.4f} {line}")
 
     @property
     def trace_hash(self) -> str:
-        """The same for two runs in which the same has happened."""
+        """Hash of the trace. Two identical runs have the same hash."""
         return self._hash.hexdigest()
 
     # ------------------------------------------------------------------------------------------------ nodes
 
     def add(self, peer: str, settings: ConsensusSettings, durable: bool = True) -> Node:
-        """Start a node."""
+        """Start a node. `durable` gives it a disk."""
         disk = SimulatedDisk(Random(f"{self.seed} disk {peer}")) if durable else None
         self.nodes[peer] = node = Node(self, peer, settings, disk)
         return node
 
     def lost(self, node: Node) -> None:
-        """A node has crashed."""
+        """Record the crash of a node."""
         self.history.forget(node.peer)
         self.note(f"{node.peer} crashes")
 
     def leader(self) -> Node | None:
-        """The running leader of the highest term."""
+        """Return the running leader with the highest term, or None."""
         return max(self.leaders(), key=lambda node: node.replica.status.term if node.replica else 0, default=None)
 
     def leaders(self) -> list[Node]:
-        """All that believe to lead."""
+        """Return all nodes that regard themselves as leader."""
         return [node for node in self.nodes.values() if node.replica and node.replica.status.leader == node.peer]
 
     def propose(self, node: Node, command: bytes) -> None:
-        """A client asks this node to have a command committed."""
+        """Propose a command at this node, as a client."""
         if node.replica is not None and not node.is_paused:
             self.history.asked(node.peer, node.replica.propose(node.now, command), command)
             node.step([])
 
     def read(self, node: Node) -> None:
-        """A client asks this node to read."""
+        """Ask this node for a read, as a client."""
         if node.replica is not None and not node.is_paused:
             self.history.asked(node.peer, node.replica.read(node.now), None)
             node.step([])
 
-    def resolved(self, node: Node, outcome: Outcome) -> None:
-        """A node tells what became of a ticket."""
-        self.note(f"{node.peer} ticket {outcome.fate.value} {outcome.index} {outcome.reason}")
-        if outcome.fate is Fate.READABLE:
+    def resolved(self, node: Node, resolution: Resolution) -> None:
+        """Record the outcome of a ticket."""
+        self.note(f"{node.peer} ticket {resolution.outcome.value} {resolution.index} {resolution.reason}")
+        if resolution.outcome is Outcome.READABLE:
             assert node.replica is not None
-            self.history.read(node.peer, outcome, node.replica.status.commit_index)
+            self.history.read(node.peer, resolution, node.replica.status.commit_index)
         else:
-            self.history.written(node.peer, outcome)
+            self.history.written(node.peer, resolution)
 
     # ---------------------------------------------------------------------------------------------- network
 
     def send(self, node: Node, to: str | None, message: Message) -> None:
-        """A message leaves a node, for one other or for all."""
+        """Send a message from a node to one other node, or to all."""
         data = encode(message) if self._encodes else None
         for peer in self.nodes if to is None else (to,):
             if peer != node.peer and peer in self.nodes:
@@ -165,12 +169,12 @@ class Cluster:
         self.nodes[destination].deliver(source, message)
 
     def partition(self, *groups: list[str]) -> None:
-        """Let nodes reach only those in their own group."""
+        """Let nodes reach only nodes of their own group."""
         place = {peer: number for number, group in enumerate(groups) for peer in group}
         self.net.blocked = {
             (one, other) for one in self.nodes for other in self.nodes if place.get(one, -1) != place.get(other, -1)
         }
 
     def heal(self) -> None:
-        """Let everybody reach everybody."""
+        """Let all nodes reach each other."""
         self.net.blocked = set()

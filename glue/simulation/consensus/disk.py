@@ -1,8 +1,8 @@
-"""A directory on a simulated disk, which keeps what was written apart from what is durable.
+"""A directory on a simulated disk, which separates written data from durable data.
 
-A crash keeps what was synced, and of the rest as much as luck will have: part of the last bytes, or a file that has
-grown but was not filled; renames that were not synced happen in order up to one of them. It can also fail to sync,
-be full, flip a bit, or cut the power after so many calls.
+A crash keeps everything synced. Of the unsynced bytes of a file it keeps a random part, sometimes followed by zeros as
+in a file that grew without being filled. Of the unsynced renames it keeps a random number of the first. The disk can
+also fail to sync, be full, flip a bit, or lose power after a number of calls.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from errno import EIO, ENOSPC
 from random import Random
 
 LONGEST_HOLE = 64
-"""Bytes of zeros that a crash leaves at most where a file has grown and was not filled."""
+"""Most bytes of zeros that a crash leaves at the end of a file."""
 
 
-class PowerCut(Exception):  # noqa: N818  # not an error of anybody's
-    """The power was cut in the middle of a call."""
+class PowerCut(Exception):  # noqa: N818  # no error of the program
+    """The power fails in the middle of a call."""
 
 
 class SimulatedFile:
-    """A file: what is in it, and how much of that is durable."""
+    """A file: its contents, and the number of bytes that are durable."""
 
     __slots__ = ("data", "synced")
 
@@ -29,7 +29,7 @@ class SimulatedFile:
 
 
 class SimulatedDisk:
-    """A `Directory` in memory, with faults. `calls` counts those that change something."""
+    """A `Directory` in memory, with faults. `calls` counts the calls that change something."""
 
     def __init__(self, luck: Random) -> None:
         self.calls = 0
@@ -39,23 +39,23 @@ class SimulatedDisk:
         self._luck = luck
         self._files: dict[str, SimulatedFile] = {}
         self._durable: dict[str, SimulatedFile] = {}
-        self._names: list[tuple[str, str, SimulatedFile]] = []  # renames (from "": creations) not durable yet
+        self._names: list[tuple[str, str, SimulatedFile]] = []  # renames that are not durable; creations rename from ""
 
     # ------------------------------------------------------------------------------------- as a directory
 
     def read(self, name: str) -> bytes | None:
-        """All of a file."""
+        """Return all of a file, or None."""
         file = self._files.get(name)
         return None if file is None else bytes(file.data)
 
     def create(self, name: str) -> None:
-        """An empty file."""
+        """Create an empty file."""
         self._count()
         self._files[name] = file = SimulatedFile()
         self._names.append(("", name, file))
 
     def append(self, name: str, data: bytes) -> None:
-        """Put bytes at the end; on a full disk only some of them."""
+        """Append bytes. A full disk keeps a random part of them and raises OSError."""
         file = self._files[name]
         if self._is_cut() or self.is_full:
             file.data += data[: self._luck.randint(0, len(data))]
@@ -65,14 +65,14 @@ class SimulatedDisk:
         file.data += data
 
     def truncate(self, name: str, size: int) -> None:
-        """Keep the first bytes."""
+        """Keep the first `size` bytes."""
         self._count()
         file = self._files[name]
         del file.data[size:]
         file.synced = min(file.synced, size)
 
     def sync(self, name: str) -> None:
-        """Make a file's contents durable, or fail: then what was written is never going to be."""
+        """Make a file's contents durable. After a failure, unsynced bytes are lost and OSError is raised."""
         self._count()
         file = self._files[name]
         if self.fails_to_sync:
@@ -82,20 +82,20 @@ class SimulatedDisk:
         file.synced = len(file.data)
 
     def rename(self, old: str, new: str) -> None:
-        """Let a file take another's place."""
+        """Rename a file, replacing the file of the new name."""
         self._count()
         file = self._files.pop(old)
         self._files[new] = file
         self._names.append((old, new, file))
 
     def sync_names(self) -> None:
-        """Make names durable."""
+        """Make creations and renames durable."""
         self._count()
         self._durable = dict(self._files)
         self._names.clear()
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no file is open."""
 
     # -------------------------------------------------------------------------------------------- its faults
 
@@ -108,7 +108,7 @@ class SimulatedDisk:
         self.calls += 1
 
     def crash(self) -> None:
-        """The power goes off and on again."""
+        """Lose power and return with the durable data and a random part of the rest."""
         luck = self._luck
         for old, new, file in self._names[: luck.randint(0, len(self._names))]:
             self._durable.pop(old, None)
@@ -127,16 +127,16 @@ class SimulatedDisk:
         self.fails_to_sync = self.is_full = False
 
     def flip(self, name: str, bit: int) -> None:
-        """Flip a bit of a file, counted from its beginning."""
+        """Flip one bit of a file, counted from the beginning."""
         self._files[name].data[bit // 8] ^= 1 << bit % 8
 
     def size(self, name: str) -> int:
-        """Bytes in a file, 0 if there is none."""
+        """Return the bytes in a file, 0 if the file does not exist."""
         file = self._files.get(name)
         return 0 if file is None else len(file.data)
 
     def wipe(self) -> None:
-        """All is gone, as with a new disk."""
+        """Delete all files, as with a new disk."""
         self._files.clear()
         self._durable.clear()
         self._names.clear()

@@ -1,4 +1,4 @@
-"""What befalls a simulated group: faults of network, machines, clocks and disks, and changes of its members."""
+"""Faults of a simulated group: of network, machines, clocks and disks, and changes of membership."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.node import Node
 
 SETTLED = 5.0
-"""Seconds after which a member that was admitted is known as one to everybody, or is not going to be; and after which
-nothing is on its way any more from one that was lost."""
+"""Seconds until the effects of an admission or a loss are over.
+
+After this time every node knows a newly admitted member, or never will. No message of a lost life is on its way.
+"""
 
 
 STANDSTILL = 1 - 1e-3
-"""How much slower a clock is that as good as stands still: some milliseconds in a suspension of seconds."""
+"""Loss of rate of a suspended clock. The clock advances some milliseconds in a suspension of seconds."""
 
 
 class Faults:
-    """Faults at random, of the kinds and at the rates that this seed draws; `counts` says how many there were.
+    """Random faults, whose kinds and rates follow from the seed. `counts` has the number of each kind.
 
-    Those of the kinds in `without` are drawn and left out.
+    Faults of the kinds in `without` are drawn and then left out.
     """
 
     def __init__(self, cluster: Cluster, luck: Random, without: Collection[str] = ()) -> None:
-        self.counts: dict[str, int] = {}
+        self.counters: dict[str, int] = {}
         self._cluster = cluster
         self._luck = luck
         self._without = without
@@ -41,12 +43,12 @@ class Faults:
         net.stray = luck.choice((0.0, 0.0, 0.02, 0.1))
 
     def begin(self, seconds: float) -> None:
-        """Let there be faults for so long."""
+        """Start to inject faults, for `seconds`."""
         self._ends = self._cluster.time + seconds
         self._cluster.after(self._luck.random(), self._strike)
 
     def end(self) -> None:
-        """Mend everything; what was lost stays lost."""
+        """Remove all faults. Lost data stays lost."""
         cluster = self._cluster
         cluster.heal()
         net = cluster.net
@@ -69,7 +71,7 @@ class Faults:
             node = leader if leader is not None and luck.random() < 0.4 else luck.choice(list(cluster.nodes.values()))
             if kind not in self._without:
                 cluster.note(f"{kind} {node.peer}")
-                self.counts[kind] = self.counts.get(kind, 0) + 1
+                self.counters[kind] = self.counters.get(kind, 0) + 1
                 FAULTS[kind](self, node)
         cluster.after(luck.expovariate(1 / self._pause), self._strike)
 
@@ -90,14 +92,14 @@ class Faults:
         self._later(self._cluster.heal)
 
     def _rotate(self, node: Node) -> None:
-        """Cut off the present leader, and let back whoever was cut off before."""
+        """Cut off the present leader, and reconnect the node that was cut off before."""
         leader = self._cluster.leader()
         if leader is not None:
             self._cluster.partition([leader.peer], [peer for peer in self._cluster.nodes if peer != leader.peer])
             self._later(self._cluster.heal, 12.0)
 
     def _block(self, node: Node) -> None:
-        """One way only, for some of the others."""
+        """Block one direction between this node and some of the others."""
         for peer in self._cluster.nodes:
             if peer != node.peer and self._luck.random() < 0.6:
                 self._cluster.net.blocked.add((node.peer, peer) if self._luck.random() < 0.5 else (peer, node.peer))
@@ -120,7 +122,10 @@ class Faults:
         self._later(node.resume, 5.0)
 
     def _freeze(self, node: Node) -> None:
-        """The machine is suspended, deaf, and its clock stands still (CLOCK_MONOTONIC does not count that)."""
+        """Suspend the leader's machine, or without a leader this one, for up to 6 s.
+
+        The machine misses all messages. Its clock stops, because CLOCK_MONOTONIC excludes suspension.
+        """
         node = self._cluster.leader() or node
         node.pause()
         node.clock.adjust(self._cluster.time, drift=-STANDSTILL)
@@ -130,7 +135,7 @@ class Faults:
         node.clock.adjust(self._cluster.time, drift=0.0)
         node.resume(is_deaf=True)
         node.arm()
-        self._cluster.read(node)  # somebody has waited for it
+        self._cluster.read(node)  # a client has waited for the machine
 
     def _jump(self, node: Node) -> None:
         node.clock.adjust(self._cluster.time, jump=self._luck.choice((0.5, 2.0, 3600.0)))
@@ -183,15 +188,15 @@ class Faults:
         self._later(node.restart)
 
     def _may_lose(self, node: Node) -> bool:
-        """Whether every configuration in any log would still have a quorum of lives without this node's."""
+        """Whether every configuration in any log keeps a quorum of lives without this node's life."""
         nodes = self._cluster.nodes
         if self._cluster.time - self._admitted.get(node.peer, -inf) < SETTLED:
             return False
         vital = node.vital
-        if vital.promised[0] and not vital.group and node.settings.seats < 3:  # it may be founded with this life
+        if vital.promised[0] and not vital.group and node.settings.seats < 3:  # a group may be founded with this life
             return False
         for configuration in self._configurations():
-            if node.peer in configuration.learners:  # it may be promoted before anybody notices
+            if node.peer in configuration.learners:  # the learner may be promoted before the loss is noticed
                 configuration = configuration.promoted(node.peer)
             intact = [
                 peer for peer, life in configuration.voters.items()
@@ -211,7 +216,7 @@ class Faults:
     # ----------------------------------------------------------------------------------------------- members
 
     def _remove(self, node: Node) -> None:
-        """Not while one that is lost still counts: the leader may have heard it just before."""
+        """Remove a member, unless the life of a voter is lost: the leader may have received its message just before."""
         leader, nodes = self._cluster.leader(), self._cluster.nodes
         if leader is None or leader.replica is None:
             return
@@ -221,7 +226,7 @@ class Faults:
             leader.arm()
 
     def _admit(self, node: Node) -> None:
-        """Not one that was lost just now: late messages of its former life may make it look well."""
+        """Admit a node, unless it was lost just now: late messages of its former life may make it look alive."""
         leader = self._cluster.leader()
         is_settled = self._cluster.time - node.lost_at > SETTLED and node.replica is not None
         if leader is not None and leader.replica is not None and is_settled:
@@ -257,4 +262,4 @@ FAULTS: dict[str, Callable[[Faults, Node], None]] = {
     "admit": Faults._admit,
     "transfer": Faults._transfer,
 }
-"""Every kind of fault, by name."""
+"""All kinds of faults by name."""

@@ -1,8 +1,9 @@
-"""A stranger beside a simulated group: single messages in a member's name, with numbers that cannot be.
+"""A forger beside a simulated group. It sends single messages in a member's name, with impossible numbers.
 
-The stranger hears everything, so group, life and term fit. Some numbers are far beyond what any life reaches, some
-are just within it. What a message would make a replica *believe* is left out (entries, acknowledgements, granted
-votes, founders that do not exist): without keys nothing tells those from a member's own.
+The forger sees all traffic, so group, life and term of its messages fit. Some numbers are far beyond anything that a
+life reaches, and some are just within it. The forger never forges facts that a replica must believe: entries,
+acknowledgements, granted votes, founders that do not exist. Without keys a replica cannot tell such forgeries from
+genuine messages.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.node import Node
 
 HUGE = (1 << 62) - 1
-"""The largest number that a message can carry."""
+"""Largest number that a message can carry."""
 
 LEAPS = (1, 2, 1000, 1 << 24, (1 << 24) + 1, 1 << 40)
-"""How far a forged term may lead: by an election, by what honest life may reach, by more."""
+"""Leads of a forged term: the lead of an election, the most that honest lives may reach, and more."""
 
 STRANGERS = b'[{"y":"0000000000000001","z":"0000000000000002"},{}]'
-"""A founding that never was."""
+"""Configuration of a founding that never happened."""
 
 
 class Forger:
-    """Sends forged messages until the storm ends; `counts` says how many of each kind."""
+    """Sends forged messages until the storm ends. `counts` has the number of each kind."""
 
     def __init__(self, cluster: Cluster, luck: Random) -> None:
-        self.counts: dict[str, int] = {}
+        self.counters: dict[str, int] = {}
         self._cluster = cluster
         self._luck = luck
         self._pause = luck.choice((0.1, 0.5, 2.0))
         self._ends = 0.0
 
     def begin(self, seconds: float) -> None:
-        """Forge for so long."""
+        """Start to forge, for `seconds`."""
         self._ends = self._cluster.time + seconds
         self._cluster.after(self._luck.random(), self._strike)
 
@@ -74,14 +75,14 @@ class Forger:
         kinds = FOUNDING_FORGERIES if founding else FORGERIES
         kind = self._luck.choice(list(kinds))
         message = kinds[kind](self, target, name)
-        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self.counters[kind] = self.counters.get(kind, 0) + 1
         self._cluster.note(f"forged {name.peer}>{target.peer} {message}")
         target.deliver(name.peer, message)
 
     # -------------------------------------------------------------------------------------- within a group
 
     def _head(self, target: Node, name: Node, leaps: bool = True) -> tuple[str, str, int]:
-        """Group, life and term: the target's own, or one that leads."""
+        """Return group, life and term for a message. The term is the target's own, or with `leaps` a later one."""
         term = target.vital.term
         if leaps:
             term = HUGE if self._luck.random() < 0.3 else term + self._luck.choice(LEAPS)
@@ -107,7 +108,7 @@ class Forger:
         return Appended(*self._head(target, name, False), HUGE, True, HUGE, 1, HUGE)
 
     def _snapshot(self, target: Node, name: Node) -> Message:
-        """All of a state that the target does not lack, far ahead."""
+        """Forge a complete snapshot far ahead of the target, although the target lacks nothing."""
         group, life, term = self._head(target, name, self._luck.random() < 0.5)
         index = self._luck.choice((HUGE, target.last()[1] + 10_000))
         configuration = target.configuration.encode()
@@ -153,7 +154,7 @@ FORGERIES: dict[str, Callable[[Forger, Node, Node], Message]] = {
     "timeout": Forger._timeout,
     "forwarded": Forger._forwarded,
 }
-"""What is forged to a member."""
+"""Messages forged to a member of a group, by name."""
 
 FOUNDING_FORGERIES: dict[str, Callable[[Forger, Node, Node], Message]] = {
     "prepare": Forger._prepare,
@@ -161,4 +162,4 @@ FOUNDING_FORGERIES: dict[str, Callable[[Forger, Node, Node], Message]] = {
     "offer": Forger._offer,
     "welcome": Forger._welcome,
 }
-"""What is forged to one that has no group yet."""
+"""Messages forged to a node that has no group yet, by name."""

@@ -1,59 +1,62 @@
-"""What clients asked and were told, checked against the one log that was committed.
+"""Operations and outcomes that clients saw, checked against the one committed log.
 
-All writes are entries of one log, so a history is linearizable if every write that was told to be committed is in
-the log once, at the index told; none that was told to be refused ever is; and every read sees at least what any
-operation that ended before it began has seen or done.
+All writes are entries of one log. Therefore a history is linearizable under three conditions. Every write reported as
+committed is in the log once, at the reported index. No write reported as refused is ever in the log. Every read sees at
+least as much as each operation that ended before the read began.
 """
 
 from __future__ import annotations
 
-from glue.model.consensus import Fate, Outcome
+from glue.model.consensus import Outcome, Resolution
 from glue.simulation.consensus.invariants import Watch, require
 
 
 class History:
-    """The operations of all clients."""
+    """Operations of all clients."""
 
     def __init__(self, watch: Watch) -> None:
-        self.counts: dict[Fate, int] = dict.fromkeys(Fate, 0)
+        self.counters: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self._watch = watch
-        self._open: dict[tuple[str, int], tuple[bytes | None, int]] = {}  # command, and what a read must see
-        self._floor = 0  # the highest index that an operation that has ended has seen
+        # by peer and ticket: the command, and the index that a read must reach
+        self._open: dict[tuple[str, int], tuple[bytes | None, int]] = {}
+        self._floor = 0  # the highest index seen by an operation that has ended
         self._refused: set[bytes] = set()
 
     def asked(self, peer: str, ticket: int, command: bytes | None) -> None:
-        """An operation begins."""
+        """Record the start of an operation. `command` is None for a read."""
         self._open[peer, ticket] = command, self._floor
 
     def forget(self, peer: str) -> None:
-        """Nobody will be told any more what this node was asked."""
+        """Forget the open operations of a crashed node, because their outcomes are never reported."""
         for key in [known for known in self._open if known[0] == peer]:
             del self._open[key]
 
-    def written(self, peer: str, outcome: Outcome) -> None:
-        """An operation ends; not with a read that may be served."""
-        asked = self._open.pop((peer, outcome.ticket), None)
-        self.counts[outcome.fate] += 1
+    def written(self, peer: str, resolution: Resolution) -> None:
+        """Record the end of an operation, other than a read that may be served."""
+        asked = self._open.pop((peer, resolution.ticket), None)
+        self.counters[resolution.outcome] += 1
         command = asked[0] if asked else None
         if command is None:
             return
-        if outcome.fate is Fate.COMMITTED:
-            known = self._watch.committed.get(outcome.index)
-            require(known is not None and known.data == command, "acknowledged is committed", (peer, outcome, command))
-            self._floor = max(self._floor, outcome.index)
-        elif outcome.fate is Fate.REFUSED:
+        if resolution.outcome is Outcome.COMMITTED:
+            known = self._watch.committed.get(resolution.index)
+            require(
+                known is not None and known.data == command, "acknowledged is committed", (peer, resolution, command)
+            )
+            self._floor = max(self._floor, resolution.index)
+        elif resolution.outcome is Outcome.REFUSED:
             self._refused.add(command)
 
-    def read(self, peer: str, outcome: Outcome, applied: int) -> None:
-        """A read may be served: the node has applied all up to `applied`."""
-        asked = self._open.pop((peer, outcome.ticket), None)
-        self.counts[outcome.fate] += 1
-        require(outcome.index <= applied, "a read waits for its index", (peer, outcome))
+    def read(self, peer: str, resolution: Resolution, applied: int) -> None:
+        """Record a read that may be served. `applied` is the index up to which the node has applied entries."""
+        asked = self._open.pop((peer, resolution.ticket), None)
+        self.counters[resolution.outcome] += 1
+        require(resolution.index <= applied, "a read waits for its index", (peer, resolution))
         if asked is not None:
-            require(outcome.index >= asked[1], "reads are linearizable", (peer, outcome, asked[1]))
-            self._floor = max(self._floor, outcome.index)
+            require(resolution.index >= asked[1], "reads are linearizable", (peer, resolution, asked[1]))
+            self._floor = max(self._floor, resolution.index)
 
     def check(self) -> None:
-        """At the end: what was refused has not happened."""
+        """Raise a Violation if a refused command was committed. Call this at the end."""
         for command in self._refused & self._watch.commands:
             require(False, "refused never happens", command)

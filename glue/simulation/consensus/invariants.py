@@ -1,32 +1,32 @@
-"""What must hold at every step, whatever happens: the invariants of Raft, seen from outside.
+"""Invariants of Raft, which must hold at every step, observed from outside.
 
-The watch sees every message that leaves, every write, every sync, and what is applied, of all replicas; it does not
-trust what a replica says of itself. The names are those of etcd's robustness tests. Each step is checked as it
-happens, against what is known of all steps before, so that a check costs no more than what has changed.
+The watch sees every outgoing message, every write and sync, and every applied entry of all replicas. It does not trust
+a replica's own claims. The names are from etcd's robustness tests. Each step is checked when it happens against all
+steps before, so a check costs no more than the change.
 """
 
 from __future__ import annotations
 
-from glue.model.consensus import Entry, Kind, Role, Snapshot, Vital, Write
+from glue.model.consensus import Kind, LogEntry, Role, Snapshot, Vital, Write
 from glue.model.consensus.messages import Append, Appended, Message, RequestVote, SnapshotReceived, Vote
 from glue.simulation.consensus.observed import DurableLog, Observed
 
 
-class Violation(AssertionError):  # noqa: N818  # the word of the trade
+class Violation(AssertionError):  # noqa: N818  # the field's word
     """An invariant does not hold."""
 
 
 def require(holds: bool, invariant: str, what: object = "") -> None:
-    """Raise a Violation unless it holds."""
+    """Raise a Violation unless the invariant holds."""
     if not holds:
         raise Violation(f"{invariant}: {what}")
 
 
 class Watch:
-    """Looks at every step of every replica of one group."""
+    """Checks every step of every replica of one group."""
 
     def __init__(self) -> None:
-        self.committed: dict[int, Entry] = {}  # the one log that everybody agrees on
+        self.committed: dict[int, LogEntry] = {}  # the one log that all replicas agree on, by index
         self.digests: dict[int, bytes] = {0: b""}
         self.commands: set[bytes] = set()
         self.commit_index = 0
@@ -34,20 +34,20 @@ class Watch:
         self._leaders: dict[int, str] = {}
         self._votes: dict[tuple[int, str], str] = {}  # by term and voter's life
         self._requests: dict[tuple[int, str], tuple[int, int]] = {}  # last term and index, by term and candidate
-        self._seen: dict[tuple[int, int], tuple[int, bytes]] = {}  # kind and data by index and term
-        self._before: dict[tuple[int, int], int] = {}  # the term of the entry before
+        self._seen: dict[tuple[int, int], tuple[int, bytes]] = {}  # kind and data of an entry, by index and term
+        self._before: dict[tuple[int, int], int] = {}  # the term of the preceding entry, by index and term
         self._commits: dict[int, int] = {}  # the highest index committed, by the leader's term
         self._groups: set[str] = set()
-        self._durable: dict[str, DurableLog] = {}  # by life; that of a lost one as it was when it was lost
+        self._durable: dict[str, DurableLog] = {}  # by life; a lost life keeps its last state
 
     def began(self, life: str, durable: DurableLog) -> None:
-        """A replica begins with what its disk holds."""
+        """Register the disk contents with which a replica starts."""
         self._durable[life] = durable
 
     # ---------------------------------------------------------------------------------------------- messages
 
     def sent(self, node: Observed, to: str | None, message: Message) -> None:
-        """A message leaves a replica: what it promises must be durable."""
+        """Check an outgoing message: the promises in it must be durable."""
         match message:
             case Vote(granted=True, pre=False):
                 self._voted(node, to, message.term)
@@ -68,7 +68,7 @@ class Watch:
                 require(not known or message.index <= node.durable.last[1], "snapshot durable before its receipt", node)
 
     def appends(self, node: Observed, message: Message) -> None:
-        """A message leaves a replica, whose role is known by now."""
+        """Check an outgoing message after the replica's role is known: only a leader appends."""
         if isinstance(message, Append):
             require(self._leaders.get(message.term) == node.peer, "only a leader appends", (node, message))
 
@@ -91,7 +91,7 @@ class Watch:
     # ----------------------------------------------------------------------------------------------- writes
 
     def wrote(self, node: Observed, write: Write) -> None:
-        """A replica's state has changed."""
+        """Check and record a replica's change of state."""
         before = node.vital
         if write.vital is not None:
             self._vital(node, before, write.vital)
@@ -117,7 +117,7 @@ class Watch:
             if after.vote != node.peer and request is not None and node.is_stepping_once and before.vote != after.vote:
                 require(request >= node.last_before, "up-to-date vote", (node, request, node.last_before))
 
-    def _entry(self, node: Observed, entry: Entry, previous: int | None) -> None:
+    def _entry(self, node: Observed, entry: LogEntry, previous: int | None) -> None:
         key = entry.index, entry.term
         content = int(entry.kind), entry.data
         require(self._seen.setdefault(key, content) == content, "log matching", (node, entry))
@@ -131,7 +131,7 @@ class Watch:
     # ------------------------------------------------------------------------------------- roles and commits
 
     def became(self, node: Observed, role: Role, term: int) -> None:
-        """A replica has another role, or another term."""
+        """Check a replica's new role or term."""
         if role is not Role.LEADER:
             return
         leader = self._leaders.setdefault(term, node.peer)
@@ -149,7 +149,7 @@ class Watch:
             require(node.has(index, self.committed[index].term), "leader completeness", (node, term, index))
 
     def advanced(self, node: Observed) -> None:
-        """A replica's commit index has risen: it must be what a quorum has on its disks."""
+        """Check a higher commit index: a quorum must have the entries on disk."""
         assert node.replica is not None
         status = node.replica.status
         for entry in node.entries(node.commit_index + 1, status.commit_index):
@@ -159,7 +159,7 @@ class Watch:
                 self._commit(node, entry)
         node.commit_index = status.commit_index
 
-    def _commit(self, node: Observed, entry: Entry) -> None:
+    def _commit(self, node: Observed, entry: LogEntry) -> None:
         self.commit_index = entry.index
         assert node.replica is not None
         status, configuration = node.replica.status, node.replica.configuration
@@ -176,8 +176,8 @@ class Watch:
         elif entry.index > 1:
             require(False, "only a leader commits first", (node, entry))
 
-    def applied(self, node: Observed, entry: Entry) -> None:
-        """A state machine has applied a command."""
+    def applied(self, node: Observed, entry: LogEntry) -> None:
+        """Check a command that a state machine has applied."""
         known = self.committed.get(entry.index)
         require(known is not None and known.data == entry.data, "state machine safety", (node, entry))
         digest = self.digests.get(entry.index)
@@ -188,7 +188,7 @@ class Watch:
         require(digest is None or digest == node.machine.digest, "the same state everywhere", (node, entry))
 
     def restored(self, node: Observed, snapshot: Snapshot) -> None:
-        """A state machine has taken on a snapshot."""
+        """Check a snapshot that a state machine has restored."""
         applied = node.machine.applied
         require(applied <= snapshot.index, "snapshot", (node, snapshot.index, applied))
         expected = self.digests.get(applied)

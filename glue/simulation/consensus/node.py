@@ -1,4 +1,4 @@
-"""One simulated machine: a replica, its disk, its clock and its state machine; and what may befall it."""
+"""One simulated machine with a replica, a disk, a clock and a state machine, and its faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Protocol
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus import Configuration, ConsensusSettings, Outcome, Output, Replica, Stored, Vital, Write
+from glue.model.consensus import Configuration, ConsensusSettings, Output, Replica, Resolution, Stored, Vital, Write
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 from glue.simulation.clock import Clock
@@ -18,11 +18,11 @@ from glue.simulation.consensus.machine import ChainMachine
 from glue.simulation.consensus.observed import DurableLog, Observed
 
 ROOM_INTERVAL = 0.5
-"""Seconds between two tries to write to a full disk."""
+"""Seconds between attempts to write to a full disk."""
 
 
 class Surroundings(Protocol):
-    """What a node needs of the cluster that it is part of."""
+    """Interface of the cluster to its nodes."""
 
     scope: str
     seed: int
@@ -30,23 +30,23 @@ class Surroundings(Protocol):
     watch: Watch
 
     def after(self, delay: float, action: Callable[..., object], *arguments: Any) -> None:
-        """Do this so many seconds from now."""
+        """Call `action` after `delay` seconds."""
 
     def note(self, line: str) -> None:
-        """Make something part of the trace."""
+        """Add a line to the trace."""
 
     def send(self, node: Node, to: str | None, message: Message) -> None:
         """Send a message to one other node, or to all."""
 
-    def resolved(self, node: Node, outcome: Outcome) -> None:
-        """Tell the client what became of a ticket."""
+    def resolved(self, node: Node, resolution: Resolution) -> None:
+        """Report the outcome of a ticket to the client."""
 
     def lost(self, node: Node) -> None:
-        """Note that a node has crashed."""
+        """Record the crash of a node."""
 
 
 class Node(Observed):
-    """A machine of a `Cluster`. `disk` is None for one that keeps its state in memory only."""
+    """A machine of a `Cluster`. `disk` is None if the node keeps its state in memory only."""
 
     def __init__(
         self, cluster: Surroundings, peer: str, settings: ConsensusSettings, disk: SimulatedDisk | None
@@ -63,14 +63,14 @@ class Node(Observed):
         self.commit_index = 0
         self.lives = 0
         self.lost_at = -inf
-        self.is_stepping_once = True  # whether the call under way has taken one message at most
-        self.last_before = (0, 0)  # last term and index before that call
+        self.is_stepping_once = True  # whether the current call has taken at most one message
+        self.last_before = (0, 0)  # last term and index before the current call
         self._inbox: list[tuple[str, Message]] = []
         self._luck = Random(f"{cluster.seed} node {peer}")
         self._wake = inf
         self._written = 0
         self._unwritten: list[Write] = []
-        self.is_full = False  # the disk was, when it was last tried: the replica stands still
+        self.is_full = False  # whether the last write found the disk full; the replica then stands still
         self._configuration = Configuration({}, {})
         self._storage: Storage
         self.start()
@@ -82,7 +82,7 @@ class Node(Observed):
     # ------------------------------------------------------------------------------------------ life and death
 
     def start(self) -> None:
-        """Begin, or begin again, with what the storage holds."""
+        """Start a life with the contents of the storage."""
         self._storage = MemoryStorage(self._luck) if self.disk is None else FileStorage(self.disk, self._luck)
         try:
             self._begin(self._load())
@@ -116,7 +116,7 @@ class Node(Observed):
         self.step([])
 
     def crash(self) -> None:
-        """The power fails: what was not synced may be lost."""
+        """Lose power. Unsynced data may be lost."""
         self._configuration = self.configuration
         self.replica = None
         self.is_paused = False
@@ -128,22 +128,22 @@ class Node(Observed):
             self.forget()
 
     def forget(self) -> None:
-        """What it had stored is gone."""
+        """Lose all stored data."""
         self.life = ""
         self.lost_at = self.cluster.time
         self.durable = DurableLog(Vital(""), None, {})
 
     def restart(self) -> None:
-        """Start again, if it is down."""
+        """Start again if the node is down."""
         if self.replica is None:
             self.start()
 
     def pause(self) -> None:
-        """The process stands still (SIGSTOP); messages wait."""
+        """Stop the process (SIGSTOP). Messages wait."""
         self.is_paused = True
 
     def resume(self, is_deaf: bool = False) -> None:
-        """It goes on, with all that has come meanwhile at once, if it is not deaf."""
+        """Continue the process and handle all waiting messages at once. `is_deaf` drops them."""
         if self.is_paused:
             self.is_paused = False
             messages, self._inbox = self._inbox, []
@@ -152,18 +152,18 @@ class Node(Observed):
 
     @property
     def configuration(self) -> Configuration:
-        """The newest in its log; or in the one that it had when it crashed."""
+        """The newest configuration in the log. While the node is down, the configuration at the crash."""
         return self._configuration if self.replica is None else self.replica.configuration
 
     # --------------------------------------------------------------------------------------------------- steps
 
     @property
     def now(self) -> float:
-        """What its clock shows."""
+        """The clock's reading in seconds."""
         return self.clock.read(self.cluster.time)
 
     def deliver(self, sender: str, message: Message) -> None:
-        """A message arrives."""
+        """Take an arriving message."""
         if self.is_paused:
             self._inbox.append((sender, message))
         elif self.is_full:
@@ -172,7 +172,7 @@ class Node(Observed):
             self.step([(sender, message)])
 
     def step(self, messages: list[tuple[str, Message]]) -> None:
-        """A call of the replica, whose output is obeyed."""
+        """Call the replica with messages and obey its output."""
         assert self.replica is not None
         if self.is_full:
             return
@@ -181,7 +181,7 @@ class Node(Observed):
         self.obey(self.replica.receive(self.now, messages))
 
     def wake(self, at: float) -> None:
-        """A timer of this machine may have come."""
+        """Call the replica if its deadline is due. `at` tells the newest alarm from replaced ones."""
         if at != self._wake:
             return
         self._wake = inf
@@ -193,7 +193,7 @@ class Node(Observed):
             self.arm()
 
     def arm(self) -> None:
-        """See to it that the replica is called when it wants."""
+        """Set an alarm for the replica's deadline."""
         if self.replica is None:
             return
         deadline = self.replica.deadline
@@ -204,7 +204,7 @@ class Node(Observed):
                 self.cluster.after(at - self.cluster.time, self.wake, at)
 
     def _sync(self, replica: Replica) -> None:
-        """The disk has done its work."""
+        """Sync the disk and report the durable writes to the replica."""
         if self.replica is not replica or not self.durable.written:
             return
         if self.is_paused or self.is_full:
@@ -221,7 +221,7 @@ class Node(Observed):
         self.obey(replica.synced(self.now, self._written))
 
     def obey(self, output: Output) -> None:
-        """Do what a replica asks for, in the order that `Output` gives; see there."""
+        """Obey a replica's output in the order that `Output` requires, and check each step."""
         cluster, replica = self.cluster, self.replica
         assert replica is not None
         watch = cluster.watch
@@ -241,8 +241,8 @@ class Node(Observed):
         for entry in output.committed:
             self.machine.apply(entry)
             watch.applied(self, entry)
-        for outcome in output.resolved:
-            cluster.resolved(self, outcome)
+        for resolution in output.resolved:
+            cluster.resolved(self, resolution)
         if output.write is not None and not self._write(output.write, replica):
             return
         if output.wants_snapshot and self._luck.random() < 0.5:
@@ -251,12 +251,12 @@ class Node(Observed):
             self.arm()
 
     def _write(self, write: Write, replica: Replica) -> bool:
-        """Hand a write to the disk; whether that went well."""
+        """Write to the disk. Return whether it succeeded."""
         self._unwritten.append(write)
         return self.is_full or self._write_all(replica)
 
     def _write_all(self, replica: Replica) -> bool:
-        """Hand over what waits; where there is no room, step down, and stand still until there is."""
+        """Write all waiting data. If the disk is full, step down and stand still until there is room."""
         try:
             while self._unwritten:
                 self._storage.write(self._unwritten[0])
@@ -274,6 +274,6 @@ class Node(Observed):
         return True
 
     def _try_again(self, replica: Replica) -> None:
-        """There may be room on the disk."""
+        """Write again after the disk was full."""
         if self.replica is replica and self.is_full and self._write_all(replica) and not self.is_paused:
             self.step([])

@@ -1,13 +1,13 @@
-"""What is seen of one replica from outside: its disk, its log and its state machine."""
+"""View of one replica from outside: its disk, its log and its state machine."""
 
 from __future__ import annotations
 
-from glue.model.consensus import Entry, Replica, Snapshot, Vital, Write
+from glue.model.consensus import LogEntry, Replica, Snapshot, Vital, Write
 from glue.simulation.consensus.machine import ChainMachine
 
 
 class DurableLog:
-    """What one replica's disk surely holds: what was written, once it was synced."""
+    """Durable contents of one replica's disk: written data that has been synced."""
 
     __slots__ = ("entries", "snapshot_index", "snapshot_term", "vital", "written")
 
@@ -19,7 +19,7 @@ class DurableLog:
         self.written: list[Write] = []
 
     def synced(self, number: int) -> None:
-        """Writes up to this number are durable."""
+        """Count all writes up to this number as durable."""
         while self.written and self.written[0].number <= number:
             self._take(self.written.pop(0))
 
@@ -35,7 +35,7 @@ class DurableLog:
             self.entries.update((entry.index, entry.term) for entry in write.entries)
 
     def holds(self, index: int, term: int) -> bool:
-        """Whether the entry of this index and term is there, or covered by a snapshot."""
+        """Return whether the entry of this index and term is present or covered by a snapshot."""
         return index <= self.snapshot_index or self.entries.get(index) == term
 
     @property
@@ -48,7 +48,7 @@ class DurableLog:
 
 
 class Observed:
-    """A replica as the invariants see it; `replica` is None while it is down."""
+    """A replica as the invariants see it. `replica` is None while the node is down."""
 
     peer: str
     life: str
@@ -58,29 +58,29 @@ class Observed:
     replica: Replica | None
     commit_index: int
     is_stepping_once: bool
-    """Whether the call under way has taken one message at most."""
+    """Whether the current call has taken at most one message."""
     last_before: tuple[int, int]
-    """Last term and index before that call."""
+    """Last term and index before the current call."""
 
-    def entries(self, first: int, last: int) -> list[Entry]:
-        """Entries of the log in memory."""
+    def entries(self, first: int, last: int) -> list[LogEntry]:
+        """Return entries of the log in memory."""
         assert self.replica is not None
         return self.replica._core.log.entries(first, last)
 
     def has(self, index: int, term: int) -> bool:
-        """Whether its log in memory has an entry, or has had it."""
+        """Return whether the log in memory has an entry, or has compacted past it."""
         assert self.replica is not None
         log = self.replica._core.log
         return index < log.base_index or log.term(index) == term
 
     def last(self) -> tuple[int, int]:
-        """Term and index of the last entry in memory."""
+        """Return term and index of the last entry in memory."""
         if self.replica is None:
             return 0, 0
         log = self.replica._core.log
         return log.last_term, log.last_index
 
     def term_before(self, write: Write) -> int | None:
-        """The term of the entry before those of a write, None if it is not known."""
+        """Return the term of the entry before a write, None if unknown."""
         assert self.replica is not None
         return self.replica._core.log.term(write.entries[0].index - 1) if write.entries else None

@@ -1,8 +1,9 @@
-"""One run of the swarm: a cluster and faults drawn from a seed, then peace in which all must become well.
+"""One run of the swarm: a cluster and faults drawn from a seed, then a phase without faults in which the group
+recovers.
 
-Each seed draws which kinds of faults there are at all, and how often, so that some runs are nearly calm and others
-are storms of one kind (Groce et al., "Swarm Testing", ISSTA 2012). Storage is never lost for so many voters that a
-majority of lives is gone: what such a group had promised could not be kept by anybody.
+Each seed draws the kinds of faults and their rate, so some runs are nearly calm and others are storms of one kind
+(Groce et al., "Swarm Testing", ISSTA 2012). At most a minority of the voters' lives is lost, because no algorithm can
+keep a group's promises beyond that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import NamedTuple
 
-from glue.model.consensus import ConsensusSettings, Fate
+from glue.model.consensus import ConsensusSettings, Outcome
 from glue.simulation.consensus.cluster import Cluster
 from glue.simulation.consensus.faults import FAULTS, Faults
 from glue.simulation.consensus.forger import Forger
@@ -19,26 +20,26 @@ from glue.simulation.consensus.invariants import Violation, require
 from glue.simulation.consensus.node import Node
 
 STORM = 14.0
-"""Seconds of faults: a dozen election timeouts."""
+"""Seconds of faults, about a dozen election timeouts."""
 
 PEACE = 90.0
-"""Seconds in which all must become well: the slowest way is one readmission after the other."""
+"""Seconds until the group must have recovered. The slowest recovery readmits one member after the other."""
 
 
 class Result(NamedTuple):
-    """What one run was like."""
+    """Result of one run. `violation` is "" if no invariant failed."""
 
     seed: int
     trace_hash: str
     elections: int
     commit_index: int
-    fates: dict[Fate, int]
+    outcomes: dict[Outcome, int]
     faults: dict[str, int]
     violation: str
 
 
 def settings_of(luck: Random, voters: int, peers: list[str], observer: bool) -> ConsensusSettings:
-    """Small limits, so that a short run meets them."""
+    """Return settings with small limits, which a short run reaches."""
     by_name = luck.random() < 0.5
     return ConsensusSettings(
         voters=None if by_name else voters,
@@ -57,7 +58,7 @@ def settings_of(luck: Random, voters: int, peers: list[str], observer: bool) -> 
 
 
 class Swarm:
-    """One run, without these kinds of faults, of so many seconds of storm; `forged`: beside a stranger that forges."""
+    """One run with `storm` seconds of faults, except the kinds in `without`. `forged` adds a forger."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Swarm:
         durable = luck.random() < 0.8
         for number, peer in enumerate(peers):
             settings_luck = Random()
-            settings_luck.setstate(state)  # the same settings for all
+            settings_luck.setstate(state)  # all nodes get the same settings
             settings = settings_of(settings_luck, voters, peers, number >= voters)
             self.cluster.after(luck.random() * 2, self.cluster.add, peer, settings, durable)
         self.faults = Faults(self.cluster, luck, without)
@@ -88,7 +89,7 @@ class Swarm:
     # ----------------------------------------------------------------------------------------------- clients
 
     def _client(self) -> None:
-        """Ask somebody something, and again after a while."""
+        """Send random operations to a random node, repeatedly until the storm ends."""
         cluster, luck = self.cluster, self.luck
         leaders = cluster.leaders() if luck.random() < 0.6 else []
         nodes = leaders or list(cluster.nodes.values())
@@ -106,7 +107,7 @@ class Swarm:
     # ------------------------------------------------------------------------------------------------ the run
 
     def run(self) -> None:
-        """First the storm, then peace."""
+        """Run the storm and then the recovery. Raises a Violation if an invariant fails."""
         cluster = self.cluster
         cluster.after(0.5, self._client)
         self.faults.begin(self._storm)
@@ -125,14 +126,14 @@ class Swarm:
         cluster.history.check()
 
     def _begin_again(self) -> None:
-        """All machines with disks start again, with what the stranger has left there."""
+        """Restart all machines with disks, which hold traces of the forger's messages."""
         for node in self.cluster.nodes.values():
             if node.disk is not None and node.replica is not None:
                 node.crash()
                 node.restart()
 
     def _ask_again(self, committed: int) -> None:
-        """Have the leader commit something, until something was; it may be handing over, or losing messages."""
+        """Propose a command each second until one is committed, because a leader may hand over or lose messages."""
         leader, cluster = self.cluster.leader(), self.cluster
         if len(cluster.watch.commands) == committed:
             if leader is not None:
@@ -144,7 +145,10 @@ class Swarm:
         require(self.cluster.run_until(condition, 10.0), "liveness", list(self.cluster.nodes.values()))
 
     def _is_well(self) -> bool:
-        """One leader whom all follow, all members of right under their present lives, and everybody has all."""
+        """Whether the group has recovered.
+
+        One leader leads all nodes, all members have their present lives and vote, and all nodes have the whole log.
+        """
         leader = self.cluster.leader()
         if leader is None or leader.replica is None:
             return False
@@ -168,7 +172,10 @@ def run_seed(
     storm: float = STORM,
     forged: bool = False,
 ) -> Result:
-    """Run one seed; a violation is part of the result. Any other error of a replica is one as well."""
+    """Run one seed. The result contains a violation, or any other error of a replica, as text.
+
+    With `trace`, other errors are raised.
+    """
     swarm = Swarm(seed, trace, without, storm, forged)
     violation = ""
     try:
@@ -181,15 +188,15 @@ def run_seed(
             raise
     cluster = swarm.cluster
     return Result(
-        seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counts,
-        swarm.faults.counts | (swarm.forger.counts if swarm.forger else {}), violation,
+        seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counters,
+        swarm.faults.counters | (swarm.forger.counters if swarm.forger else {}), violation,
     )  # fmt: skip
 
 
 def shrunk(result: Result, forged: bool = False) -> tuple[list[str], float]:
-    """The kinds of faults without which a failing seed still fails, and the shortest storm in which it does.
+    """Return the kinds of faults that a failing seed does not need, and the shortest storm that still fails.
 
-    Leaving a fault out changes all that is drawn afterwards, so this drops what can be dropped one by one, and no more.
+    Leaving a fault out changes all later random draws. Therefore the search only drops one kind after the other.
     """
     without, storm = list[str](), STORM
     for kind in sorted(result.faults.keys() & FAULTS.keys()):

@@ -7,7 +7,6 @@ each replica must read.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from random import Random
 from typing import Any
 
@@ -16,31 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue.errors import ModelError
-from glue.model.mergeable import Prefixes
 from glue.model.mergeable import store as module
 from glue.model.mergeable.context import Context, Dot
 from glue.model.mergeable.store import Delta, Store
-from glue.model.mergeable.wire import Told, decode_stored, encode
 from glue.model.state import Delete, Operation, Pattern, Set, Update
+from tests.model.mergeable.stores import merge, store, travelled
 
-PREFIXES = Prefixes({"c/": "counter", "s/": "set", "r/": "register", "m/": "multi"})
 EVERYTHING = Pattern("#")
 REPLICAS = 3
-
-
-def store(number: int) -> Store:
-    made = Store(PREFIXES, f"{number:016x}", Counter())
-    made.is_watched = True
-    return made
-
-
-def travelled(delta: Delta) -> Delta:
-    """As it comes out of the wire."""
-    return decode_stored(PREFIXES, encode(PREFIXES, Told(delta)))
-
-
-def merge(target: Store, delta: Delta) -> None:
-    assert target.merge(travelled(delta), 0) is not None, target.statistics
 
 
 def state(of: Store) -> Any:

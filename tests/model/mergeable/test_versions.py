@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glue.model.state import Delete, Set
-from tests.model.mergeable.test_merging import merge, store
+from tests.model.mergeable.stores import merge, store
 
 
 def test_a_deletion_of_what_was_known_is_news_once() -> None:

@@ -18,7 +18,7 @@ from glue.model.mergeable.store import Store
 from glue.model.mergeable.wire import (
     Digest,
     ForeignError,
-    MalformedError,
+    MalformedDeltasError,
     Message,
     Pull,
     Told,
@@ -65,7 +65,7 @@ def test_a_mutated_message_is_refused_or_means_something_and_harms_nobody(messag
             mutated[at : at + luck.randrange(3)] = luck.choice([b"", b"9", b"]", b"-", b'"', b"\xff", b"null", b"[1,"])
         try:
             found = decode(PREFIXES, bytes(mutated))
-        except (MalformedError, ForeignError):
+        except (MalformedDeltasError, ForeignError):
             refused += 1
             continue
         if isinstance(found, Told):
@@ -100,7 +100,7 @@ def told(delta: Any) -> bytes:
     ],
 )  # fmt: skip
 def test_what_is_no_delta_is_refused(data: bytes) -> None:
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedDeltasError):
         decode_stored(PREFIXES, data)
 
 

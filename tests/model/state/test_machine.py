@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 from typing import Any
 
@@ -13,48 +12,24 @@ from glue.model.state import (
     EXPIRED,
     OK,
     REFUSED,
-    Applied,
+    AcquireLock,
     Command,
     Delete,
     Expect,
     ExpectRevision,
-    Lock,
     MalformedEntryError,
     OpenSession,
     Operation,
     Pattern,
+    ReleaseLock,
     Set,
     State,
-    Unlock,
     Update,
     encode_command,
     encode_entry,
 )
 from glue.model.state.sessions import PENDING, SESSION_LIFE_MS, SESSIONS
-
-
-class Client:
-    """Applies commands to a state directly, as one client with a session of its own."""
-
-    def __init__(self, state: State | None = None, session: bool = True) -> None:
-        self.state = State() if state is None else state
-        self.serial = 0
-        self.session = self.run(OpenSession(f"client {self.state.index}")).results[0].index if session else 0
-
-    session = 0
-
-    def run(self, *operations: Operation, time_ms: int = 0, serial: int | None = None, answered: int = 0) -> Applied:
-        if serial is None:
-            self.serial = serial = self.serial + 1
-        command = Command(self.session, serial, answered, list(operations))
-        return self.state.apply(self.state.index + 1, encode_entry(time_ms, [encode_command(command)]))
-
-    def code(self, *operations: Operation) -> str:
-        return self.run(*operations).results[0].code
-
-    def value(self, key: str) -> Any:
-        found = self.state.get(key)
-        return None if found is None else json.loads(found[0])
+from tests.model.state.client import Client
 
 
 def test_a_key_is_set_updated_by_merge_patch_and_deleted() -> None:
@@ -200,28 +175,28 @@ def test_opening_a_session_twice_with_one_nonce_is_opening_it_once() -> None:
 
 def test_a_lock_has_one_owner_until_it_is_given_back() -> None:
     client = Client()
-    token = client.run(Lock("door", "a", 1000)).results[0].index
-    assert client.code(Lock("door", "b", 1000)) == REFUSED
-    assert client.run(Lock("door", "a", 1000)).results[0].index == token
-    assert client.run(Unlock("door", "b")).released == []
-    assert client.run(Unlock("door", "a")).released == ["door"]
-    assert client.run(Lock("door", "b", 1000)).results[0].index > token
+    token = client.run(AcquireLock("door", "a", 1000)).results[0].index
+    assert client.code(AcquireLock("door", "b", 1000)) == REFUSED
+    assert client.run(AcquireLock("door", "a", 1000)).results[0].index == token
+    assert client.run(ReleaseLock("door", "b")).released == []
+    assert client.run(ReleaseLock("door", "a")).released == ["door"]
+    assert client.run(AcquireLock("door", "b", 1000)).results[0].index > token
 
 
 def test_a_lease_ends_in_committed_time_which_starts_with_the_stamp_after_it_was_taken() -> None:
     client = Client()
-    client.run(Lock("door", "a", 1000))
+    client.run(AcquireLock("door", "a", 1000))
     assert client.run(Set("x", 1), time_ms=1_000_000).released == []
     assert client.run(Set("x", 1), time_ms=1_000_999).released == []
     assert client.run(Set("x", 1), time_ms=900_000).released == []  # the time never goes back
     assert client.run(Set("x", 1), time_ms=1_001_000).released == ["door"]
-    assert client.code(Lock("door", "b", 1000)) == OK
+    assert client.code(AcquireLock("door", "b", 1000)) == OK
 
 
 def test_the_state_says_when_it_needs_to_know_the_time() -> None:
     client = Client(session=False)
     assert client.state.next_expiry == float("inf")
-    client.run(Lock("door", "a", 1000))
+    client.run(AcquireLock("door", "a", 1000))
     assert client.state.next_expiry == 0
     client.run(Set("x", 1), time_ms=5000)
     assert client.state.next_expiry == 6000
@@ -243,8 +218,8 @@ def commands(random: Random, count: int) -> list[bytes]:
                     Update(key, {"x": random.choice([None, 1, {"y": 2}])}),
                     Delete(key),
                     Expect(key),
-                    Lock(key, random.choice("ab"), random.randrange(1, 5000)),
-                    Unlock(key, random.choice("ab")),
+                    AcquireLock(key, random.choice("ab"), random.randrange(1, 5000)),
+                    ReleaseLock(key, random.choice("ab")),
                 ]
             )
         )

@@ -146,12 +146,12 @@ def test_memory_for_decoding_is_bounded_whatever_is_sent() -> None:
         for number in range(1, 60):
             receiver.data(body, first=number, channel=channel)
             receiver.parity(body, body, first=100 * number, channel=channel)
-    sources = receiver.transport._sources[THERE].channels.values()
+    sources = receiver.transport.sources[THERE].channels.values()
     held = sum(incoming.decoder._held for incoming in sources if incoming.decoder is not None)
-    assert held == receiver.transport._reception._decoder_memory.held <= BUDGET
+    assert held == receiver.transport.reception._decoder_memory.held <= BUDGET
     for incoming in sources:
         incoming.drop()
-    assert receiver.transport._reception._decoder_memory.held == 0
+    assert receiver.transport.reception._decoder_memory.held == 0
 
 
 def test_one_channel_alone_keeps_no_more_than_the_budget_of_all() -> None:
@@ -167,7 +167,7 @@ def test_one_channel_alone_keeps_no_more_than_the_budget_of_all() -> None:
     receiver.data(body, first=KEPT)
     assert receiver["frames not kept for parity"] > 0
     assert receiver["parity frames beyond the budget"] > 0
-    assert receiver.transport._reception._decoder_memory.held <= BUDGET
+    assert receiver.transport.reception._decoder_memory.held <= BUDGET
 
 
 def test_silent_channels_give_their_memory_to_active_ones() -> None:
@@ -186,14 +186,14 @@ def test_silent_channels_give_their_memory_to_active_ones() -> None:
 
 
 def test_frames_are_kept_for_a_while_after_the_latest_repair_symbol(receiver: Receiver) -> None:
-    incoming = receiver.transport._sources[THERE].channels[1]
+    incoming = receiver.transport.sources[THERE].channels[1]
     for first in range(4, 4 + UNUSED, 64):
         receiver.data(*numbered(64), first=first)
         assert incoming.decoder is not None
         assert incoming.decoder._frames <= KEPT
     receiver.data(*numbered(64), first=4 + UNUSED)
     assert incoming.decoder is None
-    assert receiver.transport._reception._decoder_memory.held == 0
+    assert receiver.transport.reception._decoder_memory.held == 0
 
 
 def test_the_age_of_a_decoded_frame_includes_the_wait_at_the_receiver() -> None:

@@ -1,0 +1,215 @@
+"""The fast path of topics: plain messages, which differ from those before them in numbers and payloads alone.
+
+The ordinary way serves all options, groups that are merged, bundles that fill, routes that change. On the fast path
+only the numbering is done anew, and everything that is not plain takes the ordinary way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import orjson
+
+from glue.contract import (
+    NORMAL,
+    PLAIN,
+    Delivery,
+    Downward,
+    Event,
+    Inbound,
+    Outbound,
+    Partner,
+    Publication,
+    Request,
+    Upward,
+)
+from glue.topics.bundle import (
+    APART,
+    BUNDLE_MESSAGES,
+    BUNDLE_SIZE,
+    GROUP_SIZE,
+    INTEGER_LIMIT,
+    common_length,
+    encode_lone,
+    encode_plain,
+)
+from glue.topics.layer import Topics
+from glue.topics.plain import PLAIN_INDEX, Recipients
+from glue.topics.published import PublishedTopic, Way
+from glue.topics.streams import Stream
+
+NOWHERE = ((), NORMAL)
+
+
+class PlainPublications:
+    """Plain publications of one endpoint: to peers only, by the way that the message before them took."""
+
+    __slots__ = ("_changes", "_peers", "_published", "_statistics", "_subscriptions")
+
+    def __init__(self, layer: Topics) -> None:
+        self._published = layer.published
+        self._peers = layer.peers.index
+        self._subscriptions = layer.subscriptions.index
+        self._changes = layer.changes
+        self._statistics = layer.statistics
+
+    def take(self, item: Request) -> Outbound | None:
+        """The bundle of a publication; None, and nothing is done, if it has to take the ordinary way."""
+        if item.__class__ is not Publication or item.options is not PLAIN:
+            return None
+        topic = self.topic(item.topic, item.priority)
+        if topic is None:
+            return None
+        way = topic.way
+        assert way is not None
+        payloads = item.payloads
+        count = len(payloads)
+        if count != 1 and not _fits(way.topic, common_length(payloads) if item.length is None else item.length, count):
+            return None
+        sequence = topic.sequence + 1
+        topic.sequence = topic.counts[True] = topic.sequence + count
+        self._statistics["messages published"] += count
+        self._statistics["messages owed"] += count * len(way.peers)
+        at = int(item.published_at * 1e6)
+        if count == 1 and len(payloads[0]) < APART:
+            body: Sequence[bytes] = [encode_lone(way.topic, sequence, at, payloads[0], item.json)]
+        else:
+            body = encode_plain(way.topic, sequence, at, payloads, item.json)
+        return Outbound(way.peers, body, None, True, inf, (), None, count, (), item.priority)
+
+    def topic(self, name: str, priority: int) -> PublishedTopic | None:
+        """The record of a topic, with the way that its plain messages of this class take; None if there is none."""
+        topic = self._published.known(name)
+        if topic is None:
+            return None
+        way = topic.way
+        if way is None or way.changes != self._changes.count:
+            way = topic.way = self._way(topic, name)
+        return topic if way.peers and way.priority == priority else None
+
+    def _way(self, topic: PublishedTopic, name: str) -> Way:
+        flow = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
+        is_same = flow[1] == topic.priority  # else it changed its class while nobody listened
+        is_open = is_same and flow[0] == self._peers.match(name) and not self._subscriptions.match(name)
+        return Way(self._changes.count, orjson.dumps(name), flow if is_open else NOWHERE)
+
+
+def _fits(topic: bytes, length: int | None, count: int) -> bool:
+    """Whether so many payloads, at least one, have this one length, and fit into one bundle on this topic (as JSON)."""
+    return (
+        count > 0
+        and length is not None
+        and count <= BUNDLE_MESSAGES
+        and GROUP_SIZE + len(topic) + length * count <= BUNDLE_SIZE
+    )
+
+
+class LoneReceiver:
+    """What comes on one topic of one peer, in a session."""
+
+    __slots__ = "_next", "_peer", "_statistics", "_stream", "_topic", "_way"
+
+    def __init__(self, statistics: Counter[str], stream: Stream, way: Recipients, peer: str, topic: str) -> None:
+        self._statistics = statistics
+        self._stream = stream
+        self._way = way
+        self._peer = peer
+        self._topic = topic
+        self._next = stream.plain
+
+    def read(self, numbers: tuple[Any, ...], data: bytes, start: int) -> Delivery | None:
+        """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
+        sequence, at, length, many, is_json = numbers
+        number, micros, size = int(sequence), int(at), int(length)
+        if many or number != self._next or start + size != len(data) or not number < INTEGER_LIMIT >= micros:
+            return None
+        payload: Any = data[start:]
+        if is_json:
+            try:
+                payload = orjson.loads(payload)
+            except orjson.JSONDecodeError:
+                return None
+        way = self._way
+        return Delivery(self._topic, [payload], None, way.publisher, self._peer, self._stream.incarnation, number,
+                        micros / 1e6, False, way.tokens, inf, None if is_json else size)  # fmt: skip
+
+    def advance(self) -> None:
+        """It was taken."""
+        self._next += 1
+
+    def commit(self, now: float) -> None:
+        """Count what was taken, the last of it by then."""
+        first = self._stream.plain
+        count = self._next - first
+        if count:
+            self._stream.go_on(now, first, count, self._way.mark)
+            self._statistics["messages received"] += count
+
+
+class LoneSender:
+    """What goes on a topic that only one peer receives, in a session; `largest` is the largest payload (bytes)."""
+
+    __slots__ = ("_first", "_statistics", "_text", "_topic", "largest", "peer")
+
+    def __init__(self, statistics: Counter[str], topic: PublishedTopic, way: Way, size: int) -> None:
+        self._statistics = statistics
+        self._topic = topic
+        self._text = way.topic
+        self._first = topic.sequence
+        self.peer = way.peers[0]
+        self.largest = size - GROUP_SIZE - len(way.topic)
+
+    def write(self, at: float, payload: bytes, json: bool) -> bytes:
+        """The next message, published `at` (Unix seconds): its index and payload; with its number it is published."""
+        topic = self._topic
+        topic.sequence = topic.counts[True] = topic.sequence + 1
+        return encode_lone(self._text, topic.sequence, int(at * 1e6), payload, json)
+
+    def commit(self) -> None:
+        """Count what was written."""
+        count = self._topic.sequence - self._first
+        self._statistics["messages published"] += count
+        self._statistics["messages owed"] += count
+
+
+class TopicsFastPath:
+    """Plain messages, one item at a time; see `glue.contract.fastpath` and `glue.fastpath.parts`."""
+
+    __slots__ = ("_bundles", "_publications", "_statistics")
+    pattern = PLAIN_INDEX.pattern
+
+    def __init__(self, layer: Topics) -> None:
+        self._bundles = layer.plain_bundles
+        self._publications = PlainPublications(layer)
+        self._statistics = layer.statistics
+
+    def receive_one(self, now: float, item: Upward) -> Event | None:
+        """The delivery of a plain bundle that is the next of its stream."""
+        return self._bundles.take(now, item) if isinstance(item, Inbound) else None
+
+    def send_one(self, now: float, item: Request) -> Downward | None:
+        """The bundle of a plain publication on a topic that others went on before."""
+        return self._publications.take(item)
+
+    def session_part(self) -> TopicsFastPath:
+        """The part that this layer takes in a session."""
+        return self
+
+    def receiver(self, partner: Partner, topic: bytes) -> LoneReceiver | None:
+        """One topic of a peer, if it was received before and a subscription here matches."""
+        name = topic.decode("utf-8", "surrogateescape")  # what is not UTF-8 becomes what no topic is
+        stream = self._bundles.stream(partner.id, partner.incarnation, name)
+        if stream is None or not stream.plain:
+            return None
+        way = self._bundles.way(stream, partner.id, name)
+        return LoneReceiver(self._statistics, stream, way, partner.id, name) if way.tokens else None
+
+    def sender(self, topic: str, size: int) -> LoneSender | None:
+        """A topic whose plain messages go to one peer; `size` of a body at most."""
+        known = self._publications.topic(topic, NORMAL)
+        if known is None or known.way is None or len(known.way.peers) != 1:
+            return None
+        return LoneSender(self._statistics, known, known.way, size)
