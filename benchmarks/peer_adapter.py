@@ -19,7 +19,7 @@ class Glue(Adapter):  # type: ignore[misc]
     """One glue endpoint behind the harness's interface."""
 
     reliable = True
-    packages = ("glue",)
+    packages = ("glue-lan",)
     history = frozenset({"last"})
 
     def open(self, role: str, host_ip: str, peers: Sequence[str], broker_ip: str, profile: str, depth: int) -> None:

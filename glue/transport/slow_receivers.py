@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf, isnan
-from statistics import median
 from typing import TypeVar
 
 import orjson
@@ -167,7 +166,7 @@ def detach_if_lossy(channel: ChannelState, member: Member, now: float) -> None:
     """Detach a member if its link is bad while those of the other members are not."""
     if member.window.loss > LOSSY and not member.detached:
         others = [other.window.loss for other in channel.attached if other is not member]
-        if others and not any(map(isnan, others)) and member.window.loss > WORSE * median(others):
+        if others and not any(map(isnan, others)) and member.window.loss > WORSE * _median(others):
             _detach(channel, member, now, "lossy")
 
 
@@ -214,7 +213,7 @@ def serve_detached(channel: ChannelState, member: Member, now: float) -> Iterato
 
 def _has_usual_loss(channel: ChannelState, member: Member) -> bool:
     others = [other.window.loss for other in channel.attached if not isnan(other.window.loss)]
-    return not member.window.loss > max(LOSSY, WORSE * median(others or [0.0]))
+    return not member.window.loss > max(LOSSY, WORSE * _median(others or [0.0]))
 
 
 def count_overheard(channel: ChannelState, member: Member, count: int) -> None:
@@ -247,3 +246,10 @@ def _give_up(channel: ChannelState, awaited: list[Member]) -> None:
             channel.statistics["frames given up for members served apart"] += member.skip_to(bound)
             channel.outcomes.given_up(channel.flights, channel.awaited, member, before, "receiver too slow")
     channel.regroup()
+
+
+def _median(values: list[float]) -> float:
+    """Return the median. The import of `statistics` takes 3 ms, and few programs have a slow receiver."""
+    from statistics import median
+
+    return median(values)

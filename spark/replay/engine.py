@@ -65,6 +65,7 @@ def replay(
     """
     core = EndpointCore(settings, Random(0), 0.0, {})
     core.stack.fit(DATAGRAM_SIZE)
+    core.stack.commit()
     told, zero, known = Replayed(), None, 0
     for datagram in datagrams:
         zero = datagram.time if zero is None else zero
@@ -100,6 +101,7 @@ def _turn(
     core: EndpointCore, told: Replayed, zero: int, now: float, trains: list[Train], requests: list[Request]
 ) -> None:
     events, _ = core.stack.turn(now, trains, requests)
+    core.stack.commit()
     time = zero + round(now * 1e9)
     for event in events:
         if isinstance(event, Delivery):

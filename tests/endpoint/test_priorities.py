@@ -34,7 +34,8 @@ def test_an_urgent_message_passes_a_publisher_that_waits_with_bulk(lan: Lan) -> 
     ear = listen(b, "urgent", a)
     assert a.wait_for_subscribers("bulk", 1, PATIENCE)
     fill(a, "bulk", priority="bulk")
-    waiting = threading.Thread(target=a.publish, args=("bulk", bytes(10_000)), kwargs={"priority": "bulk"})
+    more = [bytes(10_000)] * 300  # more than the queue holds, so that the thread waits however much was taken since
+    waiting = threading.Thread(target=a.publish_many, args=("bulk", more), kwargs={"priority": "bulk"})
     waiting.start()
     a.publish("urgent", "now", priority="urgent")
     ear.wait()

@@ -17,7 +17,7 @@ EXEMPT: dict[str, tuple[str, ...]] = {
     "glue/network/sender.py": ("REMEMBERED",),
     "glue/network/sockets.py": ("LARGEST_BUFFER", "SEND_BUFFER", "SMALLEST_BUFFER"),
     "glue/serialization/runs.py": ("FIRST_BLOCK", "PLACES"),
-    "glue/topics/express.py": ("PORTION",),
+    "glue/topics/plain.py": ("PORTION",),
     "glue/topics/index.py": ("CACHED_LENGTH", "CACHED_TOPICS"),
     "spark/read/records.py": ("PADDING",),
 }

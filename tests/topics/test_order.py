@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -81,16 +82,20 @@ def test_a_message_that_comes_twice_is_handed_up_once() -> None:
 def test_channels_interleaved_at_random_are_heard_in_order_and_add_up(
     counts: list[int], channels: int, luck: Any
 ) -> None:
-    """Bundles of one stream, spread over channels each of which keeps its order, are read channel by channel."""
+    """Bundles of one stream, spread over channels each of which keeps its order, are read channel by channel.
+
+    Long pauses are fewer than it takes to doubt a stream of which nothing but late bundles comes (`DOUBT`).
+    """
     rows: list[list[tuple[int, int]]] = [[] for _ in range(channels)]
     sequence = 1
     for count in counts:
         luck.choice(rows).append((sequence, count))
         sequence += count
-    reader = Reader()
+    reader, pauses = Reader(), [20.0] * (math.ceil(DOUBT / DOUBT_STEP) - 1)
     while rows := [row for row in rows if row]:
         reader.take(*luck.choice(rows).pop(0))
-        reader.now += luck.choice((0.0, 0.001, 20.0))
+        is_long = bool(pauses) and luck.random() < 0.3
+        reader.now += pauses.pop() if is_long else luck.choice((0.0, 0.001))
     assert reader.heard == sorted(set(reader.heard))
     assert len(reader.heard) + sum(reader.missed) == reader.heard[-1] - reader.heard[0] + 1
     assert len(reader.heard) + reader.late == sequence - 1
