@@ -44,7 +44,9 @@ def test_a_nested_request_ends_with_the_deadline_of_the_outer(lan: Lan) -> None:
         finally:
             took.append(time.monotonic() - since)
 
-    a, b = served(lan, "outer", outer)
+    a, b = lan.pair()
+    b.respond("outer", outer)
+    assert a.wait_for_responders("outer", 1, PATIENCE)
     lan.start("c").respond("inner", lambda request: request.later())
     assert b.wait_for_responders("inner", 1, PATIENCE)
     with pytest.raises(glue.RequestTimeoutError):
