@@ -28,7 +28,7 @@ from contextlib import suppress
 import glue.aio
 from benchmarks.results import ROOT
 from glue.drivers.directory import FileDirectory
-from glue.model.consensus import Kind, LogEntry, Write
+from glue.model.consensus import DurableWrite, Kind, LogEntry
 from glue.model.state import Set, State, encode_command, encode_entry
 from glue.model.state.commands import Command
 from glue.model.storage import FileStorage
@@ -160,7 +160,7 @@ def recovery(megabytes: int) -> None:
             commands = [encode_command(Command(0, 0, 0, [Set(f"k{index}/{n}", "x" * 1000)])) for n in range(64)]
             data = encode_entry(0, commands)
             size += len(data)
-            storage.write(Write(index, None, [LogEntry(index, 1, Kind.COMMAND, data)], None, (0, 0)))
+            storage.write(DurableWrite(index, None, [LogEntry(index, 1, Kind.COMMAND, data)], None, (0, 0)))
         storage.sync()
         storage.close()
         began = time.perf_counter()

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from benchmarks.results import PAGE, Column, Row, provenance, refresh, save, table, wait_until_idle
 from glue.drivers.directory import FileDirectory
-from glue.model.consensus import Kind, LogEntry, Write
+from glue.model.consensus import DurableWrite, Kind, LogEntry
 from glue.model.storage import FileStorage
 
 SIZE = 256
@@ -63,7 +63,7 @@ class Own:
     def append(self, entries: list[LogEntry]) -> None:
         """Write one record and sync once."""
         self._number += 1
-        self._storage.write(Write(self._number, None, entries))
+        self._storage.write(DurableWrite(self._number, None, entries))
         self._storage.sync()
 
     def recover(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 def lazy_imports(
     package: str, origins: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a package; `origins` are the names that it imports lazily, by their modules."""
+    """Return `__getattr__` and `__dir__` for a package; `origins` gives the names to import lazily from each module."""
     module_of = {name: module for module, names in origins.items() for name in names}
     contents = vars(sys.modules[package])
 

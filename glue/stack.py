@@ -1,9 +1,9 @@
 """The layers on top of each other, as one state machine, and how a stack is put together.
 
 A *turn* is one sweep up and one down: datagrams enter at the bottom, events leave at the top; requests enter
-at the top, datagrams leave at the bottom. Whoever drives a stack (a thread, asyncio, the simulator) does
-nothing but feed turns, call `commit` after each, and obey `deadline`. What is published may also go down by itself, at
-once, between two turns. `glue.fastpath.stack` adds short cuts that lead to the same result.
+at the top, datagrams leave at the bottom. The driver of a stack (a thread, asyncio, the simulator) only feeds turns,
+calls `commit` after each, and obeys `deadline`. Between two turns, `send` passes publications down at once.
+`glue.fastpath.stack` adds short cuts with the same result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,
 
 @dataclass(frozen=True)
 class Identity:
-    """Who an endpoint is, for the layers: handed to each layer's factory."""
+    """The identity and settings of an endpoint, given to each layer's factory."""
 
     name: str
     endpoint_id: str
@@ -70,7 +70,7 @@ def _fragmentation(who: Identity) -> Fragmentation:
 
 
 def bundle_limit(message_limit: int) -> int:
-    """The most that topics make of messages up to a limit: of one that is large, or of many small ones together."""
+    """The largest bundle (bytes) that topics make: of one message at its limit, or of many small messages."""
     return max(message_limit, BUNDLE_SIZE) + INDEX_ROOM
 
 
@@ -95,10 +95,10 @@ LAYERS: dict[str, Factory] = {
     "topics": _topics,
     "model": _model,
 }
-"""The default layers, bottom up (network, below them all, is not pure and belongs to the driver)."""
+"""The default layers, bottom up. The network below them is not pure and belongs to the driver."""
 
 Returned = tuple[int, list[Any]]
-"""What a layer, told by its place from the bottom, sends down in a sweep up."""
+"""The place of a layer, counted from the bottom, and the items that it sends down in a sweep up."""
 
 
 class Stack:

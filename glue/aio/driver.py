@@ -20,8 +20,8 @@ from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
 from glue.errors import ClosedError
 from glue.model import Wish
 
-GATHERED = 64 << 10  # bytes published in one pass of the loop, after which publish lets it go round
-PATIENCE = 0.02  # seconds until the next turn after one that failed
+GATHERED = 64 << 10  # bytes published in one pass of the event loop, after which publish yields to the loop
+PATIENCE = 0.02  # seconds from a failed turn to the next turn
 
 logger = logging.getLogger("glue")
 
@@ -32,7 +32,7 @@ class LoopDriver(Lifetime):
     def __init__(
         self, core: EndpointCore, network: Network, announce: Callable[[Event], None], subscriptions: set[Subscription]
     ) -> None:
-        """`announce` is given every event that is for no subscription; `subscriptions` are those of the endpoint."""
+        """`announce` takes each event for no subscription; `subscriptions` are all subscriptions of the endpoint."""
         super().__init__()
         self._core = core
         self._network = network
@@ -88,7 +88,7 @@ class LoopDriver(Lifetime):
             self._maintain_at = self._network.maintain(now)
             self._core.stack.fit(self._network.datagram_size)
         if self._exchange(now, self._network.receive() if receive else []):
-            self._exchange(now, self._network.receive())  # our announcement: it is back already, and wakes nobody then
+            self._exchange(now, self._network.receive())  # our looped back announcement: read now, without a wakeup
 
     def _exchange(self, now: float, trains: Iterable[Train]) -> bool:
         """Take trains, send what there is to send; returns whether the last of it went to all."""
@@ -98,7 +98,7 @@ class LoopDriver(Lifetime):
         for event in events:
             if isinstance(event, Delivery | Missed):
                 for token in event.tokens:
-                    cast(Subscription, token).deliver(event)
+                    cast(Subscription, token)._deliver(event)
             else:
                 self._announce(event)
         self._core.stack.commit()
@@ -182,7 +182,7 @@ class LoopDriver(Lifetime):
         full = priority >= self._admission.closed_from
         if full or not self._core.overfed:
             return full
-        return not any(subscription.worker is task for subscription in self._subscriptions if task is not None)
+        return not any(subscription._worker is task for subscription in self._subscriptions if task is not None)
 
     def _add(self, publication: Publication) -> None:
         outbox = self._core.outbox
@@ -193,7 +193,7 @@ class LoopDriver(Lifetime):
             self._turn_soon()
 
     def handled(self, delivery: Delivery) -> None:
-        """Note that a subscription is done with a delivery; the senders are told if they were waiting for that."""
+        """Note that a subscription has finished a delivery; tell waiting senders."""
         if self._core.handled(delivery):
             self._notify()
         if self._core.outbox.requests:

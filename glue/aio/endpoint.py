@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Endpoint(AioRequests, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
-    All of it is to be used from one event loop. `on_peer_added` and its like may be coroutine functions.
+    Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
     """
 
     _AWAITS_CALLBACKS = True
@@ -67,7 +67,7 @@ class Endpoint(AioRequests, BaseEndpoint):
             )
             try:
                 await driver.wait_until(lambda: core.is_first_round_over, FIRST_ROUND)
-            except BaseException:  # cancelled: nobody else would close it
+            except BaseException:  # cancelled: the caller has no endpoint to close
                 self._leave(driver)
                 raise
         self._running()
@@ -174,12 +174,12 @@ class Endpoint(AioRequests, BaseEndpoint):
         topic: levels separated by "/", such as "home/kitchen/temperature".
         payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
         type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
-        retain: keep it as the topic's last value for late joiners; an empty payload (b"" or "") clears that value.
-        lifespan: seconds after which it is no longer handed to a handler or an iterator; None: no limit.
+        retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
+        lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
         reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
-        priority: "urgent", "high", "normal" or "bulk"; a lower one never holds back a higher one, on other topics.
+        priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
-        receipt: return a receipt, to be awaited in its turn: `await (await endpoint.publish(..., receipt=True))`.
+        receipt: return a receipt, which can be awaited: `await (await endpoint.publish(..., receipt=True))`.
 
         If the call is cancelled, nothing was published. Raises what `glue.Endpoint.publish` raises.
         """
@@ -233,11 +233,11 @@ class Endpoint(AioRequests, BaseEndpoint):
     ) -> Subscription:
         """Receive the messages of the topics that match a pattern.
 
-        pattern: a topic in which `+` is any one level, and a last `#` all the rest.
-        handler: called with each `Message`, and awaited if it can be; None: iterate with `async for`.
+        pattern: a topic in which `+` matches any single level, and a last `#` all further levels.
+        handler: called with each `Message`; an awaitable result is awaited. None: iterate with `async for`.
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
-        policy: what happens when the handler, or the iterating program, is slow: as for `glue.Endpoint.subscribe`.
-        limit: how many messages wait at most, with a policy other than "block"; 1,024 unless given.
+        policy: what happens when the handler or the iterating program is slow, as for `glue.Endpoint.subscribe`.
+        limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit.
         """
@@ -252,7 +252,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """The same as closing the subscription."""
+        """Close a subscription of this endpoint."""
         subscription.close()
         if subscription in self._subscriptions:
             self._subscriptions.discard(subscription)
@@ -273,7 +273,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         election_timeout: float = 1.0,
     ) -> Model:
         """As `glue.Endpoint.model`."""
-        from glue.aio.model import Model  # consensus is loaded by those who use it
+        from glue.aio.model import Model  # imported here: most programs use no consensus
         from glue.drivers.directory import open_directory
         from glue.endpoint.model import EndpointParts
         from glue.endpoint.model_options import model_options

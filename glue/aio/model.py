@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from glue.aio.subscription import Subscription
 from glue.endpoint import model_calls as calls
-from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
-from glue.endpoint.model import Driver as OrderingDriver
+from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts, ModelDriver
 from glue.endpoint.model_calls import GRACE, TIMEOUT, Entry, ModelCall
 from glue.errors import RefusedError
 from glue.model import Ask
@@ -21,8 +20,8 @@ from glue.model.state import Change, Delete, Operation, Set, Update
 Result = TypeVar("Result")
 
 
-class Driver(OrderingDriver, Protocol):
-    """What an asyncio model asks of the driver of its endpoint."""
+class AwaitedModelDriver(ModelDriver, Protocol):
+    """The methods of an endpoint's driver that an asyncio model uses."""
 
     async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for something that turns bring about; returns whether it came true in time."""
@@ -45,7 +44,7 @@ class _Pending:
 class Model(BaseModel):
     """Shared state under a name; made by `glue.aio.Endpoint.model`. `glue.Model` tells what each call means."""
 
-    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: AwaitedModelDriver) -> None:
         """Use `Endpoint.model`."""
         super().__init__(name, mergeable, parts, driver)
         self._driver = driver
@@ -110,8 +109,8 @@ class Model(BaseModel):
     async def watch(self, pattern: str, handler: ChangeHandler | None = None) -> Watch:
         """Receive every committed change of the keys that match, once, in order, beginning with the present state.
 
-        With a handler, it is called with each `Change`, and what it returns is awaited if it can be; without, iterate
-        over what is returned. Raises ModelError for a malformed pattern.
+        The handler is called with each `Change`; an awaitable result is awaited. Without a handler, iterate over the
+        returned `Watch`. Raises ModelError for a malformed pattern.
         """
         watch = Watch(pattern, self._subscription(Subscription, pattern, handler))
         try:

@@ -75,7 +75,7 @@ class Responder(BaseResponder):
         self._tasks: set[asyncio.Future[None]] = set()
         self._is_pumping = False
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Handle requests, or let them wait while many are at work."""
         if isinstance(event, Delivery):
             self._waiting.append((event, self._opened(event, self._requests.clock())))

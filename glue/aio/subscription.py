@@ -22,9 +22,9 @@ logger = logging.getLogger("glue")
 class Subscription:
     """Messages on the topics that match one pattern; also an asynchronous context manager.
 
-    With a handler, it is called for each message, one at a time and in order; if it returns something to await, that
-    is awaited before the next. Without, iterate: `async for` waits for the next message, and ends when the subscription
-    or its endpoint is closed.
+    The handler is called for one message at a time, in order. An awaitable result is awaited before the next call.
+    Without a handler, iterate: `async for` waits for the next message, and ends when the subscription or its
+    endpoint is closed.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Subscription:
         self._overrun = False
         self._failures = Failures(f"the handler of {pattern!r}")
         self._arrived = asyncio.Event()
-        self.worker: asyncio.Task[None] | None = None  # awaits what the handler returns
+        self._worker: asyncio.Task[None] | None = None  # awaits what the handler returns
 
     # --------------------------------------------------------------------------------------- by the driver
 
-    def deliver(self, event: Delivery | Missed) -> None:
+    def _deliver(self, event: Delivery | Missed) -> None:
         """Take a delivery, or news of a gap: plain handlers are called at once, the others take their turn."""
         if isinstance(event, Delivery):
             if self._handler is not None and not self._awaits:
@@ -96,7 +96,7 @@ class Subscription:
             self._owner.handled(delivery)
         dropped = self._waiting.put(delivery)
         self._arrived.set()
-        if self._handler is not None and self.worker is None:
+        if self._handler is not None and self._worker is None:
             self._start(self._handler)
         if dropped and self._waiting.cause == "disconnected":
             self._overrun = True
@@ -104,10 +104,10 @@ class Subscription:
             self.close()
 
     def _start(self, handler: Handler, first: tuple[Awaitable[Any], Message] | None = None) -> None:
-        self.worker = asyncio.create_task(self._work(handler, first), name=f"glue {self.pattern}")
+        self._worker = asyncio.create_task(self._work(handler, first), name=f"glue {self.pattern}")
 
     async def _work(self, handler: Handler, first: tuple[Awaitable[Any], Message] | None) -> None:
-        """Await what the handler returns, one message at a time; `first` is the first that it was called with."""
+        """Await the handler's results, one message at a time, beginning with the result and message in `first`."""
         if first is not None:
             await self._await(*first)
         while True:

@@ -136,7 +136,7 @@ class Recording:
             self.bytes += len(block)
         self._file.close()
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """Discard the buffer in a forked child, because the parent process writes it."""
         if not self._file.closed:
             nowhere = os.open(os.devnull, os.O_WRONLY)

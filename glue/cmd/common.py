@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from glue.cmd.output import Output
+from glue.cmd.output import CommandOutput
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError, PortInUseError, TopicError
 
 SUCCESS, FAILURE, USAGE = 0, 1, 2
@@ -49,7 +49,7 @@ NAP = 0.2
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 Number = TypeVar("Number", int, float)
-Run = Callable[[argparse.Namespace, Output], int]
+Run = Callable[[argparse.Namespace, CommandOutput], int]
 
 
 class Ended(BaseException):
@@ -140,7 +140,7 @@ def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
     prepare_streams()
     arguments = parser.parse_args(argv)
     logging.basicConfig(format=f"{parser.prog}: %(message)s", level=logging.WARNING)
-    output = Output(sys.stdout, json=getattr(arguments, "json", False), unread=request_end)
+    output = CommandOutput(sys.stdout, json=getattr(arguments, "json", False), unread=request_end)
     with signals_handled():
         try:
             return run(arguments, output)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from glue.cmd import common
-from glue.cmd.output import Output, payload_text, printable, table
+from glue.cmd.output import CommandOutput, payload_text, printable, table
 from glue.errors import InterfaceError
 from glue.network import choose_interface, obstacle
 
@@ -51,10 +51,10 @@ def parser() -> common.Parser:
     return made
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Start the processes and show their messages until all have arrived."""
     interface = usable(arguments.interface or loopback())
-    heard = Reception()
+    heard = ReceptionTable()
     screen = Screen(output)
     said: queue.SimpleQueue[tuple[str, Said]] = queue.SimpleQueue()
     with common.until_ended(TIME_LIMIT), processes(interface, said):
@@ -143,7 +143,7 @@ def news(said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[tuple[str, Said]
         return
 
 
-def report(heard: Reception, output: Output) -> int:
+def report(heard: ReceptionTable, output: CommandOutput) -> int:
     """Report the result; returns the exit code."""
     total = len(NAMES) ** 2 * COUNT
     if heard.complete:
@@ -155,7 +155,7 @@ def report(heard: Reception, output: Output) -> int:
     return common.SUCCESS if heard.complete else common.FAILURE
 
 
-class Reception:
+class ReceptionTable:
     """The messages that each endpoint received from each, and whether they came in order."""
 
     def __init__(self) -> None:
@@ -205,13 +205,13 @@ class Reception:
 class Screen:
     """Shows the counts: on a terminal a table redrawn in place, elsewhere a line a second and a table at the end."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: CommandOutput) -> None:
         self._output = output
         self._start = time.monotonic()
         self._next = 0.0
         self._drawn = 0
 
-    def draw(self, heard: Reception) -> None:
+    def draw(self, heard: ReceptionTable) -> None:
         """Show the present counts, if it is time to."""
         elapsed = time.monotonic() - self._start
         if self._output.json or elapsed < self._next:
@@ -224,12 +224,12 @@ class Screen:
             totals = "  ".join(f"{name} {heard.total(name)}" for name in NAMES)
             self._output.write(f"{elapsed:3.0f} s  messages heard by  {totals}\n")
 
-    def finish(self, heard: Reception) -> None:
+    def finish(self, heard: ReceptionTable) -> None:
         """Show the last counts."""
         if not self._output.json:
             self._redraw(heard)
 
-    def _redraw(self, heard: Reception) -> None:
+    def _redraw(self, heard: ReceptionTable) -> None:
         if not self._output.interactive:
             self._output.write("\n".join(["", *table(heard.rows()), "", ""]))
             return

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from glue.cmd import common
-from glue.cmd.output import Output, printable, table
+from glue.cmd.output import CommandOutput, printable, table
 from glue.cmd.session import address_text, open_endpoint, peer_fields
 
 
@@ -16,7 +16,7 @@ def parser() -> common.Parser:
     return common.common_parser("discovery", "Show the endpoints on the network as they come and go.")
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Report peers until the command ends, then list the present ones."""
     with open_endpoint(arguments, output) as endpoint:
         with common.until_ended(arguments.duration):

@@ -23,7 +23,7 @@ from typing import Any
 
 import glue
 from glue.cmd import common
-from glue.cmd.output import Output, payload_text, printable
+from glue.cmd.output import CommandOutput, payload_text, printable
 from glue.cmd.session import open_endpoint, publish, report_message
 from glue.endpoint.core import PRIORITIES
 from glue.endpoint.receipt import WaitingReceipt
@@ -63,7 +63,7 @@ def parser() -> common.Parser:
     return made
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Publish the given payloads, and show messages until the command ends."""
     publishes = bool(arguments.publish or arguments.lines)
     if not (arguments.subscribe or publishes):
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 class Shown:
     """Shows messages, and ends the command after `count` of them."""
 
-    def __init__(self, output: Output, count: int | None) -> None:
+    def __init__(self, output: CommandOutput, count: int | None) -> None:
         self._output = output
         self._numbers = itertools.count(1)
         self._count = count

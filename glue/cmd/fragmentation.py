@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import glue
 from glue.cmd import common, traffic
-from glue.cmd.output import Output, printable
+from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import NAME_WIDTH, report_message, report_statistics
 
 LAYER = "fragmentation"
@@ -23,7 +23,7 @@ def parser() -> common.Parser:
     return traffic.traffic_parser(LAYER, description, "glue/fragmentation", rate=1.0, size=100_000)
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Listen and publish until the command ends; fails if a message was damaged."""
     damaged = 0
 

@@ -32,7 +32,7 @@ from typing import Any
 import glue
 from glue.cmd import common
 from glue.cmd.endpoint import next_line, parsed, shown
-from glue.cmd.output import Output, printable
+from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import open_endpoint
 from glue.cmd.words import BEGINNINGS, check_name, check_words, typed_words
 from glue.errors import ConfigurationError
@@ -84,7 +84,7 @@ def prefixes(text: str) -> dict[str, str]:
     return {prefix: kind for prefix, _, kind in pairs}
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Run the command of the command line, or take part until the command ends."""
     one_shot = bool(arguments.command)
     if one_shot:
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 class Terminal:
     """A model in a terminal: carries out commands, and shows changes."""
 
-    def __init__(self, model: glue.Model, output: Output, timeout: float) -> None:
+    def __init__(self, model: glue.Model, output: CommandOutput, timeout: float) -> None:
         self._model = model
         self._output = output
         self._timeout = timeout
@@ -360,7 +360,7 @@ TYPED = ("unlock", "transfer", "remove", "quit")
 """Commands of a terminal that stays: it has the lock, or leads."""
 
 
-def tell_usage(output: Output, name: str | None = None) -> None:
+def tell_usage(output: CommandOutput, name: str | None = None) -> None:
     """Show all commands, or the use of one."""
     names = [name] if name is not None else list(DOING)
     check_name(names[0], USAGES)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from glue.cmd import common
 from glue.cmd.common import settings_from
-from glue.cmd.output import Output, payload_fields, payload_text, table
+from glue.cmd.output import CommandOutput, payload_fields, payload_text, table
 from glue.cmd.session import address_text, choose
 from glue.contract import Train
 from glue.network import MulticastNetwork, list_interfaces
@@ -33,7 +33,7 @@ def parser() -> common.Parser:
     return made
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """List the interfaces; then send and listen if asked to."""
     settings = effective(settings_from(arguments))
     output.context["endpoint"] = settings.name or f"{socket.gethostname()}-{os.getpid()}"
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     return common.SUCCESS
 
 
-def report_interfaces(settings: Settings, output: Output) -> None:
+def report_interfaces(settings: Settings, output: CommandOutput) -> None:
     """Report the interfaces, and the chosen one with the reason."""
     choice = choose(settings)
     rows = [["interface", "state", "kind", "mtu", "addresses"]]
@@ -60,7 +60,7 @@ def report_interfaces(settings: Settings, output: Output) -> None:
     output.event("chosen", "\n".join(lines), interface=choice.interface.name, reason=choice.reason)
 
 
-def exchange(arguments: argparse.Namespace, settings: Settings, output: Output) -> None:
+def exchange(arguments: argparse.Namespace, settings: Settings, output: CommandOutput) -> None:
     """Send numbered datagrams if asked to, and show received ones, until the command ends."""
     network = MulticastNetwork(
         interface=settings.interface,
@@ -79,7 +79,7 @@ def exchange(arguments: argparse.Namespace, settings: Settings, output: Output) 
         network.close()
 
 
-def send(network: MulticastNetwork, arguments: argparse.Namespace, output: Output) -> None:
+def send(network: MulticastNetwork, arguments: argparse.Namespace, output: CommandOutput) -> None:
     """Send the numbered datagrams, listening in between."""
     name = output.context["endpoint"]
     start = time.monotonic()
@@ -92,7 +92,7 @@ def send(network: MulticastNetwork, arguments: argparse.Namespace, output: Outpu
         listen(network, output, start + number / arguments.rate if arguments.rate else 0.0)
 
 
-def listen(network: MulticastNetwork, output: Output, end: float) -> None:
+def listen(network: MulticastNetwork, output: CommandOutput, end: float) -> None:
     """Show received datagrams until `end` (monotonic seconds), and at least those that are there already."""
     maintain_at = network.maintain(time.monotonic())
     while True:

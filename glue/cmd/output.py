@@ -22,7 +22,7 @@ SHOWN_LENGTH = 80
 """Characters of a name or a payload that people are shown."""
 
 
-class Output:
+class CommandOutput:
     """Writes events to a stream, from any thread. Calls `unread` once the reader has closed the stream."""
 
     def __init__(self, stream: TextIO, json: bool, unread: Callable[[], None]) -> None:

@@ -23,7 +23,7 @@ from glue.capture.ordering import ordered
 from glue.capture.packets import payload_of
 from glue.capture.reading import Capture
 from glue.cmd import common
-from glue.cmd.output import Output
+from glue.cmd.output import CommandOutput
 from glue.cmd.session import open_endpoint, publish
 from glue.endpoint.core import check_not_reserved, id_of
 from glue.settings import effective
@@ -118,7 +118,7 @@ class Played:
 class ReplayProgress:
     """Shows progress: on a terminal a line that is overwritten, else an event now and then."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: CommandOutput) -> None:
         self._output = output
         self._next = 0.0
 
@@ -140,7 +140,7 @@ class ReplayProgress:
             self._output.write("\r\x1b[K")
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Play until the trace or the command ends."""
     settings = effective(common.settings_from(arguments))
     network_id = settings.network_id if arguments.trace_network_id is None else arguments.trace_network_id
@@ -197,7 +197,7 @@ def wait_for_listeners(endpoint: glue.Endpoint, topic: str, count: int | None) -
         common.wait_for(lambda timeout: endpoint.wait_for_subscribers(topic, count, timeout))
 
 
-def report(output: Output, trace: Trace, played: Played) -> int:
+def report(output: CommandOutput, trace: Trace, played: Played) -> int:
     """Report what was played and what was not; returns the exit code."""
     seconds = (played.latest_ns - played.first_ns) / 1e9
     counts = {cause: count for cause, count in sorted(trace.messages.counters().items()) if count}

@@ -19,7 +19,7 @@ from glue.capture.pcapng import ETHERNET, Recording
 from glue.capture.sniffer import Sniffer
 from glue.cmd import common
 from glue.cmd.common import settings_from
-from glue.cmd.output import Output
+from glue.cmd.output import CommandOutput
 from glue.cmd.session import choose
 from glue.errors import InterfaceError
 from glue.network import parse_group, sockets
@@ -55,7 +55,7 @@ def parser() -> common.Parser:
     return made
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Record until the command ends."""
     settings = effective(settings_from(arguments))
     interface = choose(settings).interface
@@ -109,7 +109,7 @@ def record(source: Source, recording: Recording) -> None:
             flush_at = time.monotonic() + REPORT_INTERVAL
 
 
-def report(output: Output, recording: Recording, dropped: int | None) -> None:
+def report(output: CommandOutput, recording: Recording, dropped: int | None) -> None:
     """Report what was recorded, and what was not."""
     files = [str(path) for path in recording.paths]
     lost = "drops unknown" if dropped is None else f"{dropped:,} dropped"

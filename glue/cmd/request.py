@@ -16,7 +16,7 @@ from functools import partial
 import glue
 from glue.cmd import common
 from glue.cmd.endpoint import SHOWN_LENGTH, parsed, shown
-from glue.cmd.output import Output, payload_fields, printable
+from glue.cmd.output import CommandOutput, payload_fields, printable
 from glue.cmd.session import open_endpoint
 
 
@@ -39,7 +39,7 @@ def parser() -> common.Parser:
     return made
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Ask, and show each answer; the exit code is FAILURE unless all answers came."""
     payload = arguments.payload.encode() if arguments.bytes else parsed(arguments.payload)
     with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):

@@ -10,7 +10,7 @@ from typing import Any
 
 import glue
 from glue.cmd import common
-from glue.cmd.output import Output, payload_fields, printable
+from glue.cmd.output import CommandOutput, payload_fields, printable
 from glue.network import Choice, choose_interface, parse_group
 from glue.settings import Settings
 
@@ -18,11 +18,11 @@ NAME_WIDTH = 24
 RETRY_INTERVAL = 0.001
 """Seconds until a publisher tries again after the queue was full."""
 
-Report = Callable[[Output, glue.Peer], None]
+Report = Callable[[CommandOutput, glue.Peer], None]
 
 
 @contextmanager
-def open_endpoint(arguments: argparse.Namespace, output: Output, quiet: bool = False) -> Iterator[glue.Endpoint]:
+def open_endpoint(arguments: argparse.Namespace, output: CommandOutput, quiet: bool = False) -> Iterator[glue.Endpoint]:
     """Start an endpoint, and close it at the end of the block. It reports its start, and peers that come and go.
 
     With `quiet` only programs get these reports.
@@ -69,7 +69,7 @@ def choose(settings: Settings) -> Choice:
     return choose_interface(settings.interface, parse_group(settings.multicast_address).family)
 
 
-def report_start(output: Output, endpoint: glue.Endpoint) -> None:
+def report_start(output: CommandOutput, endpoint: glue.Endpoint) -> None:
     """Report this endpoint's name and network."""
     settings = endpoint.settings
     choice = choose(settings)
@@ -86,14 +86,14 @@ def report_start(output: Output, endpoint: glue.Endpoint) -> None:
     )
 
 
-def report_added(output: Output, peer: glue.Peer) -> None:
+def report_added(output: CommandOutput, peer: glue.Peer) -> None:
     """Report that a peer came."""
     again = "again, restarted" if peer.restarted else ""
     text = f"+ {printable(peer.name, NAME_WIDTH):{NAME_WIDTH}} {address_text(peer.address)} {again}".rstrip()
     output.event("peer_added", output.style("green", text), **peer_fields(peer), restarted=peer.restarted)
 
 
-def report_removed(output: Output, peer: glue.Peer) -> None:
+def report_removed(output: CommandOutput, peer: glue.Peer) -> None:
     """Report that a peer left, and why."""
     text = f"- {printable(peer.name, NAME_WIDTH):{NAME_WIDTH}} {peer.reason}"
     output.event("peer_removed", output.style("yellow", text), **peer_fields(peer), reason=peer.reason)
@@ -112,7 +112,7 @@ def address_text(address: tuple[Any, ...] | None) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def report_message(output: Output, message: glue.Message, text: str | None, **fields: Any) -> None:
+def report_message(output: CommandOutput, message: glue.Message, text: str | None, **fields: Any) -> None:
     """Report a received message."""
     output.event(
         "message",
@@ -130,7 +130,7 @@ def report_message(output: Output, message: glue.Message, text: str | None, **fi
     )
 
 
-def report_statistics(output: Output, layer: str, statistics: Mapping[str, Mapping[str, int]]) -> None:
+def report_statistics(output: CommandOutput, layer: str, statistics: Mapping[str, Mapping[str, int]]) -> None:
     """Report the counters of a layer."""
     counters = {cause: number for cause, number in statistics[layer].items() if number}
     width = max(map(len, counters), default=0)

@@ -17,10 +17,10 @@ from functools import partial
 from multiprocessing import get_context
 
 from glue.cmd import common
-from glue.cmd.output import Output
-from glue.simulation.consensus import FAULTS, STORM, Result, run_seed, shrunk
+from glue.cmd.output import CommandOutput
+from glue.simulation.consensus import FAULTS, STORM, RunResult, run_seed, shrunk
 
-LAYERS: dict[str, Callable[..., Result]] = {"model": run_seed}
+LAYERS: dict[str, Callable[..., RunResult]] = {"model": run_seed}
 SHARE = 25
 """Seeds given to a process at a time: about a second of work."""
 
@@ -63,7 +63,7 @@ def kinds(text: str) -> list[str]:
 
 def results(
     layer: str, seeds: range, jobs: int, without: Collection[str] = (), storm: float = STORM, forged: bool = False
-) -> Iterator[Result]:
+) -> Iterator[RunResult]:
     """Yield the results of all runs, in order."""
     run_one = partial(LAYERS[layer], without=without, storm=storm, forged=forged)
     if jobs == 1:
@@ -75,7 +75,7 @@ def results(
         yield from pool.map(run_one, seeds, chunksize=SHARE)
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Run the seeds and sum up."""
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     conditions = arguments.without, arguments.storm, arguments.forged
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     return common.FAILURE if failed else common.SUCCESS
 
 
-def tell_failure(arguments: argparse.Namespace, result: Result, output: Output) -> None:
+def tell_failure(arguments: argparse.Namespace, result: RunResult, output: CommandOutput) -> None:
     """Report a failed run, and how to repeat it."""
     output.event("failed", text(result))
     again = f"  python -m glue.cmd.simulate --layer {arguments.layer} --first {result.seed} --seeds 1"
@@ -117,7 +117,7 @@ def options(without: Collection[str], storm: float, forged: bool) -> str:
     return left_out + (f" --storm {storm:g}" if storm != STORM else "") + (" --forged" if forged else "")
 
 
-def text(result: Result) -> str:
+def text(result: RunResult) -> str:
     """Format a result as one line."""
     return f"seed {result.seed}: {result.violation or 'well'} (trace {result.trace_hash})"
 

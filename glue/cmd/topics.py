@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import glue
 from glue.cmd import common, traffic
-from glue.cmd.output import Output, payload_text, printable
+from glue.cmd.output import CommandOutput, payload_text, printable
 from glue.cmd.session import NAME_WIDTH, report_message
 
 
@@ -22,7 +22,7 @@ def parser() -> common.Parser:
     return made
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Listen and publish until the command ends."""
 
     def show(message: glue.Message) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import glue
 from glue.cmd import common
-from glue.cmd.output import Output, printable
+from glue.cmd.output import CommandOutput, printable
 from glue.cmd.session import open_endpoint, publish
 from glue.cmd.tally import Tally
 from glue.endpoint.core import PRIORITIES
@@ -65,7 +65,9 @@ def traffic_parser(name: str, description: str, topic: str, rate: float, size: i
     return parser
 
 
-def exchange(arguments: argparse.Namespace, output: Output, show: Show, retain: bool = False) -> Mapping[str, Any]:
+def exchange(
+    arguments: argparse.Namespace, output: CommandOutput, show: Show, retain: bool = False
+) -> Mapping[str, Any]:
     """Listen, and publish if asked to, until the command ends; then report the counts.
 
     Returns the endpoint's statistics, by layer.
@@ -93,7 +95,7 @@ def exchange(arguments: argparse.Namespace, output: Output, show: Show, retain: 
     return statistics
 
 
-def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: Output, retain: bool) -> None:
+def send(endpoint: glue.Endpoint, arguments: argparse.Namespace, output: CommandOutput, retain: bool) -> None:
     """Publish the numbered messages; returns once the last of them is acknowledged."""
     if (limit := endpoint.settings.message_limit) < (arguments.size or 0):
         raise ConfigurationError(f"--size {arguments.size}: message_limit is {limit} bytes")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import glue
 from glue.cmd import common, traffic
-from glue.cmd.output import Output
+from glue.cmd.output import CommandOutput
 from glue.cmd.session import report_message, report_statistics
 
 LAYER = "transport"
@@ -26,7 +26,7 @@ def parser() -> common.Parser:
     return traffic.traffic_parser(LAYER, description, "glue/transport", rate=100.0, size=100)
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Listen and publish until the command ends."""
     progress = MessageProgress(output)
     statistics = traffic.exchange(arguments, output, progress.add)
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 class MessageProgress:
     """Reports each message to programs, and the rate to people once a second."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: CommandOutput) -> None:
         self._output = output
         self._since = 0.0
         self._messages = 0

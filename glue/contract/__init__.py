@@ -2,7 +2,7 @@
 
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
-from glue.contract.layer import Downward, Layer, Network, Topics, Upward
+from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
 from glue.contract.news import (
     Addressed,
     Delivery,
@@ -76,7 +76,7 @@ __all__ = [
     "Receipted",
     "Request",
     "Subscribe",
-    "Topics",
+    "TopicRoutes",
     "Train",
     "Undelivered",
     "Unsubscribe",

@@ -76,7 +76,7 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
         """Take items from above; return the items for below. Deliveries to this endpoint itself wait for `receive`."""
 
 
-class Topics(Protocol):
+class TopicRoutes(Protocol):
     """The extension of `Layer` by the topics layer: it knows the routes."""
 
     def subscribers(self, topic: str) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The discovery layer: who is there, under which address, and what they want to hear."""
+"""The discovery layer: the peers, their addresses and their interests."""
 
 from glue.discovery.dns_sd import ServiceDiscovery
 from glue.discovery.layer import Discovery

@@ -1,8 +1,8 @@
-"""What this endpoint says of itself, and when.
+"""The announcements of this endpoint, and their times.
 
-An announcement is repeated twice at short intervals after a start and after each change of interests, so that a
-lost one is hardly noticed; then every interval, slightly varied, and a little earlier if something is sent anyway:
-at rest, being woken costs an endpoint and its peers more than what is done then. Bodies are encoded once and kept.
+After a start and after each change of interests, the announcement is repeated twice at short intervals, which covers
+a loss. Then an announcement goes out every interval, slightly varied, and a little earlier if other data is sent
+anyway. At rest, a wakeup costs an endpoint and its peers more than the work itself. Bodies are encoded once and kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JITTER = 0.1  # by this share intervals are longer at most, so that endpoints st
 RIDE = 0.15  # of an interval: so much earlier an announcement may leave with something else
 
 FULL_BODY = 1400  # bytes at most, even where the network takes larger frames
-CALM_BODY = 512  # bytes of one that repeats what most know, or answers an address that has yet to prove itself
+CALM_BODY = 512  # bytes of a repeated announcement, or of an answer to an unverified address, at most
 
 
 class Announcer:
@@ -100,9 +100,10 @@ class Announcer:
         self.told = self.log.position
 
     def news(self, since: tuple[int, int], size: int, frames: int) -> list[tuple[bool, bytes]]:
-        """What somebody has to be told who was told what is before a position, in so many bodies of `size` at most.
+        """Return what changed since a log position, in at most `frames` bodies of at most `size` bytes.
 
-        Each with whether it is an announcement, or operations: if the log began anew since then, all of it is told.
+        Each body comes with True for an announcement and False for operations. If a new epoch began since then, the
+        result begins with an announcement.
         """
         epoch, version = since
         told: list[tuple[bool, bytes]] = []

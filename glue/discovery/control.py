@@ -1,14 +1,14 @@
-"""What discovery sends: announcements and goodbyes by multicast, and unicast control.
+"""The sending side of discovery: multicast announcements and goodbyes, and unicast control.
 
-Unicast control is calls, answers, probes, wants, operations and introductions.
+Unicast control means calls, answers, probes, wants, operations and introductions.
 
-An address proves itself by returning a token that was sent to it. Until then it gets as many datagrams as came
-from it and no more, so that nobody can direct a flood at someone else by announcing in their name. A silent
-peer whose address may get nothing is probed by multicast.
+An address is verified when a token sent to it comes back. An unverified address gets at most as many datagrams as
+came from it. Therefore a forged announcement cannot direct a flood at a third host. A silent peer without credit is
+probed by multicast.
 
-A peer proves that it receives from this endpoint by returning that token, or the `beacon`, which is the token in every
-multicast. So a peer that answers an announcement is proven by its answer. A peer that announces itself is answered, and
-is proven when it returns the token of that answer.
+A peer is proven (it receives from this endpoint) when it returns its token or the `beacon`, the token in every
+multicast. An answer to an announcement returns the beacon and so proves the peer. A peer that announces itself gets an
+answer, and is proven when it returns the token of the answer.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ seconds a peer. An answer of at most 700 bytes takes 56 us at 100 Mb/s, so the n
 on average, however many answer; with 1,000 peers it takes 0.2 s until all have."""
 
 PROBE_SPACING = 0.005  # seconds between any two probes, so that the end of many peers at once makes no storm
-MULTICAST_PROBE_SPACING = 0.05  # the same before one that everybody gets
+MULTICAST_PROBE_SPACING = 0.05  # seconds between any two multicast probes
 
 FRAMES_PER_WANT = 16  # 22 kB a round trip: little enough for a socket buffer, and seldom hit by a loss
 FRAMES_OF_NEWS = 8  # some 400 changes since the last data, or within the last 50 ms
 FRAMES_PER_INTRODUCTION = 8  # some 30 addresses each; of more peers a random choice, and the rest when asked again
-FRAMES_PER_CALL = 256  # of operations, in all; whoever gets none asks again
+FRAMES_PER_CALL = 256  # of operations, for all peers; a peer without an answer asks again
 
 
 class ControlSender:
@@ -75,7 +75,7 @@ class ControlSender:
         self._frames_left = FRAMES_PER_CALL
 
     def take(self) -> list[Outbound]:
-        """What has gathered in this call."""
+        """Return the datagrams gathered in this call, and reset the limit of frames."""
         taken, self.outbox = self.outbox, []
         self._frames_left = FRAMES_PER_CALL
         return taken
@@ -102,7 +102,7 @@ class ControlSender:
         self.outbox.append(frame((), None, Envelope(kind, self._beacon, called=called, known=known), body))
 
     def leave(self, multicast: bool) -> None:
-        """Say goodbye to each peer with its token, which proves it, and by multicast, which makes receivers ask."""
+        """Send each peer a goodbye with a token as proof, and a multicast goodbye, which makes receivers probe."""
         known = list(self._members.table.values())
         for _ in range(2):  # in datagrams of their own, for any may be lost
             self.outbox += [frame((peer.id,), peer.address, Envelope(GOODBYE, peer.token, peer.echo)) for peer in known]
@@ -110,9 +110,9 @@ class ControlSender:
             self.send_all(GOODBYE)
 
     def call(self, now: float, peer: KnownPeer, body: bytes, is_free: bool, known: int | None) -> None:
-        """Announce to a peer alone, and ask for introductions if it is told who is `known`.
+        """Announce to one peer; with the digest `known`, ask for introductions.
 
-        Else who has yet to prove its address is to answer: before that, it could hardly be probed when it is silent.
+        Without `known`, a peer with an unverified address is asked to answer: it has no credit for probes later.
         """
         kind = CALL if peer.is_verified or known is not None else PROBE
         self.send(now, peer, kind, body, is_free, known)
@@ -151,7 +151,7 @@ class ControlSender:
             self.call_stranger(address, body, known if address in rendezvous.contacts else None)
 
     def hear(self, now: float, peer: KnownPeer, item: Inbound, envelope: Envelope) -> None:
-        """The peer is there, and what it sent from its address is to its credit."""
+        """Record a datagram of a peer: renew its lease, credit its address and check the returned token."""
         peer.heard, peer.is_leaving = now, False
         if envelope.token and (envelope.kind != ANNOUNCE or not peer.echo):
             peer.echo = envelope.token
@@ -161,7 +161,7 @@ class ControlSender:
         peer.is_proven = peer.is_proven or peer.is_verified or envelope.echo == self._beacon
 
     def answer(self, now: float, peer: KnownPeer) -> None:
-        """Tell the peer who this endpoint is."""
+        """Send the peer an announcement as the answer."""
         peer.answer_at = math.inf
         self.send(now, peer, ANSWER, self._announcer.calm_body, known=self._first_round.known)
 
@@ -176,12 +176,12 @@ class ControlSender:
             self.send(now, peer, WANT)
 
     def challenge(self, item: Inbound, token: int, echo: int) -> None:
-        """Ask who claims to be a peer to return this token: a datagram for one that came from there."""
+        """Ask the sender of a datagram to return this token, as proof of the claimed identity."""
         envelope = Envelope(PROBE, token, echo, called=item.peer)
         self.outbox.append(frame((item.peer,), item.address, envelope, self._announcer.calm_body))
 
     def welcome(self, now: float, peer: KnownPeer, peers: int) -> None:
-        """Answer a newcomer; the more peers there are, the later, for they all do."""
+        """Answer a newcomer; with many peers after a random delay, because all of them answer."""
         if peers <= PROMPT_ANSWERS:
             self.answer(now, peer)
         else:
@@ -204,10 +204,10 @@ class ControlSender:
             self._statistics["reply withheld"] += 1
 
     def tell(self, now: float, peer: KnownPeer) -> None:
-        """Before data for a peer: tell it what it may not have heard of yet, for it may answer at once, on a new topic.
+        """Send a peer recent changes of interests ahead of data, because it may reply at once on a new topic.
 
-        What is multicast comes to another socket, where data may overtake it. It takes no credit, as data goes to that
-        address in any case; but one that has none gets no more than a small datagram.
+        Multicast arrives on another socket, where data may overtake it. These datagrams cost no credit, because data
+        goes to the address anyway. An address without credit gets only one small datagram.
         """
         announcer = self._announcer
         if announcer.is_fresh and peer.told != announcer.log.position:
@@ -226,7 +226,7 @@ class ControlSender:
             announcer.told = announcer.log.position
 
     def introduce(self, now: float, peer: KnownPeer, others: list[tuple[str, Address]]) -> None:
-        """Tell a peer of others, in any order; once it has proved its address, for it is much that is sent there."""
+        """Send a peer the addresses of others, in random order; only to a verified address, as the answer is large."""
         if not peer.is_verified:
             return
         self._random.shuffle(others)

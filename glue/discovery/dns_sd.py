@@ -21,8 +21,8 @@ POLL_INTERVAL = 0.25  # seconds between looks into the registry: soon enough for
 class ServiceDiscovery:
     """A discovery layer whose peers are found through a registry.
 
-    Without one it only hears from those who have its address; `attach` gives it one, once the address by which
-    this endpoint is to be registered is known.
+    Without a registry, only endpoints that know this address can reach it. `attach` sets the registry, once the
+    address to register is known.
     """
 
     backlog = unfinished = 0
@@ -65,7 +65,7 @@ class ServiceDiscovery:
 
     @property
     def statistics(self) -> Counter[str]:
-        """What happened so far, by cause."""
+        """The counters of this layer, by cause."""
         return self.discovery.statistics
 
     @property
@@ -87,7 +87,7 @@ class ServiceDiscovery:
         return self.discovery.fit(size)
 
     def receive(self, now: float, items: list[Inbound]) -> tuple[list[Upward], list[Outbound]]:
-        """As for `Discovery`; and who is new in the registry is contacted."""
+        """As for `Discovery`; also contact new endpoints of the registry."""
         contacts = self._poll(now)
         up, down = self.discovery.receive(now, items)
         return up, contacts + down

@@ -1,8 +1,8 @@
-"""What a peer wants to hear, followed through its log of operations (see `interests`).
+"""A peer's interests, followed through its log of operations (see `interests`).
 
-A follower that finds a gap asks for the operations from its own version on. A new epoch is built up beside the
-old set, which holds until its base is complete, unless the follower had all of the epoch before: then it knows
-the base already.
+A follower that finds a gap asks for the operations from its own version on. A follower with a complete previous epoch
+knows the base of a new epoch already. Otherwise it builds the new set beside the old one, which stays valid until the
+base is complete.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FITS, BEHIND, AHEAD = "fits", "behind", "ahead"
 
 
 class Budget:
-    """Bytes left for the patterns of all peers; who exceeds it is counted in `statistics`."""
+    """Bytes left for the patterns of all peers; `statistics` counts the peers beyond the limit."""
 
     __slots__ = ("left", "statistics")
 
@@ -69,7 +69,7 @@ class InterestFollower:
 
     @property
     def want(self) -> tuple[int, int]:
-        """What is missing: operations of this epoch from this version on."""
+        """The epoch and the version from which on operations are missing."""
         return self._epoch, self._version
 
     def announced(self, news: Announcement) -> Change:
@@ -100,7 +100,7 @@ class InterestFollower:
         return any((pattern in self.patterns) != is_there for pattern, is_there in newest.items())
 
     def restart(self, news: Announcement) -> Change:
-        """What is known is wrong: follow this announcement anew; the set holds until another one is complete."""
+        """Follow anew from this announcement; the old set is valid until the new set is complete."""
         self._free(self._building or ())
         self._building = {}
         self._epoch = news.epoch

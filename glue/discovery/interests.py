@@ -1,13 +1,13 @@
-"""What this endpoint wants to hear, as a log of operations that its peers follow (see `follower`).
+"""This endpoint's interests, as a log of operations that its peers follow (see `follower`).
 
-An owner's interests may be ten thousand patterns that change one by one, and a frame holds a few dozen. So the
-owner numbers its changes ("+pattern", "-pattern"); each announcement carries the newest of them, and a follower
-that finds a gap asks for the operations from its own version on. Once most of the log is history, the owner
-starts another *epoch*, whose log begins with the current set: the *base*. A follower who had all of the epoch
-before knows the base already and goes on; another one builds it up beside the old set, which holds until then.
+An owner's interests may be ten thousand patterns that change one by one, and a frame holds a few dozen. Therefore the
+owner numbers its changes ("+pattern", "-pattern"), and each announcement carries the newest changes. A follower
+with a gap asks for the operations from its own version on. Once most of the log is history, the owner starts another
+*epoch*, whose log begins with the current set: the *base*. A follower with a complete previous epoch knows the base
+already. Any other follower builds the base up beside the old set, which stays valid until then.
 
-Interests may promise too much (topics filters exactly), never too little: a pattern too long for a frame is
-announced cut at a level and widened by "#"; a peer with too many is taken to want everything.
+Announced interests may match too much (topics filters exactly), but never too little. A pattern too long for a frame
+is cut at a level and ends with "#". A peer with too many patterns counts as interested in everything.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SLACK = 64  # operations that a log may hold beyond twice its set before an epoc
 
 
 def widened(pattern: str) -> str:
-    """The pattern itself if it fits in an operation, else one that does and matches at least the same topics.
+    """Return a pattern that fits in an operation and matches at least the same topics.
 
-    A first level that is itself too long becomes "#", which by the rules of MQTT matches no topic that starts
-    with "$": such a topic is the only one that cannot be announced.
+    A pattern with a too long first level becomes "#". By the rules of MQTT, "#" matches no topic that starts with
+    "$". Therefore a topic with a too long first level that starts with "$" cannot be announced.
     """
     if len(orjson.dumps(pattern)) <= MAX_PATTERN:
         return pattern
@@ -43,9 +43,9 @@ def widened(pattern: str) -> str:
 
 
 class InterestLog:
-    """The owner's side: this endpoint's interests, and the operations that led to them in this epoch.
+    """The owner's log: this endpoint's interests and the operations of the current epoch.
 
-    `base` operations sum up the epoch before, as it was at its version `previous`.
+    The first `base` operations sum up the previous epoch at its version `previous`.
     """
 
     __slots__ = ("_counts", "_operations", "base", "epoch", "previous")
@@ -114,7 +114,7 @@ class InterestLog:
         return count > 0
 
     def _compact(self) -> None:
-        # Before a change, never after it: so the epoch ends with what was announced, and who had all goes on.
+        # Before a change, never after it: the epoch ends as announced, so that complete followers can continue.
         self.previous = self.version
         self._operations = [orjson.dumps("+" + pattern) for pattern in self._counts]
         self.base = self.version

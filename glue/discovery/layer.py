@@ -1,13 +1,13 @@
 """Discovery: announce, listen, and translate endpoint ids to addresses.
 
-Each endpoint multicasts who it is and what it wants to hear: on start, whenever its interests change, and every
-interval. A newcomer is answered at once by unicast, so that both know each other within one round trip. Any
-datagram of a peer renews its lease; a peer silent for most of it is probed, so that lost announcements alone
-hardly ever remove it. Data passes through: up only from current lives of known peers, down to their addresses.
-Whom multicast does not reach is called, and sent data for several peers, by unicast (see `rendezvous`).
+Each endpoint multicasts its identity and its interests: on start, at each change of interests, and every interval. A
+newcomer is answered at once by unicast, so that two endpoints know each other within one round trip. Any datagram of
+a peer renews the peer's lease. A peer that is silent for most of the lease is probed, so that lost announcements alone
+hardly ever remove a peer. Data passes through: up only from current lives of known peers, down to the peers'
+addresses. Peers out of reach of multicast get announcements and shared data by unicast (see `rendezvous`).
 
-Time is counted on a clock of the layer's own, which stands still while the driver is late: a peer is never
-lost because this endpoint was suspended and could not listen.
+The layer has its own clock, which stands still while the driver is late. Therefore no peer is lost because this
+endpoint was suspended and could not listen.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from glue.discovery.wire import (
 from glue.errors import ConfigurationError
 
 MAX_NAME = 512  # bytes that the name may take as JSON, so that it fits in the smallest announcement
-ROUNDING = 1e-6  # seconds by which a timer may be early, so that no call is in vain for a rounding error
+ROUNDING = 1e-6  # seconds by which a timer may be early, because of rounding errors
 
 PRESENT, LEFT = "present", "left"
 
@@ -120,7 +120,7 @@ class Discovery:
 
     @property
     def is_first_round_over(self) -> bool:
-        """Whether those who answer at once are known, with their interests; or the time for that is over."""
+        """Whether the peers that answer at once are known with their interests, or the time limit is over."""
         return self._first_round.is_over
 
     @property
@@ -235,9 +235,9 @@ class Discovery:
         self._sender.leave(self._multicast)
 
     def _announce(self, now: float) -> None:
-        """To all: by multicast, and by unicast to those whom it does not reach."""
+        """Announce by multicast, and by unicast to peers out of reach of multicast."""
         body = self._announcer.announce(now)
-        if self._check_at < self._announcer.due:  # most likely put off since then by what was heard
+        if self._check_at < self._announcer.due:  # received datagrams have most likely postponed it since
             self._check_at = self._next_check()
         self._sender.announce(now, body, self._multicast)
 
@@ -286,7 +286,7 @@ class Discovery:
             self._sender.return_token(now, peer)
 
     def _reply(self, now: float, peer: KnownPeer, envelope: Envelope, is_new: bool) -> None:
-        """Answer who asked, or is new, and ask who has yet to prove that it hears this endpoint."""
+        """Answer a request or a newcomer, and ask an unproven peer for proof that it receives from this endpoint."""
         if envelope.called == self._id:
             self._sender.answer(now, peer)
         elif envelope.kind == ANSWER:
@@ -377,7 +377,7 @@ class Discovery:
         self._check_at = self._next_check()
 
     def _go_round(self, now: float) -> None:
-        """End the first round; or ask those again whose answer may be lost."""
+        """End the first round, or ask the peers again, because answers may be lost."""
         if self._first_round.is_complete(now):
             self._up.append(self._first_round.news(self.paused))
         elif self._first_round.is_asking(now):

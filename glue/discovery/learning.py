@@ -1,9 +1,10 @@
-"""Announcements of peers: accepted, or verified with the peer first, and then told to the layers above.
+"""Announcements of peers: accepted, or verified with the peer first, and then reported to the layers above.
 
-An announcement that continues what is known is accepted, although multicast proves nothing. One that does not fit may
-be forged or late, or an earlier one was forged. Then the peer is asked under a new token. The answer returns this
-token, so it was made after the question and at the peer's address: it is accepted whatever it says. So a forged
-announcement lasts until the peer's next one at most, and one that leaps ahead is never accepted.
+An announcement that continues the known log is accepted, although multicast proves nothing. An announcement that does
+not fit may be forged or late, or an earlier announcement was forged. Then the peer is asked under a new token. The
+answer returns this token, so the peer made it after the request and at the peer's address. Such an answer is always
+accepted. Therefore a forged announcement is valid until the peer's next announcement at most, and a leap ahead is
+never accepted without an answer.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ class Learning:
         self._sender.ask_proof(now, peer)
 
     def heard(self, peer: KnownPeer) -> None:
-        """A peer was heard: once it is proven, tell what it wants to hear, and let its lease be as long as it says."""
+        """Report the interests of a newly proven peer, and extend its lease to the announced interval."""
         if peer.is_proven and not peer.is_told:
             peer.is_told = True
             peer.follow_interval(peer.interval, self._lease_intervals, self._longest_lease)
             self.report(peer, list(peer.follower.patterns), ())
 
     def report(self, peer: KnownPeer, added: Sequence[str], removed: Sequence[str]) -> None:
-        """Tell a change of what a peer wants to hear, if it is proven."""
+        """Report a change of a peer's interests, once the peer's first interests were reported."""
         if peer.is_told and (added or removed):
             self.up.append(PeerInterest(peer.id, added, removed))

@@ -1,14 +1,14 @@
-"""Who is a peer: which lives are taken in, which are current, and which are over.
+"""Membership: the lives of peers that are admitted, current or over.
 
-Of an endpoint id one life (incarnation) is current at a time: the last one that was not known before. Whoever
-it followed stays dead, however long its datagrams were under way. The exception is a life that never said
-goodbye: if it still announces when its successor is gone, it must be alive, and is taken back.
+An endpoint id has one current life (incarnation) at a time: the newest life not known before. An earlier life stays
+dead, however late its datagrams arrive. The exception is a life without a goodbye: if it still announces after its
+successor is gone, it is alive and is taken back.
 
-What is said in the name of a peer may be forged, or held up (a kernel keeps datagrams for seconds while it looks for an
-address). So whatever would end a life, or move it, needs a proof: a token that was sent to an address, and comes back.
-Another life of a peer has to return one before it takes the place of the current one, a peer before it is followed to
-another address, and a goodbye carries one. A newcomer needs none to be known, but counts for nothing before it has
-returned one: nobody sends it anything that others would have to wait for.
+A datagram in the name of a peer may be forged, or delayed (a kernel keeps datagrams for seconds while it looks for an
+address). Therefore ending or moving a life needs a proof: a token that was sent to an address and comes back. A new
+life returns a token before it replaces the current life. A peer returns a token before it is followed to another
+address. A goodbye carries a token. A newcomer is known without a token, but gets no data that others would wait for
+until it has returned one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from glue.discovery.wire import ANNOUNCE, CALL, MAX_INTEGER, TOKEN_BITS, Announc
 PEER_LIMIT = 1024
 """Peers known at once. With few interests a record takes some 3 kB: 3 MB."""
 
-HOST_LIMIT = 256  # of them on one machine: more than ever run there, and a quarter of the table for one that forges
+HOST_LIMIT = 256  # peers on one host: more than ever run there, and a quarter of the table for a forging host
 
 CLASHES = 64  # other lives under this endpoint's id that are told of
 
@@ -42,9 +42,9 @@ way, so that only what still announces comes back (two programs under one name, 
 
 
 class Membership:
-    """The table of peers, and the rules of who enters and leaves it; both are told in `news`.
+    """The table of peers with the rules for entering and leaving; `news` collects the changes.
 
-    `remote` are those of them that multicast does not get to.
+    `remote` holds the peers out of reach of multicast.
     """
 
     def __init__(self, own_id: str, statistics: Counter[str], random: Random) -> None:
@@ -62,12 +62,12 @@ class Membership:
         self.beacon = self.new_token()  # the token in what goes to all
 
     def current(self, item: Inbound) -> KnownPeer | None:
-        """The peer from whose current life this comes; None if it is from no current life."""
+        """Return the peer whose current life sent this; None if no current life did."""
         peer = self.table.get(item.peer)
         return peer if peer is not None and peer.incarnation == item.incarnation else None
 
     def clash(self, item: Inbound, own: int, news: list[Upward]) -> None:
-        """Something came under this endpoint's own id, in its `own` life or in another."""
+        """Count a datagram under this endpoint's own id; report one of a life other than `own` as a name clash."""
         if item.incarnation == own:
             self._statistics["own datagram"] += len(item.bodies)
             return
@@ -80,7 +80,7 @@ class Membership:
         news.append(NameClash(announcement.name, item.incarnation, item.address))
 
     def known(self, now: float, item: Inbound, echo: int) -> KnownPeer | None:
-        """The same, if it comes from its address, or just proved that by `echo`; what else comes is refused."""
+        """Return the peer of a datagram from a current life at a known or just proven address; else refuse."""
         peer = self.current(item)
         if peer is not None:
             if peer.claimed is not None:
@@ -101,9 +101,9 @@ class Membership:
         self._statistics[cause] += len(item.bodies)
 
     def doubts(self, now: float, item: Inbound, echo: int) -> int:
-        """The token that a life has to return before it takes the place, or has the address, that it claims.
+        """Return the token that a life must return before it replaces the current life or moves to an address.
 
-        0 if it need not, or just did (`echo`).
+        The result is 0 if no proof is needed, or if `echo` is the proof.
         """
         current = self.table.get(item.peer)
         if current is None:
@@ -122,12 +122,12 @@ class Membership:
         return token
 
     def question(self, peer: str, incarnation: int, address: Address | None) -> int:
-        """The token of a life at an address: nobody who does not receive there knows it. Nothing is kept for it."""
+        """Return the token of a life at an address: a keyed hash, so that nothing has to be stored."""
         text = f"{peer} {incarnation} {address}".encode()
         return int.from_bytes(blake2s(text, digest_size=4, key=self._secret).digest()) % ((1 << TOKEN_BITS) - 1) + 1
 
     def settle(self, now: float, peer: KnownPeer, item: Inbound, echo: int) -> None:
-        """A current life returned this token: if it was for another address, that may be its own, too."""
+        """Handle a token that a current life returned: it may prove the claimed address, as a move or as an alias."""
         claimed = peer.claimed
         if claimed is None or echo != self.question(peer.id, peer.incarnation, claimed):
             return
@@ -138,7 +138,7 @@ class Membership:
             peer.claimed, peer.move_at = None, math.inf
 
     def move(self, peer: KnownPeer) -> None:
-        """A peer has proved another address: follow it there, unless it was heard from where it is since then."""
+        """Move a peer to its proven address, unless the old address has sent something since the claim."""
         if peer.claimed is not None and peer.heard <= peer.claimed_at:
             peer.move(peer.claimed, self.question(peer.id, peer.incarnation, peer.claimed))
             peer.is_verified = True
@@ -172,7 +172,7 @@ class Membership:
         return peer
 
     def _make_room(self, now: float, news: list[Upward]) -> bool:
-        """Evict the peer that was silent for the longest time, if it may be a forged one; whether there is one."""
+        """Evict the longest silent unverified peer, which may be forged; returns whether a peer was evicted."""
         if now < self._evicted_at + EVICTION_SPACING:
             return False
         self._evicted_at = now
@@ -189,9 +189,10 @@ class Membership:
         self._remove(peer, "goodbye" if peer.is_leaving else "expired", now, news)
 
     def dismiss(self, now: float, item: Inbound, echo: int, news: list[Upward]) -> KnownPeer | None:
-        """A life says goodbye: it never returns if it proves that by our token. Returns the peer if it is to be asked.
+        """Handle a goodbye; returns the peer if the goodbye is doubtful and the peer has to be asked.
 
-        A peer that never proved anything goes at once, and may return.
+        A goodbye with this endpoint's token is final: the life never returns. An unproven peer is removed at once
+        and may return.
         """
         peer = self.known(now, item, echo)
         if peer is None:
@@ -204,12 +205,12 @@ class Membership:
         return peer
 
     def is_met(self, id: str) -> bool:
-        """Whether there is such a peer, and no need to call it but by multicast, or as one that proved its address."""
+        """Whether a peer is known and needs no further calls: its address is verified, or multicast reaches it."""
         peer = self.table.get(id)
         return peer is not None and (peer.is_verified or id not in self.remote)
 
     def is_stranger(self, envelope: Envelope) -> bool:
-        """Whether the sender may not know this endpoint: it has no token of it, or it asks again in its first round."""
+        """Whether the sender may not know this endpoint: it has no token, or it asks again in its first round."""
         if envelope.kind == ANNOUNCE:
             return envelope.known is not None and envelope.known != self.digest
         return envelope.kind == CALL and not (envelope.token and envelope.echo)
@@ -223,7 +224,7 @@ class Membership:
         return digest % MAX_INTEGER
 
     def new_token(self) -> int:
-        """A number by which a peer can prove that it receives at its address; not 0."""
+        """Return a random token, not 0; a peer that returns it proves its address."""
         return self._random.randrange(1, 1 << TOKEN_BITS)
 
     def _remove(self, peer: KnownPeer, reason: str, returns_at: float, news: list[Upward]) -> None:

@@ -1,7 +1,7 @@
-"""What discovery knows of the others: one record a living peer, and the past lives, which must not return.
+"""Records of discovery: one for each living peer, and the past lives, which must not return.
 
-A record is a plain bag of fields that the layer works on; what it decides by itself is only when it next needs
-attention. All its times are on the layer's clock, which stands still while this endpoint does not listen.
+A record holds fields for the layer, and computes only the time of its next timer. All times are on the layer's clock,
+which stands still while this endpoint does not listen.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LONGEST_LEASE = 60.0
 """Seconds that a lease lasts at most, unless this endpoint's own is longer. A peer with longer intervals is probed in
 between: each peer of it sends it one probe every 42 s, and keeps it as long as it answers."""
 
-UNPROVEN_LEASE = 10.0  # seconds that a lease lasts at most before the peer has proved that it hears this endpoint
+UNPROVEN_LEASE = 10.0  # seconds that the lease of an unproven peer lasts at most
 
-ALIASES = 4  # addresses beside the announced one from which a peer's datagrams are taken: those of one machine
+ALIASES = 4  # further source addresses of a peer, beside the announced one, on a host with several addresses
 
-LATE = 0.2  # seconds for which an older announcement may come behind a newer one without being asked about
-MOVING = 0.25  # seconds in which a peer that is said to have moved may say otherwise from where it was
+LATE = 0.2  # seconds for which an older announcement may follow a newer one without a request for proof
+MOVING = 0.25  # seconds in which a datagram from the old address cancels a move
 ASK_SPACING = 0.05  # seconds between questions to one peer about what does not fit
 
 PATIENCE = 0.7
@@ -58,10 +58,10 @@ PAST_PEERS = 4096
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """A known peer, for whoever asks.
+    """A snapshot of a known peer.
 
-    `last_heard` is in monotonic seconds; times in which this endpoint could not listen move it forward, too.
-    `interests` counts the patterns that the peer announced.
+    `last_heard` is in monotonic seconds, moved forward by times in which this endpoint could not listen. `interests`
+    is the number of announced patterns.
     """
 
     name: str
@@ -74,16 +74,18 @@ class PeerInfo:
 class KnownPeer:
     """The current life of a peer.
 
-    Each of `answer_at`, `want_at`, `probe_at` and `ask_at` is when that may be sent (again), `inf` for an answer that
-    is not owed. `token` is ours for it, `echo` its for us, `returned` the echo that it was last sent. It `is_verified`
-    once it returned our token, and `is_proven` once it returned any: only then its interests are told to the layers
-    above, and `is_told` is set. It `is_doubted` while it is asked whether an announcement that does not fit is its own,
-    and `is_leaving` while it is asked whether a goodbye is.
-    `overheard` is when an announcement of it last came by multicast, `host` the one it was first heard from.
-    Its datagrams come from its `address` or from its `aliases`. Since `claimed_at` somebody says that it has moved to
-    `claimed`; proved, that counts from `move_at` on, unless it is heard from its address until then.
-    It was `told` by unicast what is before this position in the own log. Its last answer told the digest of whom it
-    knows, `known`.
+    answer_at, want_at, probe_at, ask_at: the earliest time to send this kind (again); `inf`: no answer is due.
+    token: this endpoint's token for the peer; `echo`: the peer's token; `returned`: the echo last sent.
+    is_verified: the peer has returned `token` from its address.
+    is_proven: the peer has returned `token` or the beacon. Then its interests are reported above: `is_told`.
+    is_doubted: the peer is being asked about an announcement that does not fit.
+    is_leaving: the peer is being asked about a goodbye.
+    overheard: the time of the last announcement by multicast; `host`: the host of the first datagram.
+    address, aliases: the source addresses of the peer's datagrams.
+    claimed, claimed_at: a claimed new address and the time of the claim.
+    move_at: the time of the move to a proven `claimed`, unless the old address sends something before.
+    told: the position in this endpoint's log up to which the peer was informed by unicast.
+    known: the digest of known peers in the peer's last answer.
     """
 
     __slots__ = (
@@ -125,9 +127,9 @@ class KnownPeer:
         self.known: int | None = None
 
     def follow_interval(self, interval: float, lease_intervals: float, longest: float) -> None:
-        """Set the lease after the interval it announced, and the patience, after which it is probed.
+        """Set the lease, from the announced interval, and the patience: the silence before a probe.
 
-        Patience ends after most of the lease, but never before an announcement is overdue, unless the lease is cut.
+        Patience is most of the lease, and never ends before an announcement is overdue, unless the lease is cut.
         """
         self.interval = interval
         interval = min(max(interval, MIN_INTERVAL), MAX_INTERVAL)
@@ -136,7 +138,7 @@ class KnownPeer:
         self.patience = max(PATIENCE * self.lease, overdue)
 
     def move(self, address: Address, token: int) -> None:
-        """It has another address now."""
+        """Set a new address with a new token; drop the aliases and the credit."""
         self.address = address
         self.aliases = ()
         self.claimed, self.move_at = None, math.inf
@@ -166,12 +168,12 @@ class KnownPeer:
         self.want_delay = min(2 * self.want_delay, MAX_WANT_DELAY)
 
     def info(self, paused: float) -> PeerInfo:
-        """As told to others, whose clock is `paused` seconds ahead of the layer's."""
+        """Return a snapshot for a clock that is `paused` seconds ahead of the layer's."""
         return PeerInfo(self.name, self.incarnation, self.address, self.heard + paused, len(self.follower.patterns))
 
     @property
     def ends_at(self) -> float:
-        """When its lease is over; not before it is followed to an address that it has proved."""
+        """The time when the lease is over; never before a pending move to a proven address."""
         lease_ends = self.heard + self.lease
         return lease_ends if self.move_at == math.inf else max(lease_ends, self.move_at)
 
@@ -188,7 +190,7 @@ class KnownPeer:
 
 
 class PastLives:
-    """Lives that ended, each with the time from which it may return; the longest ended are forgotten first."""
+    """Ended lives, each with the earliest time of its return; the oldest are forgotten first."""
 
     __slots__ = ("_peers",)
 
@@ -196,7 +198,7 @@ class PastLives:
         self._peers: OrderedDict[str, dict[int, float]] = OrderedDict()
 
     def bury(self, peer: str, incarnation: int, returns_at: float) -> None:
-        """This life ended. From `returns_at` on (`inf`: never) it may return, if no other life is current."""
+        """Record the end of a life. From `returns_at` on (`inf`: never) it may return, if no other life is current."""
         lives = self._peers.setdefault(peer, {})
         self._peers.move_to_end(peer)
         lives.pop(incarnation, None)
@@ -212,7 +214,7 @@ class PastLives:
         return None if lives is None else lives.get(incarnation)
 
     def forget(self, peer: str, incarnation: int) -> None:
-        """This life has returned."""
+        """Remove a life that has returned."""
         lives = self._peers.get(peer)
         if lives is not None:
             lives.pop(incarnation, None)

@@ -1,7 +1,7 @@
-"""Where endpoints are looked up: what DNS-SD is to discovery, and DNS-SD itself, through `zeroconf`.
+"""Registries of endpoint addresses: the interface that discovery uses, and DNS-SD through `zeroconf`.
 
-A registry supplies addresses, no more. Who is there, and whether it still is, the endpoints find out among
-themselves. `zeroconf` is an optional dependency, loaded only when a registry is made.
+A registry supplies addresses only. The endpoints themselves find out which peers exist and are still alive.
+`zeroconf` is an optional dependency, loaded only when a registry is made.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ class ZeroconfRegistry:
             self._connection = None
 
     def _publish(self, connection: Zeroconf) -> None:
-        """Called by the connection's thread, so that nobody waits."""
+        """Register the service; runs in the connection's thread, so that the caller does not wait."""
         assert connection.loop is not None
-        # Without probing for the name, which takes a second: it holds the incarnation, so it is unique.
+        # Probing for the name takes a second and is not needed: the name holds the incarnation and is unique.
         registration = connection.async_register_service(self._info, cooperating_responders=True)
         self._registration = connection.loop.create_task(registration)  # a loop keeps no reference to its tasks
 

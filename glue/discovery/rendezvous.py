@@ -1,12 +1,11 @@
-"""Endpoints that multicast does not bring together: whom this one calls, and whom it asks for introductions.
+"""Rendezvous without multicast: the addresses that this endpoint calls and asks for introductions.
 
-A *contact* is an address that this endpoint was given; it calls it with every announcement, for ever, so that the
-two find each other whichever starts first. Now and then it asks its contacts whom they know; they introduce it to
-those. An address that it was introduced to, a *prospect*, it calls a few times: whoever is there answers, and then
-both are peers, who need the introducer no longer. When anybody is new, the first calls follow each other quickly, so
-that a lost one does not cost an interval.
+A *contact* is a configured address. The endpoint calls each contact with every announcement, so that the order of
+starts does not matter. From time to time, the endpoint asks contacts for introductions to the peers they know. An
+introduced address, a *prospect*, is called a few times. An endpoint that answers becomes a peer, and the introducer is
+no longer needed. The first calls to new addresses follow each other quickly, so that a loss does not cost an interval.
 
-Introductions are taken from contacts only, so that nobody else can make an endpoint call whom they like.
+Introductions are accepted from contacts only. Otherwise any host could make an endpoint call arbitrary addresses.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ CALL_SPACING = 0.2
 """Calls between announcements to those who have yet to be met, and seconds from one to the next: at 30 % loss a call
 and its answer get through with 49 %; all fail for 0.51^8 = 0.5 %."""
 ASK_DELAY = 0.05  # seconds until contacts are asked again, which doubles up to
-MAX_ASK_DELAY = 10.0  # who has lost sight of each other for want of multicast meets again in this time
+MAX_ASK_DELAY = 10.0  # seconds; separated endpoints without multicast find each other again in this time
 
 
 class Rendezvous:
@@ -54,7 +53,7 @@ class Rendezvous:
         return True
 
     def meet(self, now: float, address: Address) -> bool:
-        """There is somebody at this address, it is said; whether to call there now."""
+        """Add an introduced address as a prospect; returns whether to call it now."""
         if address in self.contacts or address in self._prospects:
             return False
         if len(self._prospects) >= CONTACT_LIMIT:
@@ -88,7 +87,7 @@ class Rendezvous:
         return True
 
     def due(self, now: float) -> dict[Address, None]:
-        """All who are to be called; prospects lose one of their calls."""
+        """Return all addresses to call now, and count one call off each prospect."""
         self.call_at = math.inf
         if self._calls_between and (self.contacts or self._prospects):
             self._calls_between -= 1

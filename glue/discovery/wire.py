@@ -1,8 +1,8 @@
-"""Discovery's frames: how they are written, and how what a stranger sent is checked.
+"""Discovery's frames: their encoding, and the checks of received frames.
 
-The header says what a frame asks for and proves where its sender is. In its entry (`ENTRIES`) the kind stands last, so
-that the list never ends in an integer and all frames of a run have the same header. The body says who the sender is and
-what it wants to hear; it is one JSON object, the same for all receivers, and therefore encoded once.
+The header has the kind of the frame and the tokens that prove addresses. In its entry (`ENTRIES`) the kind stands
+last, so that the list never ends in an integer and all frames of a run have the same header. The body has the sender's
+identity and interests. It is one JSON object for all receivers, and therefore encoded once.
 
     kind         body               meaning
     announce     announcement       by multicast: I am here; tell me who you are if I am new to you
@@ -14,12 +14,12 @@ what it wants to hear; it is one JSON object, the same for all receivers, and th
     introduce    addresses          these are there, too
     goodbye      (empty)            I go now
 
-A probe has one more field before its kind: the id of the endpoint that is to answer. Announcements, calls and answers
-may have a digest of whom their sender knows there. An answer tells it. An announcement with a digest asks all who know
-somebody else to answer again, a call with one asks for introductions. Any frame but a goodbye may carry a want beside
-its own meaning; without one, epoch and version are null. `token` is a number that the sender chose for this receiver,
-`echo` the last token that it got from it (both 0 where there is none, as in a multicast). Who returns a token receives
-at the address from which it sends.
+A probe has one more field before the kind: the id of the endpoint that has to answer. In the same place,
+announcements, calls and answers may have a digest of the sender's known peers. An answer just reports the digest. An
+announcement with a digest asks receivers with another digest to answer again. A call with a digest asks for
+introductions. Any frame but a goodbye may carry a want beside its own meaning; without a want, epoch and version are
+null. `token` is a number that the sender chose for this receiver. `echo` is the last token from the receiver. A
+missing token or echo is 0. An endpoint that returns a token receives at its source address.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ _OPERATIONS_ROOM = 96  # bytes of a frame beside its operations: keys, punctuati
 
 
 class Envelope:
-    """A frame's header. Where there is none, None: `want` is (epoch, version), `called` the id of the endpoint that
-    is probed, `known` a digest of whom the sender knows."""
+    """A frame's header. `want` is (epoch, version), `called` the id of the probed endpoint, `known` a digest of the
+    sender's known peers; each may be None."""
 
     __slots__ = ("called", "echo", "kind", "known", "token", "want")
 
@@ -125,10 +125,10 @@ def frame(peers: tuple[str, ...], address: Address | None, envelope: Envelope, b
 
 
 class Announcement:
-    """Who the sender is, and the newest `operations` of its interest log (see `interests`).
+    """An announcement: the sender's name and the newest `operations` of its interest log (see `interests`).
 
-    `interval` in seconds as announced, not yet clamped. `version` counts the operations of `epoch` so far;
-    the first `base` of them sum up the epoch before, as it was at its version `previous`.
+    `interval` is in seconds as announced, not yet clamped. `version` is the number of operations in `epoch` so far.
+    The first `base` operations sum up the previous epoch at its version `previous`.
     """
 
     __slots__ = ("base", "epoch", "interval", "name", "operations", "previous", "version")
@@ -208,7 +208,7 @@ class Operations:
 
 
 class Introductions:
-    """Endpoints by id and address, for one who does not know them."""
+    """Ids and addresses of endpoints that the receiver does not know yet."""
 
     @staticmethod
     def encode(peers: Iterable[tuple[str, Address]], size: int, limit: int) -> list[bytes]:

@@ -1,1 +1,1 @@
-"""What feeds turns to a stack: a background thread here, asyncio in `glue.aio`, `glue.simulation` in virtual time."""
+"""The threaded driver of a stack; `glue.aio` has the asyncio driver, `glue.simulation` the simulated one."""

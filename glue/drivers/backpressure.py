@@ -15,8 +15,8 @@ from typing import Any
 
 from glue.drivers.interruption import is_interruption
 
-INTERRUPTION = 0.05  # seconds after which it is asked whether this is such a handler, which then waits no more;
-LONG_INTERRUPTION, BEYOND = 1.0, 2  # but for so long where so many times the queue's limit is unacknowledged
+INTERRUPTION = 0.05  # seconds of waiting before the check for an interrupting signal handler, which then gives up
+LONG_INTERRUPTION, BEYOND = 1.0, 2  # seconds a handler waits beyond this multiple of the queue's limit
 FOREVER = -1.0  # to a lock
 
 
@@ -36,10 +36,10 @@ class Backpressure:
         return bool(self._gates)
 
     def wait(self, has_room: Callable[[], bool], wake: Callable[[], None], backlog: Callable[[], int]) -> bool:
-        """Wait until there is space, as asked after each `admit`; `wake` calls the thread that has to make some.
+        """Wait until `has_room` is true, which is checked after each `admit`; `wake` wakes the thread that makes room.
 
-        False if it gave up, which only the handler of a signal does that has interrupted glue; later if the `backlog`,
-        in bytes, is far beyond the limit.
+        Returns False if the wait is given up. Only a signal handler that has interrupted glue gives up: after 0.05
+        seconds, or later if the `backlog` (bytes) is more than twice the limit.
         """
         if self.in_vain and is_interruption():
             return False

@@ -1,7 +1,7 @@
-"""Files on a real disk, as the model's storage wants them.
+"""Files on a real disk, as the model's storage needs them.
 
-`sync` is fsync (or fdatasync), which makes contents durable, and the directory is synced for the names (see fsync(2),
-"Notes"). A directory is used by one process at a time: a lock on the file `lock` says so.
+`sync` is fsync or fdatasync, which makes contents durable. The directory is synced for the file names (see fsync(2),
+"Notes"). Only one process uses a directory at a time: a lock on the file `lock` ensures this.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class FileDirectory:
                 self._forget(name)
             os.close(self._lock)
 
-    def orphan(self) -> None:
-        """This is a forked child: its copy of the lock would keep the directory from others."""
+    def _after_fork(self) -> None:
+        """Close the files in a forked child, whose copy of the lock would block other processes."""
         self.close()
 
     def _open(self, name: str, flags: int) -> int:

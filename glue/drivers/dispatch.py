@@ -1,4 +1,4 @@
-"""Whom an event is for: its subscriptions, or who hears the news."""
+"""Dispatch of events to receivers: the subscriptions of a delivery, or the receiver of news."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from glue.contract import Delivery, Event, Missed
 
 
 class EventReceiver(Protocol):
-    """Who is given the events: a subscription, or the endpoint itself for news. `token` of `Subscribe`."""
+    """A receiver of events: a subscription (the `token` of `Subscribe`), or the endpoint itself for news."""
 
-    busy: bool
-    mailbox: deque[Event]
+    _busy: bool
+    _mailbox: deque[Event]
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Hand over one event; may raise what a handler raised."""
 
 

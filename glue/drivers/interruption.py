@@ -1,11 +1,11 @@
 """Ctrl-C waits for the end of a turn.
 
 Signal handlers run in the main thread, between any two of its steps. A KeyboardInterrupt in the middle of a turn would
-take with it what the turn had received, and acknowledged, or was about to send; and programs do go on after one (a
-shell, a notebook). So while the main thread is in a turn, SIGINT is only noted, and at its end the program's handler is
-called, whatever it is. Other signals are left alone: what their handlers raise mostly ends the process. Where it does
-not, it may have come between the turn and its end, and left our handler behind; who then notes a SIGINT sees that.
-And handlers may publish, whatever they have interrupted: `is_interruption` tells those who are about to wait.
+lose received and acknowledged messages, or messages to send, and a shell or a notebook continues after it. Therefore
+SIGINT is only noted while the main thread is in a turn, and the program's handler is called at the end of the turn.
+Other signals are left alone, because an exception of their handlers mostly ends the process. Otherwise such an
+exception may leave our SIGINT handler installed after the turn; the handler detects this at the next SIGINT.
+Handlers may publish, whatever they have interrupted. `is_interruption` detects this case before a wait.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ PROGRAMS = ("glue.cmd.", "glue.aio.", "glue.simulation.")  # of it: these are to
 
 
 def is_interruption() -> bool:
-    """Whether whoever calls this package is the handler of a signal that has interrupted the package itself.
+    """Whether the caller is a signal handler, or a finalizer, that has interrupted this package itself.
 
-    Then it must not wait for long: what it interrupted may hold what those need who are waited for. (The same goes for
-    a finalizer that was called there.)
+    Such a caller must not wait for long, because the interrupted code may hold a lock that the other threads need.
     """
     if get_ident() != threading.main_thread().ident:  # only there handlers of signals run
         return False
@@ -43,27 +42,27 @@ def is_interruption() -> bool:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is one of the package, but none that calls its user's code in the main thread."""
+    """Whether a frame belongs to this package, except for code that calls the user's code in the main thread."""
     name = frame.f_globals.get("__name__", "")
     return name.startswith(PACKAGE) and not name.startswith(PROGRAMS) and frame.f_code.co_name != "publish_many"
 
 
 class Uninterrupted:
-    """A context in which no KeyboardInterrupt is raised, for `within`, the code that enters it; for any thread.
+    """A context in which no KeyboardInterrupt is raised; usable in any thread, and entered by the code `within`.
 
-    That is a turn, which is short, or a wait, which is then ended (`hurry`).
+    The context is a short turn, or a wait, which `hurry` ends.
     """
 
     __slots__ = ("_handler", "_hurry", "_main", "_nested", "_note", "_noted", "_thread", "_within")
 
     def __init__(self, within: CodeType, hurry: Callable[[], None] | None = None) -> None:
-        """`hurry` is called when SIGINT was noted, so that what is within ends soon."""
+        """`hurry` is called when SIGINT was noted, to end a wait in the context soon."""
         self._within = within
         self._hurry = hurry
         self._note = self._take
         self._noted = False
-        self._nested = 0  # how often it was entered within itself, by handlers of other signals
-        self._main = threading.main_thread().ident  # who uses this is at its end in a forked child, where it may differ
+        self._nested = 0  # the depth of nested entries, by handlers of other signals
+        self._main = threading.main_thread().ident  # may differ in a forked child, where all users are closed
         self._thread = 0  # that may enter
         self._handler: Any = None  # the program's, as long as ours is in its place
 
@@ -111,7 +110,7 @@ class Uninterrupted:
         return frame is not None
 
     def _end(self, frame: FrameType | None) -> None:
-        """Give the program its handler back, unless it has set another, and what it is to handle."""
+        """Restore the program's handler, unless the program has set another, and call it for a noted SIGINT."""
         handler = self._handler
         if _signal.getsignal(INTERRUPT) is self._note:
             _signal.signal(INTERRUPT, handler)

@@ -1,8 +1,8 @@
 """Drives an endpoint from a background thread, for programs that block.
 
-One thread, the *leader*, waits for the network, runs the turns and then, holding no lock, the handlers: a
-message costs no hand-over from thread to thread. Handlers may therefore publish, subscribe, take long or
-raise. If one takes too long, the standby thread takes the lead.
+One thread, the *leader*, waits for the network, runs the turns and then the handlers, without a lock. Therefore a
+message needs no change of threads, and handlers may publish, subscribe, take long or raise. If a handler takes too
+long, the standby thread takes the lead.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ BRIEF, BRIEFER = (
     300e-6,
     40e-6,
 )  # seconds after which a session is over if nothing comes, and after which it is committed
-SESSION_ROOM = 512 << 10  # bytes of room in the queue that it takes: more than can be on its way
-RESTS = 63  # times at most that no session is tried after one in which nothing passed
-FOLLOWERS = 32  # threads stuck in handlers at most; beyond, deliveries wait for one of them to return
+SESSION_ROOM = 512 << 10  # bytes of room in the queue that a session needs: more than can be in flight
+RESTS = 63  # sessions skipped after a session in which nothing passed, at most
+FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
 logger = logging.getLogger("glue")
 
@@ -59,10 +59,10 @@ class ThreadDriver(Turns):
             0,
         )  # how often no session is to be tried, and how often it was not after the last
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
-        super().renew_locks()
-        self._hand_out = threading.RLock()  # guards mailboxes, `busy` and who leads
+        super()._renew_locks()
+        self._hand_out = threading.RLock()  # guards mailboxes, `_busy` and the leader
 
     # ------------------------------------------------------------------------------------ life and death
 
@@ -121,7 +121,7 @@ class ThreadDriver(Turns):
             self._network_seat.stand_aside(self._streaming)
         self._woken = False
         self._sleeps_until = math.inf  # from here on publishers wake us; what they queued before is seen below
-        if self._waiters or not self._is_known:  # who waits may have waited for handlers
+        if self._waiters or not self._is_known:  # a waiter may have waited for handlers
             with self._turn_lock:
                 self._update()
         now = time.monotonic()
@@ -236,14 +236,14 @@ class ThreadDriver(Turns):
             return until
 
     def _handle_lone(self, me: threading.Thread, ident: int, now: float, delivery: Delivery) -> None:
-        """Let the only subscription that a lone message is for handle it; else it is handed out as any other."""
+        """Call the handler for a lone message if a single idle subscription receives it; else dispatch as usual."""
         receiver: Any = delivery.tokens[0]
         with self._hand_out:
-            if len(delivery.tokens) > 1 or receiver.busy or self._leader is not me:
+            if len(delivery.tokens) > 1 or receiver._busy or self._leader is not me:
                 self._core.hold(delivery)
                 self._events += addressed([delivery], self._news)
                 return
-            receiver.busy = True
+            receiver._busy = True
             self._handling_since = now
         self.replier = ident
         self._serve(me, receiver, delivery, is_held=False)
@@ -260,10 +260,10 @@ class ThreadDriver(Turns):
                 if self._leader is not me or not self._events:
                     return
                 receiver, event = self._events.popleft()
-                if receiver.busy:
-                    receiver.mailbox.append(event)
+                if receiver._busy:
+                    receiver._mailbox.append(event)
                     continue
-                receiver.busy = True
+                receiver._busy = True
                 self._handling_since = time.monotonic()
             self._serve(me, receiver, event)
 
@@ -274,22 +274,22 @@ class ThreadDriver(Turns):
             self._watch.set()
 
     def _serve(self, me: threading.Thread, receiver: EventReceiver, event: Event | None, is_held: bool = True) -> None:
-        """Hand over an event, and what came for the same receiver while it was busy with it.
+        """Deliver an event, and all later events of the same receiver that arrived meanwhile.
 
-        `is_held`: whether it was counted as what waits to be handled.
+        `is_held`: whether the event was counted as waiting for its handler.
         """
         while event is not None:
             try:
-                receiver.deliver(event)
-            except BaseException:  # sys.exit too: it is the handler's own affair, not this thread's end
+                receiver._deliver(event)
+            except BaseException:  # sys.exit too: a handler must not end this thread
                 logger.exception("a handler failed on %r", event)
             if is_held and event.__class__ is Delivery:
                 self.handled(event)
             is_held = True
             with self._hand_out:
-                event = receiver.mailbox.popleft() if receiver.mailbox else None
+                event = receiver._mailbox.popleft() if receiver._mailbox else None
                 if event is None:
-                    receiver.busy = False
+                    receiver._busy = False
                 if self._leader is me:
                     self._handling_since = 0.0 if event is None else time.monotonic()
 

@@ -1,8 +1,8 @@
 """Lifetime: from start to end, in the process that started.
 
-A forked child has the memory and the sockets of its parent, but none of its threads, and its locks in any state.
-Its datagrams would be taken for its parent's, and none reach it. Therefore every endpoint and subscription is closed in
-a forked child.
+A forked child has its parent's memory and sockets, but no threads, and locks in any state. The child's datagrams would
+count as the parent's, and no datagram reaches the child. Therefore every endpoint and subscription is closed in a
+forked child.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ class Lifetime:
 
     def __init__(self) -> None:
         self._closed = True
-        self.renew_locks()
+        self._renew_locks()
         heirs.add(self)
 
     @property
     def closed(self) -> bool:
-        """Whether it has not started, or has ended."""
+        """Whether the object has not started yet, or has ended."""
         return self._closed
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make all locks, if there are any; again in a forked child, where no thread is left to release them."""
 
-    def orphan(self) -> None:
-        """This is a forked child."""
+    def _after_fork(self) -> None:
+        """Close in a forked child, with new locks."""
         self._closed = True
-        self.renew_locks()
+        self._renew_locks()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 
 def keep_freed_memory(threshold: int) -> None:
-    """Teach glibc's malloc, by one example, to keep freed blocks of up to so many bytes; 0 leaves it as it is.
+    """Make glibc's malloc keep freed blocks of up to `threshold` bytes, for the whole process; 0 changes nothing.
 
-    Freeing a block this large raises its mmap threshold to that size and its trim threshold to twice that
-    (mallopt(3), "dynamic mmap threshold"), for the whole process. Otherwise each message of 64 kB and more pays for
-    fresh pages: a fifth to a half of the throughput. Larger blocks still come fresh from the system. The block itself
-    is never touched, so it costs nothing; that of a bytearray would be, to be zeroed: 14 ms, and as much memory at the
-    peak.
+    Freeing a block raises the mmap threshold to the block's size and the trim threshold to twice the size
+    (mallopt(3), "dynamic mmap threshold"). Otherwise each message of 64 kB and more pays for fresh pages: a fifth to
+    a half of the throughput. Larger blocks still come fresh from the system. The block of a `bytes` object is never
+    touched, so it costs nothing; a bytearray would be zeroed, in 14 ms and with as much memory at the peak.
     """
     if threshold:
         bytes(threshold)

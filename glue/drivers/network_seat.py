@@ -21,9 +21,9 @@ from glue.fastpath.parts import NetworkPart
 logger = logging.getLogger("glue")
 
 ASIDE = 0.001  # seconds after a publisher's turn of a stream within which the leader expects another
-LONGER = 0.003  # seconds after which it looks again while a publisher waits in its place
-LONGEST = 0.004  # seconds after which it does in a stream that lasts: each look takes the interpreter's lock from it
-RELIEF = 0.05  # seconds a publisher waits there at a time: by then it is back, unless it is in the handler of a signal
+LONGER = 0.003  # seconds after which the leader looks again while a publisher waits in its place
+LONGEST = 0.004  # seconds between looks in a lasting stream: each look takes the GIL from the publisher
+RELIEF = 0.05  # seconds a publisher waits at a time: then the leader is back, unless a signal handler runs there
 
 
 class NetworkSeat:

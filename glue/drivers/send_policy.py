@@ -1,7 +1,7 @@
 """Send policy: a publisher's thread sends at once while the line is idle, and in bundles while it is busy.
 
-The line is idle when nothing was sent a moment ago. A publication after messages came may be their answer, so the
-first one leaves at once, too: a peer that asks may ask again as fast as answers come.
+The line is idle when nothing was sent a moment ago. The first publication after received messages may be a reply, so
+it leaves at once, too: the peer may wait for each reply before the next request.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from glue.endpoint.core import STREAM_SHARE
 COALESCE = 100e-6  # seconds after a send within which more is gathered before the next
 BUNDLE = 880 << 10  # bytes gathered at most before their publisher sends them: one bundle of topics
 OUTBOX = 1 << 20  # bytes gathered at most while the leader is busy; beyond, a publisher waits for its turn
-LATELY = 0.001  # seconds after something was heard, or said, during which that may be part of an exchange
-BUSY = 512 << 10  # bytes unacknowledged from which on nothing is gained by sending less than a full bundle
+LATELY = 0.001  # seconds after a message was received or sent, during which it may be part of an exchange
+BUSY = 512 << 10  # unacknowledged bytes from which on only full bundles are worth sending
 
 
 class SendPolicy:

@@ -1,9 +1,9 @@
-"""What any thread of a program does with the stack and the network of an endpoint: publish, ask, wait; under one lock.
+"""Turns of any thread on the stack and the network of an endpoint: publish, ask and wait, under one lock.
 
-A publisher's thread sends by itself when the network was idle a moment ago, or a bundle is full. Where more is under
-way than fits into a bundle or two, its turns receive too, and the leader (`glue.drivers.leader`) stands aside
-(`glue.drivers.network_seat`). What the handler of a lone message publishes leaves the way it came, in a session of the
-fast path (`glue.fastpath.session`).
+A publisher's thread sends by itself when the network was idle a moment ago, or a bundle is full. With more than one or
+two bundles in flight, the publisher's turns receive too, and the leader (`glue.drivers.leader`) leaves the network to
+the publisher (`glue.drivers.network_seat`). A reply in the handler of a lone message leaves in a session of the fast
+path (`glue.fastpath.session`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Turns(Lifetime):
     """Turns for one core over one network, by any thread; one of them leads."""
 
     def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
-        """`news` is given every event that is not a delivery."""
+        """`news` receives every event except deliveries."""
         self._core = core
         self._network_seat = NetworkSeat(network)
         self._backpressure = Backpressure(core.settings.queue_limit)
@@ -68,7 +68,7 @@ class Turns(Lifetime):
         self._is_uncommitted, self._received = False, 0  # whether anything passed in a session; deliveries of that
         self.replier = 0  # the thread that handles a lone message just now, and may answer it by `reply`; 0: none
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
         self._core.renew_locks()
         self._network_seat.renew_locks()
@@ -137,14 +137,14 @@ class Turns(Lifetime):
             lock.release()
 
     def order(self, request: Wish, wait: bool = True) -> None:
-        """Pass a request to the stack, behind what was published before; now, or, not to wait for a turn, after it."""
+        """Pass a request to the stack, after all earlier publications; without `wait`, never wait for a turn."""
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
         self._core.outbox.order(request)
         self._flush(wait)
 
     def _flush(self, wait: bool, publications: Sequence[Publication] = ()) -> None:
-        """Run a turn from a publisher's thread, these last; if the leader is in one, and not `wait`, leave it to it."""
+        """Run a turn from a publisher's thread, `publications` last; without `wait`, leave it to a running turn."""
         lock = self._turn_lock
         if not lock._is_owned():  # else a signal came in a turn of this thread: what its handler says goes next
             with self._uninterrupted:  # before the lock, as whatever Ctrl-C calls may want that
@@ -162,7 +162,7 @@ class Turns(Lifetime):
 
     def _run(self, publications: Sequence[Publication]) -> None:
         """A turn from a publisher's thread, which holds the turn lock; or only what goes down."""
-        if self._closed and publications:  # nobody would send them, or ever tell what became of them
+        if self._closed and publications:  # no thread would send them or report the outcome
             raise ClosedError("the endpoint was closed while publish waited for its turn")
         if self._closed:
             return
@@ -230,7 +230,7 @@ class Turns(Lifetime):
                 return is_true
 
     def _await(self, condition: Callable[[], bool], until: float) -> bool:
-        """The same until then (monotonic seconds), or until Ctrl-C, whose handler is called at the end."""
+        """Wait for a condition until a time (monotonic seconds) or Ctrl-C, whose handler is called at the end."""
         gate = threading.Lock()
         gate.acquire()
         with self._awaiting:
@@ -248,7 +248,7 @@ class Turns(Lifetime):
                 self._waiters.remove(gate)
 
     def _tell_waiters(self) -> None:
-        """Let all who wait look again."""
+        """Make all waiting threads check their conditions again."""
         for gate in list(self._waiters):
             with contextlib.suppress(RuntimeError):  # it has been told, and is on its way
                 gate.release()
@@ -264,7 +264,7 @@ class Turns(Lifetime):
         return read()
 
     def _commit(self) -> None:
-        """Do the deferred work of the layers, and of a session; this is not to be interrupted halfway."""
+        """Do the deferred work of the layers and of a session, without an interruption halfway."""
         if self._network_part is None or not self._is_uncommitted:
             self._core.stack.commit()
             return
@@ -298,7 +298,7 @@ class Turns(Lifetime):
             self._send_policy.sent()
 
     def _update(self) -> None:
-        """See what is to be done next, and who need not wait any more; the caller holds the turn lock."""
+        """Update the deadline and the backlog after a turn, and wake waiters; the caller holds the turn lock."""
         self._is_known, self._backpressure.in_vain = True, False
         self._commit()
         self._deadline = self._core.deadline

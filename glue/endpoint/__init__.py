@@ -1,1 +1,1 @@
-"""What every kind of endpoint shares, without a driver: the core, its queues, messages, payloads, receipts."""
+"""The driver-independent part of endpoints: the core, queues, messages, payloads and receipts."""

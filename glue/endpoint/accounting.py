@@ -1,7 +1,7 @@
-"""Accounting of an endpoint: what became of each message that it published, and of each that came to it.
+"""Accounting of an endpoint: the outcome of each published message and of each received message.
 
-It is read from the counters of the layers. Each message is counted once for each receiver: a published one
-for each peer whose interest was known, one that came for each subscription that it matched.
+All numbers come from the counters of the layers. A published message counts once for each peer with a known
+interest. A received message counts once for each matching subscription.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Who has to wait before publishing: a full queue stops the classes one after the other, the least urgent first.
+"""Admission of publications by priority: a filling queue stops the least urgent class first, then the next.
 
-So bulk never takes the room that something more urgent would need, and what all of them hold stays bounded.
+Therefore bulk messages leave room for more urgent ones, and the queue stays bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OPEN = BULK + 1
 
 
 class Admission:
-    """Which classes may publish now: those below `closed_from`, which is OPEN while all may."""
+    """The priority classes that may publish now: all below `closed_from`. OPEN admits every class."""
 
     __slots__ = ("closed_from", "limits")
 
@@ -29,9 +29,9 @@ class Admission:
         self.closed_from = OPEN
 
     def update(self, backlog: int) -> bool:
-        """Told how many bytes wait to be acknowledged; whether a class that was stopped may go on.
+        """Set the number of unacknowledged bytes; returns whether a stopped class may publish again.
 
-        A class is stopped beyond its limit and goes on well below, so that nobody is woken for every message.
+        A class stops above its limit and resumes well below, so that waiting callers do not wake for every message.
         """
         before = now = self.closed_from
         while now < OPEN and backlog <= self.limits[now] * AGAIN[now]:

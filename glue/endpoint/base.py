@@ -1,4 +1,4 @@
-"""What every kind of endpoint offers alike, whoever drives it: identity, peers, counters, news."""
+"""The base class of all endpoints: identity, peers, counters and callbacks, independent of the driver."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def multicast_network(settings: Settings) -> MulticastNetwork:
 class BaseEndpoint:
     """The part of an endpoint that does not depend on its driver.
 
-    Settings are keywords (see `glue.settings.Settings` for all of them); each can also be given as an
-    environment variable GLUE_… . A layer is replaced by the keyword of its name (`transport=…`) with a factory
-    that takes a `glue.stack.Identity`; `network=…` takes one that takes the `Settings`.
+    Settings are keywords, listed in `glue.settings.Settings`; an environment variable GLUE_… can set each of them.
+    The keyword of a layer's name (`transport=…`) replaces the layer by a factory, called with a
+    `glue.stack.Identity`. The factory of `network=…` is called with the `Settings`.
     """
 
-    on_peer_added = Callback[PeerHandler]("peer")
+    on_peer_added: Callback[PeerHandler] = Callback("peer")
     """Called with each `Peer` that appears; set it before the start to be told of all."""
-    on_peer_removed = Callback[PeerHandler]("peer")
+    on_peer_removed: Callback[PeerHandler] = Callback("peer")
     """Called with each `Peer` that is gone; its `reason` says why."""
-    on_name_clash = Callback[PeerHandler]("peer")
+    on_name_clash: Callback[PeerHandler] = Callback("peer")
     """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
-    on_gap = Callback[Callable[[Gap], Any]]("gap")
+    on_gap: Callback[Callable[[Gap], Any]] = Callback("gap")
     """Called with each `Gap` in what a subscription receives: before the message that follows, by its reader."""
-    on_lost = Callback[Callable[[str, int], Any]]("cause", "count")
+    on_lost: Callback[Callable[[str, int], Any]] = Callback("cause", "count")
     """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
 
     _AWAITS_CALLBACKS = False
@@ -87,11 +87,11 @@ class BaseEndpoint:
         object.__setattr__(self, name, value)
 
     def _new_core(self) -> EndpointCore:
-        """What drives one life of this endpoint."""
+        """Make the core for one life of this endpoint."""
         return EndpointCore(self.settings, random.Random(), time.time(), self._factories)
 
     def _open_network(self) -> Network:
-        """The network, open; and for DNS-SD, registered at the address it has there."""
+        """Open the network and, with DNS-SD, register its address."""
         network = self._network = self._network_factory(self.settings)
         discovery = self._core.stack.layers["discovery"]
         if isinstance(discovery, ServiceDiscovery):
@@ -114,12 +114,12 @@ class BaseEndpoint:
 
     @property
     def name(self) -> str:
-        """This endpoint's name."""
+        """The name of this endpoint."""
         return self._core.identity.name
 
     @property
     def id(self) -> str:
-        """This endpoint's id: 16 hex digits, the same for the same name."""
+        """The id of this endpoint: 16 hex digits that depend on the name alone."""
         return self._core.identity.endpoint_id
 
     @property
@@ -139,7 +139,7 @@ class BaseEndpoint:
 
     @property
     def accounting(self) -> Accounting:
-        """What became of all that was published and all that came, up to now; the sums of both ends."""
+        """The outcomes of all messages published and received so far, summed for both directions."""
         return account(self.statistics)
 
     def describe(self) -> str:

@@ -1,7 +1,7 @@
-"""The callbacks of an endpoint, checked when they are set, and what becomes of one that fails.
+"""The callbacks of an endpoint, checked when they are set, and the handling of their exceptions.
 
-A misspelt name, a value that cannot be called and a function that takes another number of arguments are refused at
-once: a callback that is never called, or fails at each call, would be noticed only when something goes wrong.
+A misspelt name, a value that is not callable and a function with a wrong number of arguments are refused at once.
+Otherwise the mistake would show only when the callback is needed.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def is_coroutine_function(handler: object) -> bool:
 
 
 class Failures:
-    """What a handler raised: the first error is logged with its traceback, the 10th, 100th, ... by their number.
+    """The errors that a handler raised: the 1st is logged with a traceback, the 10th, 100th, … by number only.
 
-    A handler that fails on each message of a stream would otherwise write a traceback thousands of times a second.
-    `count` counts them all.
+    Otherwise a handler that fails on each message of a stream would log thousands of tracebacks a second. `count` is
+    the number of all errors.
     """
 
     __slots__ = ("_next", "count", "what")

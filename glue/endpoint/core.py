@@ -1,7 +1,7 @@
 """An endpoint without its driver: the stack, its outbox and its peers.
 
-What the threaded endpoint, the asyncio endpoint and the simulated one share. It reads no clock and opens no
-socket. Not thread-safe but for `PublicationOutbox`, which has its own lock, so that publishing never waits for a turn.
+The threaded, the asyncio and the simulated endpoint share this core. The core reads no clock and opens no socket. Only
+`PublicationOutbox` is thread-safe: it has its own lock, so that publishing never waits for a turn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from glue.contract import (
     PeerRemoved,
     Publication,
     Receipted,
-    Topics,
+    TopicRoutes,
     Train,
 )
 from glue.contract.counters import Counters
@@ -55,8 +55,8 @@ KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 1
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
-CHUNK = 1 << 20  # bytes that are taken of a stream at once, at most: they fit into one bundle of topics
-CHUNK_COUNT = 1024  # payloads, likewise
+CHUNK = 1 << 20  # bytes taken from a stream at once, at most: a chunk fits into one bundle of topics
+CHUNK_COUNT = 1024  # payloads taken from a stream at once, at most
 
 FIRST_ROUND = 0.25
 """Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
@@ -64,9 +64,9 @@ is published then waits for the end of the round all the same."""
 
 
 class PublicationOutbox:
-    """Publications not yet taken by the stack. Its methods may be called from any thread.
+    """Publications not yet taken by the stack. All methods may be called from any thread.
 
-    And from the handler of a signal, which may have interrupted one of them: between any two calls that it makes.
+    A signal handler may call them too, even if the signal interrupted one of these methods.
     """
 
     __slots__ = ("_last", "_lock", "requests", "size")
@@ -82,7 +82,7 @@ class PublicationOutbox:
         self._lock = RLock()
 
     def add(self, *publications: Publication) -> None:
-        """Queue publications; one joins the one before it if only the payloads differ."""
+        """Queue publications; merge each into its predecessor if only the payloads differ."""
         for publication in publications:
             weight = publication.size + MESSAGE_COST * len(publication.payloads)
             with self._lock:
@@ -119,7 +119,7 @@ def _alike(one: Publication, other: Publication) -> bool:
 
 
 class EndpointCore:
-    """One endpoint, driven by whoever calls `turn` and obeys `deadline`."""
+    """One endpoint without a driver; the driver calls `turn`, at `deadline` at the latest."""
 
     def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
         """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
@@ -149,12 +149,12 @@ class EndpointCore:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
-        self._not_found = 0  # messages of the start that found nobody, as far as that was told
+        self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
         self.renew_locks()
 
     def renew_locks(self) -> None:
-        """Make all locks; again in a forked child, where nobody is left to release them."""
+        """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
 
@@ -234,28 +234,28 @@ class EndpointCore:
 
     @property
     def is_done(self) -> bool:
-        """Whether everyone has acknowledged every reliable message, or is given up, those too who hold up nobody."""
+        """Whether every receiver, slow receivers included, has acknowledged every reliable message or was given up."""
         return not self.backlog and not self.stack.unfinished
 
     @property
     def is_first_round_over(self) -> bool:
-        """Whether peers that answer at once are known, with their interests, or the time for that is over."""
+        """Whether the peers that answer at once are known with their interests, or the time limit is over."""
         return getattr(self.stack.layers["discovery"], "is_first_round_over", True)
 
     def has_found_all(self) -> bool:
-        """Whether all that was published at the start found somebody who wants it; what did not is told once."""
+        """Whether every message held at the start found a subscriber; each miss is reported only once."""
         before, self._not_found = self._not_found, self.stack.layers["topics"].statistics[NOT_FOUND]
         return self._not_found == before
 
     def would_block(self, backlog: int) -> WouldBlockError:
-        """What to raise for a publication that may not wait for room, while so many bytes are unacknowledged."""
+        """Return the error for a publication that may not wait; `backlog` is the number of unacknowledged bytes."""
         return WouldBlockError(
             f"{backlog} bytes wait to be acknowledged, with queue_limit={self.settings.queue_limit}; "
             f"{self.waiting} to be handled here, with receive_limit={self.settings.receive_limit}"
         )
 
     def turn(self, now: float, trains: Iterable[Train]) -> tuple[list[Event], list[Train]]:
-        """One turn of the stack, with all that was published and asked since the last one; answers go to who asked."""
+        """Run one turn of the stack, with all publications and requests since the last turn."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
         happenings: list[Happening]
@@ -353,7 +353,7 @@ class EndpointCore:
 
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
-        return list(cast(Topics, self.stack.layers["topics"]).subscribers(topic))
+        return list(cast(TopicRoutes, self.stack.layers["topics"]).subscribers(topic))
 
 
 def check_not_reserved(name: str) -> None:

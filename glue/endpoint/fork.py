@@ -16,19 +16,19 @@ from weakref import WeakSet
 class Heir(Protocol):
     """Something that a forked child has inherited."""
 
-    def orphan(self) -> None:
-        """This is a forked child: nobody is left to release locks, and descriptors are copies of the parent's."""
+    def _after_fork(self) -> None:
+        """Release inherited state in a forked child: no thread releases the locks, and descriptors are copies."""
 
 
 heirs: WeakSet[Heir] = WeakSet()
-"""Who is told."""
+"""The objects whose `orphan` is called in a forked child."""
 
 
-def _after_fork() -> None:
+def _notify_heirs() -> None:
     for heir in list(heirs):
-        with contextlib.suppress(OSError):  # one that cannot let go of a descriptor does not keep the others from it
-            heir.orphan()
+        with contextlib.suppress(OSError):  # a failure to close one descriptor must not stop the others
+            heir._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_notify_heirs)

@@ -1,4 +1,4 @@
-"""What an application sees: a message, a gap between messages, and a peer."""
+"""The objects that an application receives: messages, gaps between messages, and peers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from glue.contract import Delivery, Missed
 
-JSON_COST = 512  # bytes that a decoded JSON payload is taken to weigh while it waits for its handler
-MESSAGE_COST = 64  # bytes of bookkeeping that any waiting message is taken to weigh
+JSON_COST = 512  # estimated bytes of a decoded JSON payload that waits for its handler
+MESSAGE_COST = 64  # estimated bytes of bookkeeping for any waiting message
 
 
 class Message:
@@ -63,7 +63,7 @@ class Message:
         return self.delivery.retained
 
     def expired(self, now: float) -> bool:
-        """Whether its lifespan is over, by the clock of whoever drives the endpoint (monotonic seconds)."""
+        """Whether the message's lifespan is over at `now` (monotonic seconds, or virtual ones in the simulator)."""
         return self.delivery.expires < now
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ def messages(delivery: Delivery) -> Iterator[Message]:
 
 
 def rest(delivery: Delivery, sequence: int) -> Delivery:
-    """What of a delivery begins with that number; there may be nothing."""
+    """Return the part of a delivery from a sequence number on; it may have no payloads."""
     it = delivery
     payloads = it.payloads[sequence - it.sequence :]
     source = (it.type, it.publisher, it.publisher_id, it.incarnation)
@@ -87,21 +87,21 @@ def rest(delivery: Delivery, sequence: int) -> Delivery:
 
 
 def weight(payload: Any) -> int:
-    """Bytes that one message is taken to weigh while it waits."""
+    """Return the estimated bytes that one waiting message takes."""
     return len(payload) + MESSAGE_COST if payload.__class__ is bytes else JSON_COST
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Messages that a subscription will not get; told before the one that follows them."""
+    """Messages that a subscription will not get; reported before the next message."""
 
     cause: str
-    """"overwritten", "refused" or "disconnected" by its policy; or what kept them from coming (docs/delivery.md)."""
+    """"overwritten", "refused" or "disconnected" by the policy, or the cause of the loss (see docs/delivery.md)."""
     count: int
     pattern: str
-    """Of the subscription."""
+    """The pattern of the subscription."""
     topic: str
-    """Their topic; empty if they are of several."""
+    """The topic of the messages; empty for several topics."""
     publisher: str
     """Its name; empty if they are of several."""
     publisher_id: str

@@ -1,7 +1,7 @@
-"""What the models of blocking and of asyncio endpoints share: all of a model, and of its locks, that does not wait.
+"""The shared base of blocking and asyncio models and locks: everything that does not wait.
 
-`glue.sync.model` and `glue.aio.model` add the waiting: they hand the question of a `ModelCall`
-(`glue.endpoint.model_calls`) to the driver, and its answer to the call.
+`glue.sync.model` and `glue.aio.model` add the waiting. They pass the request of a `ModelCall`
+(`glue.endpoint.model_calls`) to the driver, and the driver's answer to the call.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ ChangeHandler = Callable[[Change], Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """What this endpoint's replica is now; `leader` is a name, None while none is known; `voters` are names.
+    """The state of this endpoint's replica; `voters` are names, and so is `leader`, or None without a known leader.
 
-    `failure` says why it takes no part, or which others do not: its disk is full or has failed, or they were given
-    other mergeable keys, or other voters; "" if all is well.
+    `failure` is "" in normal operation. Otherwise it tells why this replica, or which other replicas, cannot take
+    part: a full or failed disk, different mergeable keys, or different voters.
     """
 
     role: str
@@ -49,8 +49,8 @@ class ModelStatus:
     failure: str
 
 
-class Driver(Protocol):
-    """What every model asks of the driver of its endpoint."""
+class ModelDriver(Protocol):
+    """The methods of an endpoint's driver that every model uses."""
 
     @property
     def closed(self) -> bool:
@@ -74,7 +74,7 @@ class EndpointParts:
 
 
 class _Unasked:
-    """The token of a question whose answer nobody waits for."""
+    """The token of a request whose answer is ignored."""
 
     def answered(self, answer: Ending) -> None:
         """Ignore the answer."""
@@ -87,7 +87,7 @@ def _ignore(outcome: str, count: int) -> None:
 class BaseModel:
     """The part of a model that does not wait."""
 
-    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: ModelDriver) -> None:
         self.name = name
         self._core = parts.core
         self._mergeable = mergeable
@@ -107,14 +107,13 @@ class BaseModel:
 
     @property
     def status(self) -> ModelStatus:
-        """What this endpoint's replica is, and how far it has come."""
+        """The role and the progress of this endpoint's replica."""
         return self._inspect(self._read_status)
 
     def conflicts(self, pattern: str = "#") -> dict[str, Conflict]:
-        """Return the registers and "multi" values that match and were written at the same time in different places.
+        """Return the matching registers and "multi" values that have several concurrent writes, by key.
 
-        They are given by key, each with all its values; of a register the first is the one that `get` returns. Raises
-        ModelError.
+        Each conflict has all values; the first value of a register is the one that `get` returns. Raises ModelError.
         """
         return self._inspect(lambda: self._local_conflicts(check_pattern(pattern)))
 
@@ -194,7 +193,7 @@ class BaseModel:
         )
 
     def _new_owner(self) -> str:
-        """Return a new owner of locks: unique, and readable for others."""
+        """Return the id of a new lock owner: unique, and readable for people (name/incarnation/count)."""
         self._locks_taken += 1
         return f"{self._core.identity.name[:64]}/{self._core.identity.incarnation}/{self._locks_taken}"
 
@@ -215,16 +214,16 @@ class BaseLock:
 
     @property
     def remaining(self) -> float:
-        """Seconds for which it is certainly still held; 0.0 when that is over."""
+        """Seconds for which the lock is certainly still held; 0.0 once the lease is over."""
         return max(0.0, self._ends - time.monotonic())
 
     def _renewal(self, lease: float | None) -> ModelCall[int]:
-        """Return the call that begins the lease again, from now on of this length unless that is None."""
+        """Return the call that renews the lease; `lease` is its new length in seconds, None keeps the old one."""
         self._lease = self._lease if lease is None else lease
         return renew_lock(self.name, self._owner, self._lease)
 
     def _renewed(self, asked: float) -> None:
-        """Note that the lease began again when this was asked for (monotonic seconds)."""
+        """Note that the lease began again at `asked`, the time of the request (monotonic seconds)."""
         self._ends = asked + self._lease
 
     def _release(self) -> ModelCall[int]:

@@ -52,10 +52,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key's value, its revision (the log index of its last change) and how old that knowledge may be.
+    """A key's value with its revision (the log index of the last change) and its age.
 
-    `age` is 0.0 for a linearizable read; for a stale one, seconds since this endpoint last heard a leader. A mergeable
-    key has neither revision nor age: it is what this endpoint knows.
+    `age` is 0.0 for a linearizable read. For a stale read, `age` is the seconds since this endpoint last heard from
+    a leader. A mergeable key has neither revision nor age: the value is this endpoint's local state.
     """
 
     key: str
@@ -119,7 +119,7 @@ def take_lock(name: str, owner: str, lease: float) -> ModelCall[tuple[int, float
 
 
 def renew_lock(name: str, owner: str, lease: float) -> ModelCall[int]:
-    """Begin the lease of a lock again; the result is the lock's token, another one if it was lost meanwhile."""
+    """Renew the lease of a lock; the result is the lock's token, which is new if the lock was lost meanwhile."""
     return ModelCall(Write([AcquireLock(name, owner, lease_ms(lease))]), committed)
 
 

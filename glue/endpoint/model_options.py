@@ -82,15 +82,15 @@ def model_options(
 
 
 def _known_names(core: EndpointCore, members: Sequence[str]) -> dict[str, str]:
-    """The names of endpoints by id: this one, those in reach, those that were given."""
+    """Return endpoint names by id: this endpoint, the reachable peers and `members`."""
     here = {peer: known.name for peer, known in core.peers.items()}
     return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}
 
 
 def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, Stored]:
-    """The storage in this directory, or in memory, with what it holds.
+    """Open the storage in a directory, or in memory without one; returns the storage and its content.
 
-    One that is damaged is put aside (the log says so), and the replica begins a new life: it fetches everything
+    A damaged storage is put aside and logged as an error. The replica then begins a new life: it fetches all state
     from the others before it votes again.
     """
     if directory is None:
@@ -112,9 +112,9 @@ def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, St
 
 
 def open_deltas(directory: Directory | None, prefixes: Prefixes) -> tuple[DeltaFile | None, list[Delta]]:
-    """The file of mergeable keys in this directory with what it holds; one that is damaged is put aside.
+    """Open the file of mergeable keys in a directory; returns the file and its content.
 
-    Raises ConfigurationError if it was written with other prefixes.
+    A damaged file is put aside. Raises ConfigurationError if the file was written with other prefixes.
     """
     if directory is None:
         return None, []

@@ -1,4 +1,4 @@
-"""What the options of `publish` and `subscribe` may be."""
+"""Types of the options of `publish` and `subscribe`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT
 from glue.errors import ConfigurationError
 
 Priority = Literal["urgent", "high", "normal", "bulk"]
-"""What goes first: a message of a lower priority never holds back one of a higher, on other topics."""
+"""The order of sending: no message holds back messages of a higher priority on other topics."""
 
 Reliability = Literal["reliable", "best-effort"]
 """Whether a message is resent until it is acknowledged."""

@@ -1,4 +1,4 @@
-"""What a subscription, and the queue in which its messages wait, ask of their endpoint."""
+"""The functions of an endpoint that its subscriptions and their queues call."""
 
 from __future__ import annotations
 

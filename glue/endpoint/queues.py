@@ -1,12 +1,13 @@
-"""Where messages wait for the reader of a subscription, a handler or an iterator, and what happens when it is slow.
+"""Queues of messages between a subscription and its reader, a handler or an iterator, with a policy for slow readers.
 
-A subscription's *policy* says so. "block" keeps everything and in the end stops the publishers (`Kept`). With the
-others a subscription never does: it has a `MessageBuffer`, bounded by messages and by bytes. "drop_oldest" overwrites
-what has waited longest, "drop_newest" refuses what comes, "disconnect" refuses it and ends the subscription.
+The policy "block" keeps every message and finally stops the publishers (`Kept`). The other policies use a
+`MessageBuffer`, bounded by messages and by bytes, and never stop a publisher. In a full buffer, "drop_oldest"
+overwrites the oldest message and "drop_newest" refuses the new one. "disconnect" refuses the new message and ends the
+subscription.
 
-What is missing is told in its place, before the message that follows it. Where no message is between two gaps, they
-are merged by cause, so that they are bounded, too. Each message that was put here comes to one end, which the owner
-is told (`glue.endpoint.accounting.OUTCOMES`). Guarded by its owner: used by one thread at a time.
+Gaps are reported in order, before the message that follows. Adjacent gaps are merged by cause, so that their number
+is bounded. Each message has exactly one outcome (`glue.endpoint.accounting.OUTCOMES`), which is reported to the owner.
+A queue is not thread-safe; its owner guards it.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Kept:
         self._owner.settled("expired", self._expired)
 
     def close(self) -> None:
-        """What waits may never be read: nobody shall wait for that. It can still be taken."""
+        """Close the queue: account for waiting messages as unread and release them; they can still be taken."""
         self._closed = True
         if self._delivery is not None:
             self._settle_read()
@@ -133,7 +134,7 @@ class Kept:
 
 
 class MissedTally:
-    """Messages that are missing for one cause; topic and publisher are empty once they are several."""
+    """A count of messages missing for one cause; topic and publisher are empty once several are involved."""
 
     __slots__ = ("cause", "count", "publisher", "publisher_id", "topic")
 
@@ -145,7 +146,7 @@ class MissedTally:
         self.publisher_id = like.publisher_id
 
     def missed(self) -> Missed:
-        """The same as news."""
+        """Return this tally as a `Missed` event."""
         return Missed(self.topic, self.publisher, self.publisher_id, self.count, self.cause, ())
 
 
@@ -236,7 +237,7 @@ class MessageBuffer:
                 return message
 
     def close(self) -> None:
-        """What waits may never be read. It can still be taken."""
+        """Close the queue: account for waiting messages as unread; they can still be taken."""
         self._closed = True
         self._owner.settled("unread", len(self._waiting))
 

@@ -1,4 +1,4 @@
-"""What becomes of one publication: who has it, who is slow, who left. For those who ask; others pay nothing for it."""
+"""Receipts: the outcome of one publication at each peer. A publication without a receipt costs nothing here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Condition = Callable[[], bool]
 
 
 class Receipt:
-    """The outcome of one message at each peer that it went to, by the peers' names.
+    """The outcome of one message at each receiving peer, by the peers' names.
 
-    It went to those whose interest was known when it was published, or became known while it was held at the start. A
-    receipt is true once somebody has the message, and everybody that it went to. So that of a message to nobody is
-    `complete`, as nothing more comes of it, and false.
+    Receiving peers are all peers whose interest was known at the time of publication, or became known while the
+    message was held at the start. A receipt is true once every receiving peer has the message, and there is at least
+    one. Without a receiving peer, a receipt is `complete` and false.
     """
 
     __slots__ = ("_causes", "_had", "_names", "_waiting")
@@ -29,29 +29,29 @@ class Receipt:
 
     @property
     def delivered(self) -> list[str]:
-        """Who has acknowledged all of it, in this order."""
+        """The names of the peers that acknowledged the whole message, in the order of acknowledgement."""
         return [*self._had]
 
     @property
     def pending(self) -> list[str]:
-        """Who has neither acknowledged it yet nor left: the slow ones."""
+        """The names of the peers that have neither acknowledged the message nor left."""
         return [(self._names or {})[peer] for peer in self._waiting.copy()]
 
     @property
     def lost(self) -> dict[str, str]:
-        """Who will not get it, and why: "peer removed", "expired" or "receiver too slow"."""
+        """The peers that will not get the message, with the cause: "peer removed", "expired" or "receiver too slow"."""
         return self._causes.copy()
 
     @property
     def complete(self) -> bool:
-        """Whether it is known to whom it went, and nobody is pending any more."""
+        """Whether the receiving peers are known and no outcome is pending."""
         return self._names is not None and not self._waiting
 
     def __bool__(self) -> bool:
         return self.complete and bool(self._had) and not self._causes
 
     def note(self, event: Addressed | Receipted, peers: Mapping[str, Peer]) -> None:
-        """For the endpoint: what the layers say."""
+        """Record an event of the layers; called by the endpoint."""
         if isinstance(event, Addressed):
             self._names = {peer: peers[peer].name if peer in peers else peer for peer in event.peers}
             self._waiting = dict.fromkeys(event.peers)

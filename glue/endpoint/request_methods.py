@@ -33,7 +33,7 @@ class Replies(Receiver):
         self._order = order
         self._counts = counts
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Take replies."""
         if not isinstance(event, Delivery):
             return

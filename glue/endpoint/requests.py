@@ -63,10 +63,10 @@ class Requests:
         self.directory = Directory(statistics)
         self.memory = Memory(statistics)
         self._requester = Requester(self.directory, self.name_of, statistics)
-        self.orphan()
+        self._after_fork()
         heirs.add(self)
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         """Make the lock; again in a forked child, where nobody is left to release it."""
         self.lock = RLock()
 

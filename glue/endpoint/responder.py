@@ -43,15 +43,15 @@ class Receiver:
     """What a driver hands deliveries to. It is never busy: what may take long is queued here."""
 
     def __init__(self) -> None:
-        self.mailbox: deque[Event] = deque()
+        self._mailbox: deque[Event] = deque()
 
     @property
-    def busy(self) -> bool:
+    def _busy(self) -> bool:
         """For the driver."""
         return False
 
-    @busy.setter
-    def busy(self, busy: bool) -> None:
+    @_busy.setter
+    def _busy(self, busy: bool) -> None:
         """For the driver, which would queue for a receiver that is busy."""
 
 
@@ -62,7 +62,7 @@ class Announcement(Receiver):
         super().__init__()
         self._drop = drop
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Drop what a peer published all the same."""
         if isinstance(event, Delivery):
             self._drop(event)

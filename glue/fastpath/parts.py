@@ -15,7 +15,7 @@ class SerializationPart(Protocol):
     """Headers and counters; a header begins with a group that tells the sender, b'"<id>",<incarnation>'."""
 
     def pattern(self, entry: bytes) -> bytes:
-        """The regular expression of a header with one more entry, of which that is the expression."""
+        """The regular expression of a header with this layer's entry and one more, matched by `entry`."""
 
     def write(self, entry: bytes, body: bytes) -> bytes:
         """The next datagram."""
@@ -29,7 +29,7 @@ class DiscoveryPart(Protocol):
 
     @property
     def calm_until(self) -> float:
-        """Before that (monotonic seconds) nothing is to be sent to any other peer."""
+        """Until when (monotonic seconds) no other peer needs a datagram."""
 
     def find(self, id: str) -> Partner | None:
         """The peer of this id."""
@@ -45,16 +45,16 @@ class ExchangePart(Protocol):
 
     @property
     def waits_since(self) -> float:
-        """Since when anything waits for an answer; -inf: there is no room for what else may pass in `PERIOD`."""
+        """Since when an answer is awaited; -inf: too little room for the frames of another `PERIOD`."""
 
     def take(self, now: float, numbers: Numbers) -> bool:
-        """Take the frame with these numbers, if it is the next; else nothing was done."""
+        """Take the frame with these numbers if it is the next; return whether it was. Else no state changes."""
 
     def write(self, now: float, body: bytes) -> bytes:
-        """The entry of the next frame, of this body."""
+        """Number the next frame, with this body; return its header entry."""
 
     def commit(self) -> tuple[int, int]:
-        """Do the deferred work for all that passed; how many frames came and left. It is not used any more."""
+        """Complete the deferred work; return the frames received and sent. The exchange is not used afterwards."""
 
 
 class TransportPart(Protocol):
@@ -63,40 +63,40 @@ class TransportPart(Protocol):
     pattern: bytes
 
     def due(self, exchanges: Sequence[Any]) -> float:
-        """When anything is due to which none of these is an answer (monotonic seconds)."""
+        """When transport has work due that does not belong to these exchanges (monotonic seconds)."""
 
     def exchange(self, partner: Partner) -> ExchangePart | None:
-        """What goes to and comes from a peer; None if that has to take the ordinary way."""
+        """The exchange of frames with a peer; None if frames have to take the ordinary way."""
 
 
 class ReceiverPart(Protocol):
-    """What comes on one topic of one peer."""
+    """The receiver of one topic of one peer."""
 
     def read(self, numbers: Numbers, data: bytes, start: int) -> Delivery | None:
-        """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
+        """The next message, its payload being `data` from `start` on; None for any other. Changes no state."""
 
     def advance(self) -> None:
-        """Go on to the next message: this one was taken."""
+        """Expect the next message: the caller has taken this one."""
 
     def commit(self, now: float) -> None:
-        """Do the deferred work for all that was taken, the last of it by then."""
+        """Complete the deferred work for the messages taken; `now` is when the last one arrived."""
 
 
 class SenderPart(Protocol):
-    """What goes on one topic that only one peer receives; `largest` is the largest payload (bytes)."""
+    """The sender of one topic with one receiving peer; `largest` is the payload limit in bytes."""
 
     peer: str
     largest: int
 
     def write(self, at: float, payload: bytes, json: bool) -> bytes:
-        """The next message, published `at` (Unix seconds): its index and payload."""
+        """Number and encode the next message, published `at` (Unix seconds): its index and payload."""
 
     def commit(self) -> None:
-        """Do the deferred work for all that was written."""
+        """Complete the deferred work for the messages written."""
 
 
 class TopicsPart(Protocol):
-    """All topics; `pattern`, the first group of which is the topic, of what stands before a payload."""
+    """All topics; `pattern` matches the text before a payload, and its first group is the topic."""
 
     pattern: bytes
 
@@ -115,31 +115,31 @@ class PassivePart(Protocol):
 
 
 class NetworkPart(Protocol):
-    """What a network offers, beside `glue.contract.Network`, by its method `session_part`."""
+    """The part of a network in a session, returned by its optional method `session_part`."""
 
     @property
     def is_eager(self) -> bool:
-        """Whether answers come so fast that it is worth a core to look for them again and again."""
+        """Whether answers come fast enough to justify polling, which occupies a core."""
 
     @property
     def source(self) -> Address:
-        """Where the latest datagram of `glance` came from."""
+        """The source address of the latest datagram of `glance`."""
 
     def glance(self, until: float) -> bytes | None:
-        """The lone datagram that comes from a peer before that (monotonic seconds), if nothing else is to be done.
+        """Wait for a lone datagram of a peer until `until` (monotonic seconds); None if other work comes first.
 
-        For the thread that may `wait`, though another thread may `receive`. What else comes is received next, without
-        a wait.
+        Only the thread that may `wait` calls this; another thread may `receive`. Anything else that arrives is received
+        next, without a wait.
         """
 
     def keep(self, data: bytes) -> None:
-        """Receive the latest datagram of `glance` next, after all."""
+        """Put back the latest datagram of `glance`, so that `receive` returns it next."""
 
     def take(self, data: bytes) -> None:
-        """Be done with the latest datagram of `glance`."""
+        """Mark the latest datagram of `glance` as taken."""
 
     def post(self, data: bytes, address: Address) -> None:
         """Send one datagram to a peer; a failure is counted."""
 
     def commit(self) -> None:
-        """Count what was taken and posted."""
+        """Count the datagrams taken and posted."""

@@ -1,17 +1,17 @@
-"""Sessions: lone messages that go back and forth, with one regular expression and one template for all layers.
+"""Sessions: the exchange of lone messages, with one regular expression and one template for all layers.
 
-In a *session* one endpoint publishes a small message, another answers it, and so on, as fast as they can. Such messages
-differ from those before them in numbers that count up, times and payloads alone. So each layer says once what its part
-of such a datagram looks like, and then, for each message, only reads or writes the numbers of that part. Counters,
-timers, and what is kept until it is acknowledged are deferred: each layer does that work for all messages together,
-when a caller asks for, or does, anything else with the stack (`FastSession.commit`). That caller finds the layers as if
-each message had gone the ordinary way, but that of several acknowledgements only the newest was looked at.
+In a *session* one endpoint publishes a small message, another answers, and so on, as fast as possible. Consecutive
+messages differ only in counters, times and payloads. Each layer states the format of its part of a datagram once, and
+only reads or writes the numbers there for each message. Other work is deferred: statistics, timers, and the record of
+unacknowledged messages. Each layer does this work for all messages together, before any other use of the stack
+(`FastSession.commit`). Afterwards the layers are in the same state as on the ordinary way, except that only the newest
+of several acknowledgements was read.
 
-Nothing here checks whether a message is plain: each layer does so with its own numbers. A message that differs in
-anything is refused by the pattern, or by a layer; then nothing was done, and it goes the ordinary way.
+The pattern and the layers check each message. If any of them refuses a message, no state has changed, and the message
+takes the ordinary way.
 
-Deferring what nobody waits for is what "Masking the overhead of protocol layering" (van Renesse, SIGCOMM 1996) made of
-Horus; the pattern is our connection identification.
+The deferral of work follows "Masking the overhead of protocol layering" (van Renesse, SIGCOMM 1996). The pattern serves
+as the connection identification of this paper.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class FastSession:
     )  # fmt: skip
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
-        """`parts` of the layers, by their names; if one of them has none, the session never opens."""
+        """Take the `parts` of all layers by name; without parts, the session never opens."""
         self.is_open = False
         self._passive: list[PassivePart] = []
         self._peers: dict[str, SessionPeer] = {}  # by id
@@ -86,7 +86,7 @@ class FastSession:
         self._match: Callable[[bytes], re.Match[bytes] | None] | None = None
 
     def open(self) -> float:
-        """Begin, once all is committed; until when at most (monotonic seconds), which the caller obeys; -inf: never."""
+        """Open the session on committed layers; return its end (monotonic seconds), or -inf if it cannot open."""
         if not self._passive:
             return -inf
         self._size = min([part.largest_body() for part in self._passive])
@@ -98,7 +98,7 @@ class FastSession:
         return self._discovery.calm_until
 
     def _compile(self) -> None:
-        """Make the pattern of all layers; only where it is needed, as it takes a millisecond."""
+        """Compile the pattern of all layers, at first use: this takes a millisecond."""
         head = re.compile(self._serialization.pattern(self._transport.pattern))
         self._match = re.compile(head.pattern + self._topics.pattern).match
         self._of_frame = slice(1, head.groups)  # of all groups
@@ -106,15 +106,15 @@ class FastSession:
         self._of_message = slice(head.groups + 1, None)
 
     def due(self, now: float) -> float:
-        """When it has to be committed, or this is to be asked again, as far as peers and frames are concerned."""
+        """When to commit, or to call this again (monotonic seconds), by the needs of peers and frames."""
         exchanges = [peer.exchange for peer in self._peers.values()]
         since = min([now, *[exchange.waits_since for exchange in exchanges]])
         return min(since + PERIOD, self._discovery.calm_until, self._transport.due(exchanges))
 
     def receive(self, now: float, data: bytes, source: Address | None = None) -> Delivery | None:
-        """The message of a datagram; None, and nothing was done, if it has to go the ordinary way.
+        """The message of a datagram; None, without a change of state, if it has to take the ordinary way.
 
-        So it has if it came from another `source`, where that is known, than the address of its sender.
+        A datagram takes the ordinary way if `source` is known and is not its sender's address.
         """
         found = self._match(data) if self.is_open else None  # type: ignore[misc]
         if found is None:
@@ -135,7 +135,7 @@ class FastSession:
         return delivery
 
     def topic(self, name: str) -> SessionTopic | None:
-        """A topic to be sent on; None if what is published on it has to go the ordinary way."""
+        """The sending side of a topic; None if its publications have to take the ordinary way."""
         topic = self._written.get(name) if self.is_open else None
         if topic is None and self.is_open and (sender := self._topics.sender(name, self._size)):
             peer = self._peer(sender.peer)
@@ -146,9 +146,9 @@ class FastSession:
     def send(
         self, now: float, at: float, topic: SessionTopic, payload: bytes, json: bool
     ) -> tuple[bytes, Address] | None:
-        """The datagram of a message that was published `at` (Unix seconds), and where it goes.
+        """The datagram of a message published `at` (Unix seconds), and its destination.
 
-        None, and nothing was done, if it has to go the ordinary way.
+        None, without a change of state, if the message has to take the ordinary way.
         """
         sender, exchange = topic.sender, topic.peer.exchange
         if len(payload) > sender.largest or exchange.is_full:
@@ -157,7 +157,7 @@ class FastSession:
         return self._serialization.write(exchange.write(now, body), body), topic.peer.partner.address
 
     def _identify(self, sender: bytes) -> SessionPeer | None:
-        """The peer that a header begins with."""
+        """Find the sending peer by the beginning of a header; None if unknown."""
         id, _, incarnation = sender.decode()[1:].partition('",')
         peer = self._peer(id)
         if peer is not None and peer.partner.incarnation == int(incarnation):
@@ -178,7 +178,7 @@ class FastSession:
         return receiver
 
     def commit(self) -> None:
-        """Let all layers do the deferred work for what has passed; the session is over."""
+        """End the session: let all layers do their deferred work."""
         self.is_open = False
         peers, self._peers = self._peers, {}
         topics, self._written = self._written, {}

@@ -65,12 +65,12 @@ class FastStack(Stack):
         super().fit(datagram_size)
 
     def commit(self) -> None:
-        """End the session, if there is one, and let the layers do the work that they deferred."""
+        """End any session, and let the layers do their deferred work."""
         self._end_session()
         super().commit()
 
     def session_until(self, now: float) -> float:
-        """Until when the session goes on with nothing committed (monotonic seconds); no later than now if it cannot."""
+        """Until when the session may go on without a commit (monotonic seconds); -inf if none is open."""
         if not self.session.is_open:
             return -inf
         return min([self.session.due(now), *[layer.deadline for layer in self._others]])
@@ -154,7 +154,7 @@ class FastStack(Stack):
 
 
 def fast_path_of(layer: Layer[Any, Any, Any, Any]) -> FastPath | None:
-    """The fast path of a layer; None if it has none, or alters the ordinary way of the layer that has it."""
+    """The fast path of a layer; None if there is none, or if a subclass overrides `receive` or `send`."""
     for kind in layer.__class__.__mro__:
         if kind in FAST_PATHS:
             return FAST_PATHS[kind](layer)

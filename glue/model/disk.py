@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from glue.errors import StorageError, StorageFullError
-from glue.model.consensus import Write
+from glue.model.consensus import DurableWrite
 from glue.model.storage import Storage
 
 RETRY_INTERVAL = 1.0
@@ -32,7 +32,7 @@ class Disk:
         """`name` is the model's, for the log messages."""
         self.failure = ""
         self.is_over = False
-        self.unwritten: list[Write] = []
+        self.unwritten: list[DurableWrite] = []
         self._name = name
         self._storage = storage
         self._statistics = statistics

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from glue.contract import Delivery, Event, Missed, PeerAdded, PeerInterest, Publication, Request
 from glue.errors import ModelError
 from glue.model.names import Names
-from glue.model.questions import Refused
 from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
 
 if TYPE_CHECKING:
@@ -100,6 +99,8 @@ class Replicated:
     def _ask(self, now: float, item: Ask, asked: dict[str, ModelGroup]) -> None:
         group = self.groups.get(item.name)
         if group is None:
+            from glue.model.questions import Refused  # imported only where a model is used
+
             self.was_used = True
             self._up.append(Answer(item.token, Refused(f"no model {item.name!r} is open here")))
             return

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from glue.contract import Event, Request
-from glue.model.questions import Ending, Question
 
 if TYPE_CHECKING:
     from glue.model.consensus import ConsensusSettings, Stored
     from glue.model.mergeable import Delta, Prefixes
+    from glue.model.questions import Ending, Question
     from glue.model.storage import DeltaFile, Storage
 
 PREFIX = "$glue/model"

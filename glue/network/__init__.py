@@ -1,7 +1,6 @@
 """Layer network: datagrams in and out, interfaces and multicast groups; the only sockets in glue.
 
-`MulticastNetwork` is the network that endpoints use; `list_interfaces` and `choose_interface` tell what there is
-and what would be chosen.
+Endpoints use `MulticastNetwork`. `list_interfaces` lists the interfaces, and `choose_interface` returns the choice.
 """
 
 from glue.network.choice import Choice, choose_interface, obstacle

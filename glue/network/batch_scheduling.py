@@ -1,4 +1,4 @@
-"""SCHED_BATCH for a thread that waits for a multicast stream, whose receivers may share a machine with few cores.
+"""SCHED_BATCH for a thread that waits for a multicast stream, for many receivers on few cores.
 
 A thread that wakes takes the core of the thread that runs there, and finds a cold cache. With five programs on two
 cores each program would be woken for every train, one after the other. As SCHED_BATCH (sched(7), Linux) a thread that

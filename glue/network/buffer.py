@@ -1,4 +1,4 @@
-"""Where trains arrive: memory that is read into again and again, and views of it that are made once."""
+"""The receive buffer of trains: memory that is reused for each read, with cached views."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ STREAM = LARGEST // 2  # bytes read at once from which on they are of a stream; 
 JOINED = 1200 << 10
 """Bytes from which on a train is handed up though more of it may come: what a message of 1 MiB makes with its headers,
 and more than any bundle."""
-BORROWED = 32 << 10  # bytes of a train from which on its bodies are joined only by who knows what they are parts of
-LAYOUTS = 8  # sizes of datagrams and headers for which views are kept: each takes some 600 kB at most
+BORROWED = 32 << 10  # bytes of a train from which on only the upper layers join its bodies
+LAYOUTS = 8  # pairs of datagram and header sizes with cached views: some 600 kB each at most
 
 
 class TrainBuffer:
@@ -79,17 +79,17 @@ class Arrived(Train):
         self._buffer = buffer
 
     def split(self, at: int) -> tuple[bytes, Pieces]:
-        """As that of any train, with views that are kept; not for one datagram, which would displace them."""
+        """As `Train.split`, with cached views, except for a lone datagram, which would displace other views."""
         size = len(self.data)
         if size <= self.segment:
             return super().split(at)
         return self._buffer.heads(size, self.segment, at), self._buffer.rests(size, self.segment, at)
 
     def rests(self, at: int) -> Pieces:
-        """Likewise."""
+        """As `Train.rests`, with cached views, except for a lone datagram."""
         size = len(self.data)
         return self._buffer.rests(size, self.segment, at) if size > self.segment else super().rests(at)
 
     def columns(self, places: Iterable[int]) -> list[bytes]:
-        """The byte that stands at each of these places in all datagrams, which have one."""
+        """Return, for each place, the bytes at this place of all datagrams; every datagram must be long enough."""
         return self._buffer.columns(len(self.data), self.segment, places)

@@ -11,7 +11,7 @@ from glue.network.waiter import Waiter
 class UnicastFastPath:
     """`glue.fastpath.parts.NetworkPart` over one unicast socket, of `receiver` and `sender`.
 
-    `glance` is for the thread that may wait, though another thread may be receiving; all else is as of that.
+    Only the thread that may wait calls `glance`, while another thread may be receiving.
     """
 
     __slots__ = ("_fileno", "_receiver", "_sender", "_waiter", "keep", "post", "take")
@@ -26,7 +26,7 @@ class UnicastFastPath:
 
     @property
     def is_eager(self) -> bool:
-        """Whether answers come so fast that it is worth a core to look for them again and again."""
+        """Whether answers come so fast that spinning for them is worth a core."""
         return self._waiter.is_eager
 
     @property
@@ -35,7 +35,7 @@ class UnicastFastPath:
         return self._receiver.source
 
     def glance(self, until: float) -> bytes | None:
-        """The lone datagram that comes before that (monotonic seconds), if nothing else is to be done.
+        """Return a lone datagram that arrives before `until` (monotonic seconds), if nothing else needs attention.
 
         What else comes is kept, and received next.
         """

@@ -1,8 +1,8 @@
-"""The network interfaces of this machine: what they are called, their addresses, and what they can do.
+"""The network interfaces of this machine: names, addresses and abilities.
 
-Names and indexes come from the socket library, addresses from `netifaces`, state and MTU from an ioctl on systems
-whose request numbers are known; elsewhere they are guessed from the name and the addresses. The ioctl rather than
-/sys, because it answers for the network namespace the caller is in, and /sys for the one it was mounted in.
+Names and indexes come from the socket library, addresses from `netifaces`. State and MTU come from an ioctl on systems
+with known request numbers; elsewhere, name and addresses give a guess. The ioctl answers for the caller's network
+namespace, but /sys answers for the namespace of its mount.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
-
-import netifaces
 
 SYSFS = Path("/sys/class/net")
 
@@ -37,7 +35,7 @@ STACK_DEPTH = 4  # a VLAN on a bond in a bridge is three interfaces above the ha
 
 
 class Requests(NamedTuple):
-    """What this system calls the ioctl requests and the flag that it defines in its own way."""
+    """The system-specific numbers of the ioctl requests and of the multicast flag."""
 
     flags: int  # SIOCGIFFLAGS
     mtu: int  # SIOCGIFMTU
@@ -51,7 +49,7 @@ REQUESTS = {
 
 
 class Traits(NamedTuple):
-    """What an interface can do. `up`: switched on, and as far as is known with a carrier."""
+    """The abilities of an interface. `up`: switched on, and with a carrier as far as known."""
 
     up: bool
     multicast: bool
@@ -61,9 +59,9 @@ class Traits(NamedTuple):
 
 @dataclass(frozen=True)
 class Interface:
-    """One network interface as it is now; `mtu` in bytes, addresses as text, link-local IPv6 ones last.
+    """The present state of a network interface; `mtu` in bytes, addresses as text, with link-local IPv6 last.
 
-    `virtual`: made by software, with no hardware beneath, as far as its name and the system tell.
+    `virtual`: made by software without hardware, as far as the name and the system tell.
     """
 
     name: str
@@ -77,7 +75,7 @@ class Interface:
     virtual: bool = False
 
     def addresses(self, family: int) -> tuple[str, ...]:
-        """Its addresses of a socket family."""
+        """Return the addresses of a socket family."""
         return self.ipv6 if family == socket.AF_INET6 else self.ipv4
 
 
@@ -88,9 +86,9 @@ def list_interfaces() -> list[Interface]:
 
 
 def find_interface(name: str, known: Interface | None = None) -> Interface | None:
-    """The interface of this name as it is now; None if there is none.
+    """Return the present state of the interface with this name; None without such an interface.
 
-    `known` as it was a moment ago: whether it is virtual is then not looked up again, as that takes longest.
+    `known` is an earlier state; `virtual` is then taken from there, because looking it up takes longest.
     """
     try:
         index = socket.if_nametoindex(name)
@@ -107,6 +105,8 @@ def find_interface(name: str, known: Interface | None = None) -> Interface | Non
 
 def _addresses(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The IPv4 and the IPv6 addresses of an interface, told apart by their form: family numbers vary by system."""
+    import netifaces  # not with `import glue`: it takes some milliseconds
+
     by_version: dict[int, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {4: [], 6: []}
     for entries in netifaces.ifaddresses(name).values():
         for entry in entries:
@@ -128,7 +128,7 @@ def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def kernel_traits(name: str) -> Traits | None:
-    """What the kernel says of an interface; None where it cannot be asked."""
+    """Return the abilities of an interface from the kernel; None where this is not possible."""
     requests = REQUESTS.get(sys.platform)
     if requests is None:
         return None

@@ -1,8 +1,8 @@
-"""The network on real sockets: one that sends everything and hears unicast, one that hears the multicast group.
+"""The network on real sockets: the unicast socket sends and receives, the multicast socket only receives.
 
-The sockets live as long as the network does, so its port and file descriptors never change. What does change, the
-interface with its index, addresses and state, is looked at once a second, and the sockets are told of any change:
-a cable plugged in later, a new address or a device made anew needs no restart.
+The sockets live as long as the network, so the port and the file descriptors never change. The interface with its
+index, addresses and state is checked once a second, and the sockets follow each change. Therefore a cable plugged in
+later, a new address or a recreated device needs no restart.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ logger = logging.getLogger("glue.network")
 MAINTENANCE_INTERVAL = 1.1  # as an announcement, so that a change is healed within three of them
 REFUSALS_REMEMBERED = 60.0  # how long a destination is spared UDP_SEGMENT after its device refused it
 
-# Datagrams are the same size everywhere: Ethernet's. A larger MTU, loopback's or a jumbo frame's, says nothing about
-# the other machines on the segment, and one that cannot take such frames would never hear a word.
+# Datagrams have the size of Ethernet everywhere. A larger MTU here (loopback, jumbo frames) says nothing about other
+# machines on the segment, and a machine with a smaller MTU would receive nothing.
 LARGEST_MTU = 1500
 
 # One call of `receive` reads 24 times from unicast, then as often as is left, at least 8 times, from multicast, so that
-# neither starves the other. It hands over at most 2 MiB, and what the last train of each still goes on by: 1.2 MiB.
+# neither starves the other. The result is at most 2 MiB and the continuation of the last train of each, 1.2 MiB.
 READS = 32
 UNICAST_READS = 24
 
-ENOUGH = 4  # reads of unicast in one turn; by the time it is over as much has come, and no sleep need gather it
+ENOUGH = 4  # unicast reads in one turn from which on no sleep is needed: as much arrives during the turn
 
 
 class MulticastNetwork:
     """`glue.contract.Network` over UDP multicast; the address family follows the group.
 
-    Not thread-safe, but for `wake`. An endpoint receives its own announcements, and, if others run on its machine, its
-    multicasts to known peers (`MulticastLoopback`).
+    Only `wake` is thread-safe. An endpoint receives its own announcements. With other endpoints on the machine, it also
+    receives its own multicasts to known peers (`MulticastLoopback`).
     """
 
     def __init__(
@@ -66,10 +66,12 @@ class MulticastNetwork:
     ) -> None:
         """Open the sockets and join the group. The arguments are the settings of the same names.
 
-        `interface` None chooses one, and moves to another once that cannot be used, or is loopback for want of a
-        better one. `offload` False does without UDP_SEGMENT and UDP_GRO, `sched_batch` without SCHED_BATCH.
+        interface: None chooses an interface, and moves to a better one from loopback or an unusable interface.
+        offload: False disables UDP_SEGMENT and UDP_GRO.
+        sched_batch: False disables SCHED_BATCH.
+
         Raises ConfigurationError for a bad address, InterfaceError for an unknown interface, PortInUseError for a port
-        that is taken.
+        in use.
         """
         self.statistics = Counters()
         self._group = parse_group(multicast_address)
@@ -113,7 +115,7 @@ class MulticastNetwork:
         self._forget_refusals_at = 0.0
 
     def _receiver(self, receiving: socket.socket, other: socket.socket, sched_batch: bool) -> Receiver:
-        """What reads one of the sockets, and waits for more there as long as nothing comes from elsewhere."""
+        """Make the receiver of one socket, which stops waiting for more when another descriptor is readable."""
         others = (other.fileno(), self._waiter.wake_fileno)
         return Receiver(receiving, self._coalescing, self.statistics, self._loopback, others, sched_batch)
 
@@ -145,10 +147,10 @@ class MulticastNetwork:
         self._waiter.wake()
 
     def receive(self) -> Iterable[Train]:
-        """What some 32 system calls give, unicast first, each train read when it is asked for.
+        """Return the trains of some 32 system calls, unicast first; the iterable reads lazily.
 
-        Directly after `wait` only the sockets that it found readable are read, and the thread that called it waits for
-        what is being sent just then: for REST (see `glue.network.receiver`) and a millisecond at most, or until `wake`.
+        Directly after `wait`, only the sockets found readable are read. The thread that called `wait` then waits for
+        the rest of a message: for REST (see `glue.network.receiver`) and a millisecond at most, or until `wake`.
         """
         unicast = self._unicast_ready or self._unicast_receiver.kept is not None
         multicast, fresh, waited = self._multicast_ready, self._fresh, self._waited_by == get_ident()
@@ -170,10 +172,11 @@ class MulticastNetwork:
         yield from self._multicast_receiver.receive(left, fresh, waited)
 
     def _look_back(self) -> tuple[bool, bool]:
-        """Let what came last tell how to wait; whether it was of a stream whose rest is waited for, of one to several.
+        """Adapt the next wait to the latest datagrams.
 
-        A stream is best received in bulk, and gathers while one sleeps, unless its trains are so long that the rest of
-        them is waited for; a lone datagram may want an answer.
+        Returns whether the rest of a stream was awaited, and whether a stream came by multicast. A stream is
+        best received in bulk and gathers during a sleep, unless its trains are so long that the receiver waits for
+        the rest. A lone datagram may be a request, so it is worth no sleep.
         """
         unicast, multicast = self._unicast_receiver, self._multicast_receiver
         rested, is_shared = unicast.rested or multicast.rested, multicast.streams
@@ -196,7 +199,7 @@ class MulticastNetwork:
 
     @property
     def datagram_size(self) -> int:
-        """The interface's MTU, or 1,500 if that is less, without IP and UDP headers: at most 1,472 (IPv6: 1,452)."""
+        """The interface's MTU, capped at 1,500, without IP and UDP headers: at most 1,472 bytes (1,452 for IPv6)."""
         return min(self._mtu, LARGEST_MTU) - self._group.overhead
 
     @property
@@ -222,7 +225,7 @@ class MulticastNetwork:
         return now + MAINTENANCE_INTERVAL
 
     def _reconsider(self, present: Interface | None) -> Interface | None:
-        """Move from an interface that cannot be used, and from loopback, to the best one that can."""
+        """Move from loopback or from an unusable interface to the best usable interface."""
         family = self._group.family
         if present is not None and not present.loopback and obstacle(present, family) is None:
             return present
@@ -304,7 +307,7 @@ class MulticastNetwork:
         """Release the sockets, and with them the membership; a second time does nothing."""
         self._cleanup.close()
 
-    def orphan(self) -> None:
-        """This is a forked child: its copies of the sockets would keep the port, and the group would fill them."""
+    def _after_fork(self) -> None:
+        """Close the sockets in a forked child, where the copies would hold the port and fill with multicasts."""
         self._waiter.renew_lock()
         self.close()

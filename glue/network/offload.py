@@ -1,8 +1,8 @@
 """UDP segmentation and coalescing (Linux): many equal-sized datagrams in one system call, out and in.
 
-UDP_SEGMENT (Linux 4.18) takes up to 64 kB and cuts it into datagrams below the socket; UDP_GRO (Linux 5.0) hands
-over those that arrived together in one piece, and tells their size in a control message. See udp(7). Both are tried
-on the socket itself, and where they are missing each datagram costs a call.
+UDP_SEGMENT (Linux 4.18) takes up to 64 kB and cuts them into datagrams below the socket. UDP_GRO (Linux 5.0) returns
+adjacent datagrams in one piece, with their size in a control message. See udp(7). Each option is tried on the socket
+itself; without the option, each datagram costs a call.
 """
 
 from __future__ import annotations

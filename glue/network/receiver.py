@@ -1,8 +1,7 @@
-"""Receiving trains from one socket, one behind the other into the same buffer, which so stays in the cache.
+"""Receiving trains from one socket, always into the same buffer, which therefore stays in the CPU cache.
 
-What one system call gives is a train of up to 64 kB. Those that go on as the one before did are handed up as one, so
-that the layers above pay for a stream once, not for each call. A lone datagram is read without the generator that a
-stream is worth.
+One system call returns a train of up to 64 kB. Trains that continue each other are merged, so that the layers above
+pay for a stream once, not for each call. A lone datagram is read without a generator.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PEEK = DONT_WAIT | int(socket.MSG_PEEK)
 TRUNCATED = int(socket.MSG_TRUNC)
 NOTHING = bytes(4)  # an int of zero
 ATTEMPTS = 32  # reads that may fail before the rest is left to the next turn
-UNSEEN = 2  # looks that show nothing, after which it is read: an empty datagram, or an error, cannot be seen
+UNSEEN = 2  # looks without data before a read: an empty datagram or an error is invisible to a look
 REST = 0.002
 """Seconds to wait, at most, for the rest of what is being sent, unless anything else is to be done. As long as trains
 are as long as can be, the sender is in the middle of a message, or of many, which take less than that to send between
@@ -41,8 +40,8 @@ NEAR = 60e-6
 Less and less often where it does not come so soon; and not where several receive it, as cores may be short."""
 MOST_RESTS = 63  # times at most that one sleeps at once after a look in vain
 LONGEST = 1024  # datagrams from which on a train is handed up, as from JOINED bytes on; so many views are kept at most
-SHORT = 256  # bytes of a datagram, most often of an acknowledgement, that is unlike the one before it;
-FEW = 4  # up to so many of them, read together, are handed up one by one
+SHORT = 256  # bytes of a short datagram, most often an acknowledgement, that differs in size from the previous one
+FEW = 4  # short datagrams, read together, up to which each is handed up separately
 
 
 Control = list[tuple[int, int, bytes]]
@@ -74,10 +73,10 @@ class Receiver:
         others: Sequence[int] = (),
         sched_batch: bool = False,
     ) -> None:
-        """`loopback` tells which datagrams are this endpoint's own, and learns the sources of the others.
+        """`loopback` recognizes this endpoint's own datagrams, and learns the sources of all other datagrams.
 
-        `others`: file descriptors that are readable when something else is to be done than to wait for more.
-        `sched_batch`: a thread that waits for more does so as SCHED_BATCH (see `glue.network.batch_scheduling`).
+        others: file descriptors that end a wait for more when they become readable.
+        sched_batch: wait for more as SCHED_BATCH (see `glue.network.batch_scheduling`).
         """
         self.statistics = statistics
         self._socket = receiving
@@ -104,10 +103,10 @@ class Receiver:
         self.streams = False  # whether trains of a stream came from others, until this is taken back
 
     def receive(self, limit: int, fresh: bool = False, patient: bool = False) -> Iterable[Train]:
-        """What `limit` system calls give, and at most LONGEST more while the last train goes on; errors are counted.
+        """Return the trains of `limit` system calls, and of at most LONGEST more while the last train continues.
 
-        Each train is valid until the next is asked for. After a lone datagram that is `fresh`, the first after a pause,
-        nothing more is looked for: it would be in vain. If `patient`, the rest of what is being sent is waited for.
+        Errors are counted. Each train is valid until the next one is read. A `fresh` lone datagram, the first after a
+        pause, ends the reading, because more is unlikely. If `patient`, wait for the rest of a message.
         """
         self.reads, self.rested, self._until = 0, False, 0.0
         if not patient and self.kept is None and self._unseen < UNSEEN and not self._more():
@@ -126,9 +125,9 @@ class Receiver:
         return self._trains(limit, first, patient)
 
     def glance(self) -> bytes | None:
-        """The lone datagram that comes next; None if there is none, or what comes is anything else: that is kept.
+        """Return the next datagram if it is a lone one; else None, and anything else received is kept.
 
-        By who waits; not while anything is kept.
+        Only the waiting thread may call this, and not while anything is kept.
         """
         try:  # into memory of its own, as another thread may be receiving
             data, control, flags, source = self._socket.recvmsg(LARGEST, self._control_size, DONT_WAIT)
@@ -156,7 +155,7 @@ class Receiver:
         self._taken = self._octets = 0
 
     def _trains(self, limit: int, found: Found | None, patient: bool) -> Iterator[Train]:
-        """The train that begins with what was found at the beginning of the buffer, and those that follow."""
+        """Yield the train that begins with `found`, at the beginning of the buffer, and the following trains."""
         buffer, memory = self._buffer, self._buffer.memory
         datagrams = octets = passed = 0
         while found is not None:
@@ -301,7 +300,7 @@ class Receiver:
         return None
 
     def _checked(self, size: int, control: Control, flags: int, source: Address) -> Found | None:
-        """What a system call gave; None, and that is counted, if it is of no use."""
+        """Return the result of a system call; None for an empty or truncated datagram, which is counted."""
         if not size or flags & TRUNCATED:
             self.statistics["not received: truncated" if size else "not received: empty"] += 1
             return None

@@ -1,8 +1,8 @@
-"""Sending trains from the unicast socket: in as few system calls as the kernel allows, never raising for its errors.
+"""Sending trains from the unicast socket: in as few system calls as possible, without raising the kernel's errors.
 
-A train goes out with UDP_SEGMENT in chunks of up to 64 kB. Where the way to a destination refuses that, it is
-remembered and each datagram gets a call of its own. A full device queue holds a call of `send` up once, by the
-socket's send timeout; what still does not fit is dropped and counted, as everything else that fails is.
+A train goes out with UDP_SEGMENT in chunks of up to 64 kB. A destination that refuses UDP_SEGMENT is remembered, and
+each datagram there takes a call. A full device queue delays a call of `send` once, by the socket's send timeout.
+Datagrams that still do not fit are dropped and counted, as after any other error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The two sockets and their options.
 
-All sends leave from the unicast socket, so the source of whatever is heard is where its endpoint is reached. The
-multicast socket only receives; it shares its port with the other endpoints on the machine, and each of them hears
-everything. What one system has and another has not is tried, and its absence borne: nothing here is fatal but a
-port that is taken.
+All datagrams leave from the unicast socket, so the source address of a datagram is the address of its endpoint. The
+multicast socket only receives. All endpoints on the machine share its port, and each endpoint gets every multicast.
+Options that not every system has are tried and may fail. Only a port in use is fatal.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MEMINFO_WORDS, MEMINFO_DROPS = 9, 8  # SK_MEMINFO_VARS and SK_MEMINFO_DROPS of l
 
 
 class FamilyOptions(NamedTuple):
-    """What one address family calls its multicast options."""
+    """The multicast options of one address family."""
 
     level: int
     interface: int
@@ -54,7 +53,7 @@ OPTIONS: dict[int, FamilyOptions] = {
     ),
 }  # fmt: skip
 
-# Hear only the groups that this socket joined, through the interface that it joined them on (ip(7), ipv6(7)).
+# Receive only groups that this socket joined, through the interface of the join (ip(7), ipv6(7)).
 OWN_GROUPS_ONLY: dict[tuple[str, int], tuple[int, int, int]] = {
     ("linux", socket.AF_INET): (socket.IPPROTO_IP, 49, 0),  # IP_MULTICAST_ALL
     ("linux", socket.AF_INET6): (socket.IPPROTO_IPV6, 29, 0),  # IPV6_MULTICAST_ALL

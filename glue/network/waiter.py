@@ -2,9 +2,9 @@
 
 Measured against epoll and eventfd, both Linux only: the same within 0.1 µs for so few descriptors.
 
-A thread that sleeps takes long to be back: an idle core must wake, and finds its caches cold. So where questions and
-answers follow each other within microseconds, waiting begins with a short spin; and with a short sleep where a stream
-comes in, which gathers meanwhile. Who only hears, however often, is not worth a core.
+A sleeping thread takes long to return: an idle core must wake, and finds its caches cold. Therefore a wait begins with
+a short spin where requests and replies follow each other within microseconds. In a stream, a wait begins with a short
+sleep, in which datagrams gather. An endpoint that only receives never spins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_WAIT = 3600.0  # poll counts in 32 bits of milliseconds; a caller that w
 WAKES_READ = 4096  # how many unanswered wakes one read clears; any left over cost one idle turn
 
 FRESH = 20e-6  # seconds asleep, after which what ends that has come just now
-GATHER = 50e-6  # seconds to let a stream gather before looking: who sends it need not wake us for each train
+GATHER = 50e-6  # seconds to let a stream gather before looking: the sender need not wake this thread for each train
 PREEMPTED = 300e-6  # seconds between two looks, a hundred times the usual, that tell of a core taken away
 SOBER_ONCE, SOBER = 0.001, 0.02  # seconds without a spin after that; twice as long each time, if it happens again
 RELAPSE = 0.2  # within so many seconds
@@ -94,7 +94,7 @@ class Waiter:
         return ready
 
     def _learn(self, patient: bool) -> None:
-        """What the latest wait tells of the next; only now, as what ended it could not wait."""
+        """Adapt the next wait to the result of the latest one; deferred, because received data goes first."""
         longest, begun, ended, found = self._latest
         if not found or ended - begun >= self._spin:
             if found or longest > self._spin:  # else it tells nothing
@@ -125,13 +125,13 @@ class Waiter:
         return self._answers >= EXCHANGE and time.monotonic() > self._sober_until
 
     def glance(self, until: float) -> int:
-        """The one that is readable before that (monotonic seconds), by a spin; NEITHER if none is, or several are."""
+        """Spin until a descriptor is readable or `until` (monotonic seconds); NEITHER for none or several."""
         self._latest = NOTHING
         found = self._look(time.monotonic(), until)
         return found[0][0] if len(found) == 1 else NEITHER
 
     def wake(self) -> None:
-        """Make `wait` return, the present one or the next; from any thread, at any time."""
+        """Make the present or the next `wait` return; callable from any thread at any time."""
         with self._closing, contextlib.suppress(BlockingIOError):
             if not self._closed:  # else the number may by now be another file's
                 os.write(self._wake_writer, b"\0")

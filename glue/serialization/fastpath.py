@@ -1,4 +1,4 @@
-"""The fast path of serialization: one run at a time, its header known by its form; and the datagrams of a session."""
+"""The fast path of serialization: single runs with a header of known form, and the datagrams of a session."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from glue.serialization.wire import GLUE, ID_DIGITS, KEY, VERSION
 
 _NETWORK, _PEER, _INCARNATION, _COUNTER = map(GLUE.place, ("network", "sender", "incarnation", "counter"))
 _VERSION = GLUE.place("version")
-_FIRST = b'{"%b":[' % KEY.encode()  # how a header begins whose first counter is that of the datagrams
+_FIRST = b'{"%b":[' % KEY.encode()  # a header whose first counter numbers the datagrams
 
 Awaits = Callable[[Inbound], bool]
-"""Whether a layer awaits a run that begins with this header; its bodies are not there yet."""
+"""Whether a layer awaits a run that begins with this header; called before the bodies are read."""
 
 
 class SerializationFastPath:
-    """Datagrams whose headers are like those before them; see `glue.contract.fastpath` and `glue.fastpath.parts`."""
+    """Datagrams with headers of a known form; see `glue.contract.fastpath` and `glue.fastpath.parts`."""
 
     __slots__ = ("_layer", "_own_spans", "awaited_by")
 
     def __init__(self, layer: Serialization) -> None:
         self._layer = layer
         self._own_spans: dict[bytes, list[Span]] = {}
-        self.awaited_by: Sequence[Awaits] = ()  # what is awaited by all of these, if there are any, is known
+        self.awaited_by: Sequence[Awaits] = ()  # a run awaited by all of these is not compared in full
 
     def session_part(self) -> SerializationFastPath:
         """The part that this layer takes in a session."""
@@ -75,9 +75,9 @@ class SerializationFastPath:
         return spans
 
     def receive_one(self, now: float, item: Train) -> Inbound | tuple[()] | None:
-        """The frames of a train that is one run, if others with a header of this form were read before.
+        """The frames of a train that is one run with a header of known form; None for any other train.
 
-        As `receive` does, it takes a whole train for its own if the first datagram is: it has one source.
+        A train has one source. Therefore the whole train is this endpoint's own if its first datagram is.
         """
         layer = self._layer
         is_run = len(item.data) > item.segment
@@ -110,12 +110,12 @@ class SerializationFastPath:
         return run
 
     def _bodies_of(self, train: Train, head: bytes, run: Inbound) -> Pieces | None:
-        """The bodies of a train whose datagrams are this run; None if they are not, as far as is known.
+        """The bodies of a train if all its datagrams are this run; else None.
 
-        Frames that are awaited are sent once, one after the other. If the first and the last datagram hold such frames,
-        and between them, by their sender's counter, are as many datagrams as there are frames, each of these holds one
-        of those. Being fragments of one message they have bodies of one size, and so headers of one size, which differ
-        in what counts alone. So no more is read of these: it would take an eighth of a subscriber's time for a stream.
+        An awaited run needs no full comparison of headers, which would take an eighth of a subscriber's time for a
+        stream. The sender sends awaited frames once and in order. The first and the last header belong to the run, and
+        the sender's counter shows one datagram for each frame in between. All frames are fragments of one message, with
+        bodies and headers of one size. Therefore their headers differ only in the counters.
         """
         spans = self._layer.spans.get(run.form) if run.form else None
         if spans is None:
@@ -130,7 +130,7 @@ class SerializationFastPath:
         return bodies if are_run(heads, head, spans) else None
 
     def _is_awaited(self, head: bytes, run: Inbound) -> bool:
-        """Whether the run that begins with this header is awaited by those who know what it consists of."""
+        """Whether all layers in `awaited_by` await the run that begins with this header."""
         if not self.awaited_by or not head.startswith(_FIRST):
             return False
         return False not in [awaits(run) for awaits in self.awaited_by]
@@ -138,7 +138,7 @@ class SerializationFastPath:
     # --------------------------------------------------------------------------------------- in a session
 
     def pattern(self, entry: bytes) -> bytes:
-        """The regular expression of a header with one more entry, of which that is the expression."""
+        """The regular expression of a header with this layer's entry and one more, matched by `entry`."""
         own = GLUE.pattern(
             version=b"%d" % VERSION,
             network=b"%d" % self._layer.network_id,
@@ -149,7 +149,7 @@ class SerializationFastPath:
         return rb"\{%b,%b\}\n" % (own, entry)
 
     def write(self, entry: bytes, body: bytes) -> bytes:
-        """The next datagram; what the layers write in a session is no longer than what they may."""
+        """Number and return the next datagram; the layers keep their entries within the size limit."""
         layer = self._layer
         datagram = b"%b%d],%b}\n%b" % (layer.prefix, layer.counter, entry, body)
         layer.counter += 1

@@ -1,8 +1,8 @@
-"""Headers that need no second look: those that differ from one already checked in nothing but digits.
+"""Forms of headers: a header that differs only in digits from a checked header needs no full check.
 
-With each digit made a zero, the text of a header is its *form*. Two headers of one form have the same keys and lists,
-the same strings but for the digits in them, and integers of the same number of digits in the same places. So of what a
-checked header proves, only what depends on the digits themselves is left to be checked in the next of its form.
+The *form* of a header is its text with each digit replaced by a zero. Two headers of one form have the same keys, lists
+and strings, except for digits in strings. Their integers have the same places and numbers of digits. Therefore the next
+header of a known form is checked only for the values of its digits.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Forms:
         self._known: dict[bytes, bytes] = {}
 
     def of(self, head: bytes) -> bytes | None:
-        """The form of this header, always the same object, if it is known."""
+        """The form of this header, always the same object; None if unknown."""
         return self._known.get(form_of(head))
 
     def learn(self, head: bytes, header: Header, key: str) -> bytes | None:
-        """The form of a header that is well-formed, from now on known; None for one that tells too little.
+        """Remember and return the form of a well-formed header; None if the form does not prove enough.
 
-        That is one with signs or escapes, in which digits are not just digits, with lists within lists, or with longer
-        integers; but the entry `key` may hold any.
+        Not remembered are headers with signs or escapes, or with values other than short integers, strings and null.
+        The entry `key` may hold long integers.
         """
         if b"\\" in head or b"-" in head:
             return None

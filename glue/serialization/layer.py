@@ -1,9 +1,9 @@
 """Frames to datagrams and back.
 
-A datagram is one JSON object on one line, a newline, and the body as raw bytes. The object has one key a
-layer (this layer's entry is declared in `wire`). Datagrams of a train are written, and read, as a run
-(see `runs`, and `staging` for long ones); one whose header is not the expected next is parsed on its own. One that
-comes alone is recognized by the form of its header (see `forms`).
+A datagram is one JSON object on one line, a newline, and the body as raw bytes. The object has one key for each layer
+(`wire` declares this layer's entry). Datagrams of a train are written and read as a run (see `runs`, and `staging` for
+long runs). A datagram with an unexpected header is parsed on its own. The form of its header (see `forms`) identifies a
+single datagram.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _NETWORK, _PEER, _INCARNATION = map(GLUE.place, ("network", "sender", "incarnati
 _VERSION = GLUE.place("version")
 
 Lone = tuple[Address | None, bytes, int]
-"""A single datagram: where from, its data, and the bytes of its header."""
+"""A single datagram: source address, data, and header size in bytes."""
 
 
 def _beginning(entry: list[Any]) -> bytes:
-    """How all headers of an endpoint begin: with its entry, up to the counter, which is the last field."""
+    """The common beginning of an endpoint's headers: its entry up to the counter, the last field."""
     return orjson.dumps({KEY: entry[:-1]})[: -len("]}")] + b","
 
 
@@ -42,7 +42,7 @@ def spans_in(header: Header, head: bytes) -> list[Span] | None:
         return None  # lists within lists, or brackets in a string
     spans = spans_of(head)
     if len(spans) != sum(entry[-1].__class__ is int for entry in header.values() if entry):
-        return None  # an integer written as nobody expects it, such as -0
+        return None  # an integer in an unusual notation, such as -0
     return spans
 
 
@@ -139,7 +139,7 @@ class Serialization:
         return rows
 
     def _read(self, rows: Rows, frames: list[Inbound]) -> None:
-        """The runs of datagrams that were cut alike; one with another header is cut and read on its own."""
+        """Read the runs in `rows`; a datagram with a header of another size is cut and read on its own."""
         heads, bodies = rows.lifted()
         size = rows.size
         start = 0
@@ -153,7 +153,7 @@ class Serialization:
                 start += 1
 
     def _read_lone(self, address: Address | None, data: bytes, size: int, frames: list[Inbound]) -> None:
-        """The frame of one datagram, whose header has this size."""
+        """Read one datagram with a header of `size` bytes; append its frame if well-formed."""
         head = data[:size]
         header = self._parse(head)
         if header is not None:
@@ -182,7 +182,7 @@ class Serialization:
         return count
 
     def _known_spans(self, header: Header, head: bytes, form: bytes | None) -> list[Span] | None:
-        """Where this header counts, which is the same for all of its form."""
+        """The counters' places in this header, cached by form."""
         spans = None if form is None else self.spans.get(form)
         if spans is None:
             spans = spans_in(header, head)
@@ -193,7 +193,7 @@ class Serialization:
         return spans
 
     def _parse(self, head: bytes) -> Header | None:
-        """The checked header, or None, the cause being counted."""
+        """Parse and check a header; count the cause and return None if it is refused."""
         try:
             header = orjson.loads(head)
             own = header[KEY]

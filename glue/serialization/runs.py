@@ -1,9 +1,8 @@
-"""Headers of a whole run at the price of one.
+"""Headers of a whole run, written and compared together.
 
-The frames of a run have headers that differ only in the integers that count up by one (see
-`glue.contract.Inbound`). In text, such an integer is what stands directly before a `]`. So the headers of the frames
-are the first one repeated, over which the digits that change are laid as columns, by one strided assignment each,
-ready-made in a table.
+The headers of a run differ only in counters, integers that grow by one from frame to frame (see
+`glue.contract.Inbound`). In the text, a counter stands directly before a `]`. The first header is repeated for all
+frames. Then each changing digit is written as a column, with one strided assignment from a prepared table.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from operator import eq
 from glue.contract import Address, Train
 from glue.contract.pieces import Pieces, cut
 
-PLACES = 4  # decimal places whose columns are ready-made; what stands before them changes rarely
+PLACES = 4  # decimal places with prepared columns; higher places change rarely
 PERIOD = 10_000  # 10**PLACES: numbers after which those columns start again
 _STEADY = PERIOD // 10  # numbers in which the last of these places most often stays as it is in the first header
 _TENS: list[int] = [10**place for place in range(200)]  # the unit of a place; the least number with so many before it
@@ -35,7 +34,7 @@ def _digits(place: int) -> bytes:
 
 _DIGITS = [_digits(place) for place in range(PLACES)]
 _PADDED = [_DIGITS[0], *(b" " * 10**place + _DIGITS[place][10**place :] for place in range(1, PLACES))]
-"""The same for numbers that nothing stands before: spaces where digits would be leading zeros."""
+"""The digits of numbers below PERIOD, with spaces in place of leading zeros."""
 _COLUMNS = [one + other for one, other in zip(_PADDED, _DIGITS, strict=True)], [digits * 2 for digits in _DIGITS]
 """The ready-made columns, 160 kB, the last digit first: of numbers that begin below PERIOD, and of others."""
 
@@ -67,9 +66,9 @@ def widened(head: bytes, spans: Sequence[Span], count: int) -> tuple[bytes, list
 
 
 def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memoryview]) -> bytearray:
-    """These bodies, of one size but the last, each behind its header, the first being `head`, of these spans.
+    """Join bodies with their headers; `head` is the first header, with counters at `spans`.
 
-    Its fields must be wide enough.
+    Only the last body may differ in size. The fields of `head` must be wide enough for all counters (see `widened`).
     """
     train = bytearray(head).join([b"", *bodies])
     _count(train, len(head) + len(bodies[0]), head, spans, len(bodies))
@@ -77,17 +76,17 @@ def train_of(head: bytes, spans: Sequence[Span], bodies: Sequence[bytes | memory
 
 
 def are_run(heads: bytes, head: bytes, spans: Sequence[Span]) -> bool:
-    """Whether all of `heads`, of one size, are the run that begins with `head`, the first of them, of these spans."""
+    """Whether the concatenated `heads` are exactly the run that begins with `head`."""
     count = len(heads) // len(head)
     expected = bytearray(head) * count
     return _count(expected, len(head), head, spans, count) and expected == heads
 
 
 def counts_on(train: Train, head: bytes, spans: Sequence[Span]) -> bool:
-    """Whether a train that begins with this header ends with that of a run, its first counter counting on in between.
+    """Whether a train's last header continues the run of `head`, and the first counter does in all headers between.
 
-    All datagrams must be as long as a header at least. Headers are read where they stand; of those between only that
-    counter, all digits of it and the byte that ends it.
+    Each datagram must have at least the size of a header. Headers are read in place. Of the headers between first and
+    last, only the first counter and the byte behind it are read.
     """
     last = (len(train.data) - 1) // train.segment
     ending = bytes(train.data[last * train.segment :][: len(head)])
@@ -102,9 +101,9 @@ def counts_on(train: Train, head: bytes, spans: Sequence[Span]) -> bool:
 
 
 def run_length(heads: bytes, at: int, head: bytes, spans: Sequence[Span]) -> int:
-    """How many of `heads`, all of one size, are the run that begins with `head`, which stands there at byte `at`.
+    """The number of headers in the run that begins with `head` at byte `at` of `heads`.
 
-    With at least one span. The others must be padded with spaces.
+    All headers have the size of `head`, and counters are padded with spaces. `spans` must not be empty.
     """
     size = len(head)
     left = min((len(heads) - at) // size, _room(head, spans))
@@ -123,12 +122,12 @@ def run_length(heads: bytes, at: int, head: bytes, spans: Sequence[Span]) -> int
 
 
 def _room(head: bytes, spans: Sequence[Span]) -> int:
-    """How many headers there can be, from this one on, before one of its counters grows out of its field."""
+    """The number of headers, this one included, until a counter outgrows its field."""
     return min([_TENS[stop - start] - int(head[start:stop]) for start, stop in spans])
 
 
 def after(head: bytes, spans: Sequence[Span], index: int) -> bytes:
-    """The header of the frame `index` frames after that of `head`, whose fields must be wide enough."""
+    """The header `index` frames after `head`; the fields of `head` must be wide enough."""
     found = bytearray(head)
     for start, stop in spans:
         found[start:stop] = b"%*d" % (stop - start, int(head[start:stop]) + index)
@@ -156,7 +155,7 @@ def _count(data: bytearray, stride: int, head: bytes, spans: Sequence[Span], cou
 
 
 def _columns(head: bytes, spans: Sequence[Span], count: int) -> tuple[list[int], list[bytes]] | None:
-    """Where the headers of a run of so many, from this one on, are not all alike, and all bytes that they have there.
+    """The byte positions that change within a run of `count` headers, and the column of bytes at each.
 
     None if a field is not wide enough.
     """
@@ -184,7 +183,7 @@ def _columns(head: bytes, spans: Sequence[Span], count: int) -> tuple[list[int],
 
 
 def _column(place: int, value: int, count: int) -> bytes:
-    """What `count` numbers from `value` on have in a decimal place: a digit, or a space if they are shorter."""
+    """The digits of `count` numbers from `value` on in one decimal place; a space for each shorter number."""
     if place < PLACES:
         column = _COLUMNS[value >= PERIOD][place][value % PERIOD :][:count]
         return column + (_DIGITS[place] * (count // PERIOD))[: count - len(column)]
@@ -198,9 +197,9 @@ def _column(place: int, value: int, count: int) -> bytes:
 
 
 class Rows:
-    """Datagrams from one address, in the order they came, cut at the end of the first header.
+    """Datagrams from one address in order of arrival, each cut at the size of the first header.
 
-    Cut the same, the trains that one message arrives in are looked at as one.
+    Several trains with fragments of one message are read together in this way.
     """
 
     __slots__ = ("_bodies", "_heads", "address", "count", "full", "segment", "size")
@@ -215,11 +214,11 @@ class Rows:
         self._bodies: list[bytes] = []
 
     def continues(self, train: Train) -> bool:
-        """Whether a train seems to go on with these; what does not is found when the headers are read."""
+        """Whether a train may continue these datagrams, by address and segment; headers are compared later."""
         return self.full and train.segment == self.segment and train.address == self.address
 
     def fits(self, train: Train, size: int) -> bool:
-        """Whether a train, whose first header has this size, can be added."""
+        """Whether a train with a first header of `size` bytes can be added."""
         alike = train.segment == self.segment or len(train.data) <= min(train.segment, self.segment)
         return alike and self.full and size == self.size and train.address == self.address
 

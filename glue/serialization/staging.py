@@ -16,9 +16,9 @@ left, and so many that it does not matter what a portion costs beside its bytes.
 
 
 class Stage:
-    """Where bodies are laid out to be joined with their headers, with views that are made once.
+    """A reusable buffer for bodies, with a view of each body.
 
-    Copying them here in one piece and joining the views costs less than cutting them apart.
+    A copy into this buffer and a join of the views cost less than cutting the bodies apart.
     """
 
     __slots__ = ("_memory", "_views")
@@ -56,7 +56,7 @@ class Staged(Train):
     def __init__(
         self, address: Address | None, stage: Stage, head: bytes, spans: Sequence[Span], bodies: Pieces
     ) -> None:
-        """The first has this header, of these spans, whose fields must be wide enough."""
+        """Take the first header `head`, with counters at `spans` and fields wide enough for the run."""
         self.address = address
         self.segment = len(head) + bodies.size
         self._stage = stage
@@ -67,7 +67,7 @@ class Staged(Train):
 
     @property
     def data(self) -> bytes:  # type: ignore[override]  # it is never set
-        """All of it, for whoever does not send it."""
+        """All datagrams in one piece, for callers other than the sending network."""
         if self._data is None:
             self._data = b"".join(self.portions())
         return self._data

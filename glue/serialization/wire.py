@@ -1,4 +1,4 @@
-"""Serialization's entry in the header, key "glue": which datagram of whom this is."""
+"""Serialization's entry in the header, key "glue": the sender of a datagram, and its number."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
                 return
             if isinstance(event, Delivery | Missed):
                 for token in event.tokens:
-                    cast(SimulatedSubscription, token).deliver(event)
+                    cast(SimulatedSubscription, token)._deliver(event)
             else:
                 self._tell(event)
 
@@ -288,7 +288,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
             self._wake()
 
     def _handled(self, delivery: Delivery) -> None:
-        """Report a handled delivery to the core."""
+        """Tell the core that a delivery was handled. Schedule a turn if requests follow from that."""
         self._core.handled(delivery)
         if self._core.outbox.requests:
             self._wake()

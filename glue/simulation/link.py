@@ -24,7 +24,7 @@ Arrival = tuple[float, bytes, int]
 
 
 class Port:
-    """A transmitter with a limited rate and a queue of bounded length before it (drop tail)."""
+    """A transmitter with a limited `rate` (bytes/s) and a `queue` of bounded length (seconds) before it (drop tail)."""
 
     __slots__ = ("_busy_until", "queue", "rate")
 
@@ -34,7 +34,7 @@ class Port:
         self._busy_until = 0.0
 
     def departures(self, now: float, data: bytes, segment: int) -> list[float | None]:
-        """Return the time at which each datagram has left, None for datagrams that found the queue full."""
+        """Queue these datagrams. Return the time at which each has left the port, None if the queue was full."""
         return [self._departure(now, len(datagram)) for datagram in split(data, segment)]
 
     def _departure(self, now: float, size: int) -> float | None:

@@ -257,7 +257,7 @@ class VirtualLan:
     def _finish(
         self, link: Link, to: Address | None, data: bytes, segment: int, outcome: Outcome, sent_at: float
     ) -> None:
-        """Count the outcome of these datagrams and report them to the observer."""
+        """Count the outcome of these datagrams at the link, and report them to the observer, if there is one."""
         link.counters[outcome] += _count(data, segment)
         if self.observer is not None:
             self._show(link.source, to, link.destination.address, data, segment, outcome, sent_at)

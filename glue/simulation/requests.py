@@ -73,7 +73,7 @@ class SimulatedResponder(BaseResponder):
         self._order = order
         self._close = close
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Handle requests."""
         if not isinstance(event, Delivery):
             return

@@ -31,7 +31,7 @@ from glue.topics import check_pattern
 if TYPE_CHECKING:
     from glue.sync.model import Model
 
-GATHER = 0.001  # seconds that publish_many may take to gather; from a slow source it takes payloads one by one
+GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
 class Endpoint(SyncRequests, BaseEndpoint):
@@ -56,10 +56,10 @@ class Endpoint(SyncRequests, BaseEndpoint):
     def start(self) -> Endpoint:
         """Join the network; returns the endpoint itself. Starting twice does nothing.
 
-        It returns once the peers that are there have answered and their interests are known: after a round trip, or
-        after 0.04 seconds where nobody is there. So what is published next reaches whoever subscribed before.
+        The call waits until present peers have answered and their interests are known. This takes a round trip, or
+        0.04 seconds without peers. Therefore the next publication reaches all peers that subscribed before.
 
-        Raises InterfaceError, PortInUseError or ConfigurationError; ClosedError once it was closed.
+        Raises InterfaceError, PortInUseError or ConfigurationError; ClosedError if the endpoint was closed.
         """
         if self._driver is None:
             self._network = self._open_network()
@@ -76,7 +76,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
                 raise
             try:
                 self._driver.wait_until(lambda: self._core.is_first_round_over, FIRST_ROUND)
-            except BaseException:  # Ctrl-C: nobody else would close it
+            except BaseException:  # Ctrl-C: the caller has no endpoint to close
                 self.close(0.0)
                 raise
         self._running()
@@ -98,7 +98,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         for subscription in subscriptions:
             subscription.close()
         for subscription in subscriptions:
-            subscription.join(FAREWELL)
+            subscription._join(FAREWELL)
 
     def __enter__(self) -> Endpoint:
         return self.start()
@@ -163,12 +163,12 @@ class Endpoint(SyncRequests, BaseEndpoint):
         topic: levels separated by "/", such as "home/kitchen/temperature".
         payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
         type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
-        retain: keep it as the topic's last value for late joiners; an empty payload (b"" or "") clears that value.
-        lifespan: seconds after which it is no longer handed to a handler or an iterator; None: no limit.
+        retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
+        lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
         reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
-        priority: "urgent", "high", "normal" or "bulk"; a lower one never holds back a higher one, on other topics.
+        priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
-        receipt: return a receipt, which tells which peers have the message and is true once all of them have it.
+        receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
 
         An empty payload that clears a value arrives as b"". The priorities are described in docs/delivery.md. A receipt
         can be waited for; it is false if the message went to no peer.
@@ -189,11 +189,11 @@ class Endpoint(SyncRequests, BaseEndpoint):
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish a stream of payloads on one topic, as `publish` with its other defaults would; faster.
+        """Publish a stream of payloads on one topic, faster than `publish` and with the same defaults.
 
-        The source may be a generator that never ends. What it gives within a millisecond is gathered, so when it
-        pauses, the last of it may wait until it goes on: for a source that pauses often, use `publish`. Raises
-        what `publish` raises; of what the source gave before the payload at fault, the last may be missing.
+        The source may be a generator that never ends. Payloads are gathered for up to a millisecond. Therefore the
+        last payloads before a pause of the source may wait until the source continues. For a source that pauses
+        often, use `publish`. Raises what `publish` raises; the last payloads before the faulty one may be missing.
         """
         driver = self._running()
         source = iter(payloads)
@@ -238,17 +238,17 @@ class Endpoint(SyncRequests, BaseEndpoint):
     ) -> Subscription:
         """Receive the messages of the topics that match a pattern.
 
-        pattern: a topic in which `+` is any one level, and a last `#` all the rest.
-        handler: called with each `Message` from a background thread; None: iterate over what is returned.
+        pattern: a topic in which `+` matches any single level, and a last `#` all further levels.
+        handler: called with each `Message` from a background thread; None: iterate over the subscription.
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
-        policy: what happens when the handler, or the iterating program, is slow; see below.
-        limit: how many messages wait at most, with a policy other than "block"; 1,024 unless given.
+        policy: what happens when the handler or the iterating program is slow; see below.
+        limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
 
-        Several subscriptions to one pattern each get every message. With the policy "block" nothing is dropped: once
-        `receive_limit` bytes wait, publishers have to wait. With the others publishers never wait for this
-        subscription. At most `limit` messages and `receive_limit` bytes wait, the handler has a thread of its own, and
-        of what is more, "drop_oldest" drops the oldest that waits, "drop_newest" what comes, and "disconnect" ends the
-        subscription: its reader gets SlowReaderError. `on_gap` is told what was dropped.
+        Several subscriptions to one pattern each get every message. With the policy "block" nothing is dropped:
+        publishers wait once `receive_limit` bytes wait here. With any other policy, publishers never wait for this
+        subscription and the handler has its own thread. At most `limit` messages and `receive_limit` bytes wait.
+        Beyond this limit, "drop_oldest" drops the oldest waiting message and "drop_newest" drops the new one.
+        "disconnect" ends the subscription, and the reader gets SlowReaderError. `on_gap` tells what was dropped.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
@@ -265,7 +265,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """The same as closing the subscription."""
+        """Close a subscription of this endpoint."""
         subscription.close()
         if subscription in self._subscriptions:
             self._subscriptions.discard(subscription)
@@ -300,22 +300,24 @@ class Endpoint(SyncRequests, BaseEndpoint):
         data_dir: str | PathLike[str] | None = None,
         election_timeout: float = 1.0,
     ) -> Model:
-        """Take part in the shared state of this name; see `docs/model.md` for what it promises.
+        """Take part in the shared state of this name; `docs/model.md` describes the guarantees.
 
-        Who votes is given by all alike: how many `voters` there are to be, or the names of the `members`; the rest
-        is found. Whoever is not among them, or is an `observer`, follows; an observer may leave both out. With
-        `data_dir`, a directory of this model at this endpoint alone, what was acknowledged survives a power cut;
-        without, this endpoint votes only once it has learned again what it knew. `election_timeout` (seconds) is how
-        long voters do without a leader.
+        voters: the number of voting endpoints, which are found by discovery.
+        members: the names of the voting endpoints, instead of their number.
+        observer: follow without a vote; an observer may leave out `voters` and `members`.
+        mergeable: a kind ("counter", "set", "register" or "multi") for each prefix of keys that need no majority.
+        data_dir: a directory for this model at this endpoint alone; acknowledged writes then survive a power cut.
+        election_timeout: seconds without a leader after which voters elect another one.
 
-        Keys under the prefixes of `mergeable`, each a "counter", "set", "register" or "multi", need no majority: they
-        are written everywhere at once, and become alike when the endpoints hear of each other. All say the same here.
+        All endpoints give the same voters or members, and the same `mergeable`. An endpoint outside the voters
+        follows. Without `data_dir`, a restarted endpoint votes only after it has learned the lost state again.
+        Mergeable keys are written locally at once, and the replicas converge when the endpoints reach each other.
 
         Raises ConfigurationError, ModelError, StorageError.
         """
         from glue.drivers.directory import open_directory
         from glue.endpoint.model import EndpointParts
-        from glue.endpoint.model_options import model_options  # consensus is loaded by those who use it
+        from glue.endpoint.model_options import model_options  # imported here: most programs use no consensus
         from glue.sync.model import Model
 
         driver = self._running()
@@ -345,14 +347,14 @@ class Endpoint(SyncRequests, BaseEndpoint):
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until every subscriber has acknowledged every reliable message; whether all did in time.
 
-        A subscriber that is gone is no longer waited for. False also, once, if something that was published within
-        0.05 seconds of the start found no subscriber: there may be one that was not known yet.
+        Subscribers that are gone no longer count. Returns False once if a message found no subscriber within
+        0.05 seconds of the start, because a subscriber may not have been known yet.
         """
         return self._running().wait_until(lambda: self._core.is_done, timeout) and self._core.has_found_all()
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:
-        """A copy of all counters by layer; "endpoint" holds those of no layer. What never happened counts 0."""
+        """A copy of all counters by layer; the counters of no layer are under "endpoint". A missing counter is 0."""
         return self._read_statistics() if self._driver is None else self._driver.inspect(self._read_statistics)
 
 
@@ -360,6 +362,6 @@ class _News:
     """Receives from the driver what is no message: peers that come and go, clashes."""
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
-        self.busy = False
-        self.mailbox: deque[Event] = deque()
-        self.deliver = tell
+        self._busy = False
+        self._mailbox: deque[Event] = deque()
+        self._deliver = tell

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from glue.endpoint import model_calls as calls
-from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts
-from glue.endpoint.model import Driver as OrderingDriver
+from glue.endpoint.model import BaseLock, BaseModel, ChangeHandler, EndpointParts, ModelDriver
 from glue.endpoint.model_calls import GRACE, TIMEOUT, Entry, ModelCall
 from glue.errors import ClosedError, RefusedError
 from glue.model import Ask
@@ -21,8 +20,8 @@ from glue.sync.subscription import Subscription
 Result = TypeVar("Result")
 
 
-class Driver(OrderingDriver, Protocol):
-    """What a blocking model asks of the driver of its endpoint."""
+class BlockingModelDriver(ModelDriver, Protocol):
+    """The methods of an endpoint's driver that a blocking model uses."""
 
     def inspect(self, read: Callable[[], Result]) -> Result:
         """Read something of the stack between two turns."""
@@ -52,12 +51,12 @@ class _Pending:
 class Model(BaseModel):
     """Shared state under a name, as keys and JSON values; made by `Endpoint.model`.
 
-    Calls wait `timeout` seconds at most (default 10) and may be made from any thread, handlers included. A write
-    returns the log index at which it was committed, the key's *revision*; or it raises RefusedError (nothing was
-    changed; MinorityError if for want of a majority) or UnknownOutcomeError. Reads are linearizable, unless `stale`.
+    Calls wait at most `timeout` seconds (default 10) and may be made from any thread, handlers included. A write
+    returns the key's *revision*, the log index of the committed write. A write raises RefusedError if nothing was
+    changed (MinorityError without a majority), or UnknownOutcomeError. Reads are linearizable, unless `stale`.
     """
 
-    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: Driver) -> None:
+    def __init__(self, name: str, mergeable: Prefixes, parts: EndpointParts, driver: BlockingModelDriver) -> None:
         """Use `Endpoint.model`."""
         super().__init__(name, mergeable, parts, driver)
         self._driver = driver
@@ -136,9 +135,9 @@ class Model(BaseModel):
         return watch
 
     def lock(self, name: str, lease: float = 10.0, *, timeout: float = TIMEOUT) -> Lock:
-        """Wait for a lock and take it, for `lease` seconds unless renewed; a context manager that gives it back.
+        """Wait for a lock and hold it for `lease` seconds, unless renewed; returns a context manager.
 
-        Raises RefusedError if another owner holds it all the time.
+        Leaving the context releases the lock. Raises RefusedError if another owner holds the lock all the time.
         """
         owner = self._new_owner()
         token, since = self._ask(calls.take_lock(name, owner, lease), timeout)
@@ -204,10 +203,10 @@ class Watch:
 
 
 class Lock(BaseLock):
-    """A lock that this endpoint holds. `token` grows with each holder: give it to whatever the lock protects.
+    """A lock that this endpoint holds. `token` grows with each holder: pass it on to the protected resource.
 
-    The lease is counted from the try that took it, by this machine's monotonic clock, so that it ends here no later
-    than for the others.
+    The lease begins with the request that took the lock, by the local monotonic clock. Therefore the lease ends here
+    no later than for the other endpoints.
     """
 
     def __init__(

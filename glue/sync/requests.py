@@ -67,7 +67,7 @@ class Responder(BaseResponder):
         self._is_at_work = False
         self._queue: deque[tuple[Delivery, float]] = deque()  # with when they came
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Handle requests, or let them wait while another thread is at work here."""
         if not isinstance(event, Delivery):
             return

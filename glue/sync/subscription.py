@@ -42,13 +42,13 @@ class Subscription(Lifetime):
         waiting: Kept | MessageBuffer,
         payload_only: bool = False,
     ) -> None:
-        self._leave_rest: Callable[[], None] = _nothing  # lets whoever calls the handler leave all that follows unread
+        self._leave_rest: Callable[[], None] = _nothing  # makes a running delivery leave its further messages unread
         super().__init__()
         self.pattern = pattern
         self._closed = False
         self._payload_only = payload_only
-        self.busy = False  # these two are the driver's
-        self.mailbox: deque[Event] = deque()
+        self._busy = False  # these two are the driver's
+        self._mailbox: deque[Event] = deque()
         self._handler = handler
         self._owner = owner
         self._waiting = waiting
@@ -60,18 +60,18 @@ class Subscription(Lifetime):
             self._thread = threading.Thread(target=self._work, args=(handler,), name=f"glue {pattern}", daemon=True)
             self._thread.start()
 
-    def renew_locks(self) -> None:
+    def _renew_locks(self) -> None:
         """Make the lock."""
         self._arrived = threading.Condition()
 
-    def orphan(self) -> None:
-        """This is a forked child, and it may be its handler who forked."""
-        super().orphan()
+    def _after_fork(self) -> None:
+        """Close in a forked child, where the fork may have happened in the handler."""
+        super()._after_fork()
         self._leave_rest()
 
     # --------------------------------------------------------------------------------------- by the driver
 
-    def deliver(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         """Take a delivery, or news of a gap, from the driver: call the handler, or let it wait."""
         if isinstance(event, Delivery):
             if self._is_called:
@@ -110,9 +110,9 @@ class Subscription(Lifetime):
             self._owner.settled("expired", expired)
 
     def _call_plainly(self, handler: Callable[[Any], Any], delivery: Delivery) -> int:
-        """Call it with payloads that are never too old, until the subscription is closed; returns how many it was.
+        """Call the handler with payloads without a lifespan, until the subscription closes; returns their number.
 
-        What is done here is done for each message: kept flat. So at the end it is not told, but calls something else.
+        The loop runs for each message, so it has no check for the close: the close replaces the called function.
         """
         payloads, payload = delivery.payloads, None
         unread: list[Any] = []
@@ -140,7 +140,7 @@ class Subscription(Lifetime):
             self._leave_rest = _nothing  # as the other holds on to payloads
 
     def _call_each(self, handler: Callable[[Any], Any], delivery: Delivery) -> tuple[int, int]:
-        """The same for any; returns how many it was, and how many of them were too old."""
+        """Call the handler with each message that has not expired; returns the numbers of read and of expired ones."""
         payload_only, expires, expired = self._payload_only, delivery.expires < inf, 0
         for sequence, payload in enumerate(delivery.to_owned(), delivery.sequence):
             if self._closed:
@@ -155,12 +155,12 @@ class Subscription(Lifetime):
         return len(delivery.payloads), expired
 
     def _failed(self, message: Message) -> None:
-        """What a handler raises is its own affair, sys.exit too; the next message may be better."""
+        """Log and count an exception of the handler, SystemExit too; the next message is handled all the same."""
         self._failures.note(message)
         self._owner.failed()
 
     def _put(self, delivery: Delivery) -> None:
-        """Let it wait; whatever the policy makes of that."""
+        """Put a delivery into the queue, as the policy allows."""
         count = len(delivery.payloads)
         with self._arrived:
             if self._closed:
@@ -241,7 +241,7 @@ class Subscription(Lifetime):
         with self._arrived:
             self._waiting.close()
 
-    def join(self, timeout: float) -> None:
+    def _join(self, timeout: float) -> None:
         """Once closed: wait for the thread of the handler, if there is one, `timeout` seconds at most."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)

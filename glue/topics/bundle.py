@@ -1,18 +1,22 @@
 """The wire format of topics: many messages in one body, an index in front.
 
-A bundle is one JSON document, a newline, and the payloads one after the other as they are. The index has one
-entry per group, that is, per run of messages alike in all but their payloads:
+A bundle is one JSON document (the index), a newline, and the payloads, concatenated. The index has one entry per group.
+A group is a run of messages that differ only in sequence number and payload:
 
     {"groups":[{"topic":"t/16","sequence":100,"at":1700000000000000,"length":16,"count":64}]}
 
-`sequence` is that of the first message, `at` the publisher's wall clock in microseconds when it was published.
-`length` is that of each payload and `count` their number (1 if left out); payloads of different lengths have
-`lengths`, a list, instead of both. Only when set: `type`, a string; `json` 1, payloads are JSON documents;
-`retain` 1, the last payload is to be kept for late joiners (an empty one clears it), or 2, this is such a kept
-value; `lifespan`, milliseconds of age after which the messages are worthless; `unordered` 1, they may come behind later
-ones of their topic. Unknown keys are ignored.
+`sequence` is the number of the first message. `at` is the publisher's wall clock at publication, in microseconds.
+`length` is the size of each payload in bytes. `count` is the number of payloads (1 if left out). If payloads differ in
+size, a list `lengths` replaces both. The other keys are present only when set:
 
-The cost is per group, not per message: equal payloads are cut apart by `struct` in C.
+- `type`: a string.
+- `json` 1: the payloads are JSON documents.
+- `retain` 1: receivers keep the last payload for late joiners; an empty payload clears it. 2: a replayed kept value.
+- `lifespan`: the age in milliseconds at which the messages expire.
+- `position`: the first message's number among messages of its reliability, if not equal to `sequence`.
+- `unordered` 1: the messages may arrive after later messages of their topic.
+
+Receivers ignore unknown keys. The cost is per group, not per message: `struct` splits payloads of equal size in C.
 """
 
 from __future__ import annotations
@@ -37,9 +41,9 @@ APART = 8000
 are copied into one piece, which costs less than to look after each."""
 
 # A best-effort bundle of more than a frame would be lost as a whole with any of its fragments. The frame of an
-# Ethernet is 1,500 - 28 (IP, UDP) - 192 (header) = 1,280 bytes, over IPv6 1,260.
+# Ethernet is 1,500 - 28 (IP and UDP) - 192 (header) = 1,280 bytes. With IPv6 it is 1,260.
 BEST_EFFORT_BUNDLE = 1200
-"""The same for best effort."""
+"""Bytes of payload and index at which a best-effort bundle closes."""
 
 BUNDLE_MESSAGES = 16_384
 """Messages in a bundle: 256 KiB of 16-byte payloads; it also bounds what empty payloads can claim."""
@@ -83,11 +87,12 @@ class MalformedBundleError(ValueError):
 
 
 class MessageGroup:
-    """Messages of one topic, alike but for their payloads. `length` is None when their lengths differ.
+    """Messages of one topic that differ only in sequence number and payload.
 
-    `at` is in microseconds since 1970, `lifespan_ms` None for messages that are never too old. `position` numbers
-    the first among the messages of its reliability on the topic; it is the sequence number unless both are used.
-    Reliable messages that are not `ordered` may come behind later ones.
+    `length` is None when payload lengths differ. `at` is in microseconds since 1970. `lifespan_ms` is None if the
+    messages never expire. `position` is the first message's number among messages of its reliability on the topic. It
+    differs from `sequence` only on topics with both kinds. Reliable messages without `ordered` may arrive after later
+    messages.
     """
 
     __slots__ = (
@@ -108,7 +113,7 @@ class MessageGroup:
         position: int = 0,
         ordered: bool = True,
     ) -> None:
-        """`position` 0 stands for that of the sequence number."""
+        """A `position` of 0 means: equal to `sequence`."""
         self.position = position or sequence
         self.ordered = ordered
         self.topic = topic
@@ -170,7 +175,7 @@ class MessageGroup:
             self.length = None
 
     def entry(self) -> dict[str, Any]:
-        """This group in the index."""
+        """Return the group's entry in the index."""
         entry: dict[str, Any] = {"topic": self.topic, "sequence": self.sequence, "at": self.at}
         if self.length is None:
             entry["lengths"] = list(map(len, self.payloads))
@@ -205,7 +210,7 @@ def encode(groups: Sequence[MessageGroup]) -> bytes:
 
 
 def parts(groups: Sequence[MessageGroup]) -> list[bytes]:
-    """What the bundle of these groups is joined of."""
+    """The index and the payloads of a bundle, not joined."""
     index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
     return [index, *chain.from_iterable([group.payloads for group in groups])]
 
@@ -217,12 +222,12 @@ def body_of(groups: Sequence[MessageGroup]) -> Sequence[bytes]:
 
 
 def _body(found: list[bytes], size: int) -> Sequence[bytes]:
-    """Joined, or, where the payloads are large, as it is."""
+    """Join small parts; keep large parts as `Pieces`, without a copy."""
     return Pieces(found, size, 1) if size >= APART * len(found) else [b"".join(found)]
 
 
 def encode_plain(topic: bytes, sequence: int, at: int, payloads: list[bytes], json: bool) -> Sequence[bytes]:
-    """The body for a group of payloads of one length, without any other option, on this topic (as JSON), but faster."""
+    """Encode a plain group of payloads of equal length; faster than `body_of`. `topic` is a JSON string."""
     length, count = len(payloads[0]), len(payloads)
     many = b',"count":%d' % count if count > 1 else b""
     index = _PLAIN % (topic, sequence, at, length, many, b',"json":1' if json else b"")
@@ -231,7 +236,7 @@ def encode_plain(topic: bytes, sequence: int, at: int, payloads: list[bytes], js
 
 
 def encode_lone(topic: bytes, sequence: int, at: int, payload: bytes, json: bool) -> bytes:
-    """The same for a single message without any other option, on this topic (as JSON), but faster."""
+    """Encode a single plain message; faster than `encode`. `topic` is a JSON string."""
     return (_LONE_JSON if json else _LONE) % (topic, sequence, at, len(payload), payload)
 
 
@@ -266,15 +271,15 @@ def decode(body: bytes) -> list[MessageGroup]:
 
 
 def _lone(entry: dict[str, Any], body: bytes, start: int) -> MessageGroup | None:
-    """The group of a lone plain message, whose payload begins at `start`; None if it is something else."""
+    """The group of a lone plain message whose payload begins at `start`; None for any other entry."""
     length = entry.get("length")
     if len(entry) != 4 or length.__class__ is not int or length != len(body) - start:
         return None
-    return _group(entry, [body[start:]], length)  # which wants the other three keys
+    return _group(entry, [body[start:]], length)  # requires the other three keys
 
 
 def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[list[bytes], int | None, int]:
-    """A group's payloads (at most `room`), which begin at `start`; their common length, and where they end."""
+    """Cut a group's payloads, at most `room`, from `start` on; return payloads, common length and end position."""
     lengths, length, count = entry.get("lengths"), entry.get("length"), entry.get("count", 1)
     if lengths is not None:
         if type(lengths) is not list or not 1 <= len(lengths) <= room or set(map(type, lengths)) != {int}:
@@ -292,7 +297,7 @@ def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[lis
 
 
 def equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]:
-    """So many payloads of one length, which begin at `start` and are all there."""
+    """Cut `count` payloads of `length` bytes each from `start` on; the body must hold all of them."""
     if not length:
         return [b""] * count
     stop = start + length * count
@@ -302,7 +307,7 @@ def equal_parts(body: bytes, start: int, length: int, count: int) -> list[bytes]
 
 
 def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> MessageGroup:
-    """The group of an entry, but for what is set only when it is needed."""
+    """The group of an entry, without the optional keys."""
     topic, sequence, at = entry.get("topic"), entry.get("sequence"), entry.get("at")
     try:
         check_topic(topic)  # type: ignore[arg-type]  # refuses what is not a string, too
@@ -316,7 +321,7 @@ def _group(entry: dict[str, Any], payloads: list[bytes], length: int | None) -> 
 
 
 def _take_options(group: MessageGroup, entry: dict[str, Any]) -> None:
-    """Set what is set only when it is needed."""
+    """Check the optional keys of an entry and set them in the group."""
     tag, json = entry.get("type"), entry.get("json", 0)
     retain, lifespan = entry.get("retain", LIVE), entry.get("lifespan")
     if tag is not None and (type(tag) is not str or not 1 <= len(tag.encode()) <= TYPE_LIMIT):

@@ -1,4 +1,4 @@
-"""What a group of messages becomes for the application."""
+"""Turn a group of messages into deliveries for the application."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def deliveries(
     tokens: tuple[Hashable, ...],
     expires: float,
 ) -> list[Delivery]:
-    """A group for the application: one delivery, or several around payloads that are not JSON as they claim."""
+    """The deliveries of a group: usually one; payloads with malformed JSON are counted and split the group."""
     replayed = group.retain == KEPT
     at = group.at / 1e6
     type, topic = group.type, group.topic

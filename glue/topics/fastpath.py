@@ -1,7 +1,7 @@
-"""The fast path of topics: plain messages, which differ from those before them in numbers and payloads alone.
+"""The fast path of topics, for plain messages: only numbers and payload differ from the message before.
 
-The ordinary way serves all options, groups that are merged, bundles that fill, routes that change. On the fast path
-only the numbering is done anew, and everything that is not plain takes the ordinary way.
+The ordinary way handles options, merging of groups, full bundles and changing routes. The fast path only numbers the
+messages. Every message that is not plain takes the ordinary way.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NOWHERE = ((), NORMAL)
 
 
 class PlainPublications:
-    """Plain publications of one endpoint: to peers only, by the way that the message before them took."""
+    """Plain publications of one endpoint to peers only, along the route of the topic's previous message."""
 
     __slots__ = ("_changes", "_peers", "_published", "_statistics", "_subscriptions")
 
@@ -92,13 +92,13 @@ class PlainPublications:
 
     def _way(self, topic: PublishedTopic, name: str) -> Way:
         flow = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
-        is_same = flow[1] == topic.priority  # else it changed its class while nobody listened
+        is_same = flow[1] == topic.priority  # else its class changed while no peer was subscribed
         is_open = is_same and flow[0] == self._peers.match(name) and not self._subscriptions.match(name)
         return Way(self._changes.count, orjson.dumps(name), flow if is_open else NOWHERE)
 
 
 def _fits(topic: bytes, length: int | None, count: int) -> bool:
-    """Whether so many payloads, at least one, have this one length, and fit into one bundle on this topic (as JSON)."""
+    """Whether `count` payloads of equal `length` fit into one bundle; False for no payloads. `topic` is as JSON."""
     return (
         count > 0
         and length is not None
@@ -108,7 +108,7 @@ def _fits(topic: bytes, length: int | None, count: int) -> bool:
 
 
 class LoneReceiver:
-    """What comes on one topic of one peer, in a session."""
+    """Receive messages of one topic of one peer in a session."""
 
     __slots__ = "_next", "_peer", "_statistics", "_stream", "_topic", "_way"
 
@@ -121,7 +121,7 @@ class LoneReceiver:
         self._next = stream.plain
 
     def read(self, numbers: tuple[Any, ...], data: bytes, start: int) -> Delivery | None:
-        """The message whose payload is the rest of the data, if it is the next; nothing was done yet."""
+        """The next message, its payload being `data` from `start` on; None for any other. Changes no state."""
         sequence, at, length, many, is_json = numbers
         number, micros, size = int(sequence), int(at), int(length)
         if many or number != self._next or start + size != len(data) or not number < INTEGER_LIMIT >= micros:
@@ -137,11 +137,11 @@ class LoneReceiver:
                         micros / 1e6, False, way.tokens, inf, None if is_json else size)  # fmt: skip
 
     def advance(self) -> None:
-        """It was taken."""
+        """Expect the next message: the caller has taken this one."""
         self._next += 1
 
     def commit(self, now: float) -> None:
-        """Count what was taken, the last of it by then."""
+        """Count the messages taken; `now` is when the last one arrived."""
         first = self._stream.plain
         count = self._next - first
         if count:
@@ -150,7 +150,7 @@ class LoneReceiver:
 
 
 class LoneSender:
-    """What goes on a topic that only one peer receives, in a session; `largest` is the largest payload (bytes)."""
+    """Send messages on a topic with one receiving peer in a session; `largest` is the payload limit in bytes."""
 
     __slots__ = ("_first", "_statistics", "_text", "_topic", "largest", "peer")
 
@@ -163,13 +163,13 @@ class LoneSender:
         self.largest = size - GROUP_SIZE - len(way.topic)
 
     def write(self, at: float, payload: bytes, json: bool) -> bytes:
-        """The next message, published `at` (Unix seconds): its index and payload; with its number it is published."""
+        """Number and encode the next message, published `at` (Unix seconds)."""
         topic = self._topic
         topic.sequence = topic.counts[True] = topic.sequence + 1
         return encode_lone(self._text, topic.sequence, int(at * 1e6), payload, json)
 
     def commit(self) -> None:
-        """Count what was written."""
+        """Count the messages written since the session began."""
         count = self._topic.sequence - self._first
         self._statistics["messages published"] += count
         self._statistics["messages owed"] += count
@@ -208,7 +208,7 @@ class TopicsFastPath:
         return LoneReceiver(self._statistics, stream, way, partner.id, name) if way.tokens else None
 
     def sender(self, topic: str, size: int) -> LoneSender | None:
-        """A topic whose plain messages go to one peer; `size` of a body at most."""
+        """A sender for a topic with exactly one receiving peer, else None; bodies have at most `size` bytes."""
         known = self._publications.topic(topic, NORMAL)
         if known is None or known.way is None or len(known.way.peers) != 1:
             return None

@@ -14,7 +14,7 @@ from glue.contract import Options
 from glue.topics.bundle import MessageGroup
 from glue.topics.published import PublishedTopic
 
-NOT_FOUND = "messages to nobody at the start"  # is counted, beside "messages to nobody", of what was held in vain
+NOT_FOUND = "messages to nobody at the start"  # counted in addition to "messages to nobody", for held messages
 
 
 class Parcel:
@@ -40,21 +40,21 @@ class Parcel:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is lost for good if it goes to nobody, although whoever published it wanted it to arrive."""
+        """Whether a reliable parcel is lost if no peer wants it: not retained, and not delivered to this endpoint."""
         return self.options.reliable and not (self.options.retain or self.is_heard)
 
 
 class HeldParcels:
     """The parcels of one endpoint in the order in which they were published, and how long they wait.
 
-    Bounded by the caller, who is shown their `size` (bytes) as backlog, and stops publishing.
+    The caller bounds them: their `size` (bytes) counts as backlog, at whose limit it stops publishing.
     """
 
     __slots__ = ("_until", "is_complete", "parcels", "retained", "size")
 
     def __init__(self) -> None:
         self.parcels: list[Parcel] = []
-        self.retained: set[str] = set()  # topics of parcels whose value is to be retained: it need not be replayed yet
+        self.retained: set[str] = set()  # topics of retained parcels: no replay before release
         self.size = 0
         self._until = inf
         self.is_complete = False  # whether the first round is over
@@ -65,7 +65,7 @@ class HeldParcels:
         return self._until if self.parcels else inf
 
     def complete(self, until: float) -> None:
-        """The first round is over; who is late may be heard until then."""
+        """Note that the first round is over; late answers may arrive until `until` (monotonic seconds)."""
         self.is_complete, self._until = True, until
 
     def is_over(self, now: float) -> bool:
@@ -73,7 +73,7 @@ class HeldParcels:
         return now >= self._until
 
     def has_to_wait(self, now: float, options: Options, route: Sequence[str]) -> bool:
-        """Whether what goes to these peers, or to nobody, has to wait."""
+        """Whether a publication for these peers (`route`, maybe empty) has to wait."""
         return options.ordered and not (route and self.is_complete) and now < self._until
 
     def add(self, parcel: Parcel) -> None:
@@ -84,7 +84,7 @@ class HeldParcels:
             self.retained.add(parcel.group.topic)
 
     def released(self, match: Callable[[str], Sequence[str]], is_over: bool) -> list[Parcel]:
-        """Give back what somebody wants now, in order; and all else, if the waiting `is_over`."""
+        """Remove and return parcels with a subscriber, in order; all parcels if the waiting `is_over`."""
         if not (self.is_complete or is_over):
             return []
         parcels = self.parcels

@@ -1,11 +1,10 @@
-"""Who holds a pattern that matches this topic? Subscriptions of this endpoint and interests of its peers alike.
+"""An index of patterns: finds the holders (own subscriptions or peers) of all patterns that match a topic.
 
-Patterns without a wildcard are looked up as they are; the others stand in a tree of levels, of which a topic
-visits only the branches that can match. So the cost depends on the topic's depth, not on how many patterns or
-topics there are. Results are remembered per topic until any pattern changes.
+Patterns without a wildcard are in a dictionary. Patterns with wildcards are in a tree of levels. A lookup visits only
+branches that can match, and does not scan all patterns. Results are cached per topic until any pattern changes.
 
-The rules are those of MQTT 3.1.1, section 4.7: `#` matches the parent level, too, and a topic that starts with
-`$` is not matched by a wildcard at the first level.
+The rules are those of MQTT 3.1.1, section 4.7: `#` also matches the parent level. A wildcard at the first level does
+not match a topic that starts with `$`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from glue.topics.names import is_wildcard
 from glue.topics.recent import GenerationalCache
 
 Holder = TypeVar("Holder", bound=Hashable)
-Holders = dict[Holder, None]  # a set that keeps its order, so that runs repeat exactly
+Holders = dict[Holder, None]  # an ordered set, for reproducible runs
 
 CACHED_TOPICS = 32_768
 CACHED_LENGTH = 256
@@ -26,7 +25,7 @@ the widest. Longer ones, which a peer could send to fill the memory, are looked 
 
 
 class TopicNode(Generic[Holder]):
-    """A level in the tree: what follows it, who ends here, and who takes everything from here on (`#`)."""
+    """A level in the tree: its children, and the holders of patterns that end here or end here with `#`."""
 
     __slots__ = ("children", "ending", "everything")
 
@@ -40,9 +39,9 @@ class TopicNode(Generic[Holder]):
 
 
 class Changes:
-    """How often anything changed that decides where messages go: patterns, and who the peers are.
+    """A counter of changes to the routes of messages: to patterns and to the set of peers.
 
-    What was found out since is kept in `found`, which each change empties: nothing there outlives a subscription.
+    `found` caches results that hold until the next change, which clears it.
     """
 
     __slots__ = ("count", "found")
@@ -52,7 +51,7 @@ class Changes:
         self.found: dict[Any, Any] = {}
 
     def note(self) -> None:
-        """Something changed."""
+        """Count a change and clear `found`."""
         self.count += 1
         self.found.clear()
 
@@ -71,7 +70,7 @@ class Index(Generic[Holder]):
         self._cache: GenerationalCache[str, tuple[Holder, ...]] = GenerationalCache(CACHED_TOPICS)
 
     def add(self, pattern: str, holder: Holder) -> None:
-        """`holder` holds a well-formed pattern; once or several times is the same."""
+        """Add a well-formed pattern of `holder`; adding it again has no effect."""
         self._changed()
         if not is_wildcard(pattern):
             self._exact.setdefault(pattern, {})[holder] = None
@@ -112,7 +111,7 @@ class Index(Generic[Holder]):
         return found
 
     def find(self, topic: str) -> Holders[Holder]:
-        """The same, in no order that matters and not remembered."""
+        """Holders of patterns that match a well-formed topic, in no particular order; not cached."""
         found: Holders[Holder] = dict(self._exact.get(topic, ()))
         levels = topic.split("/")
         nodes = [self._root]

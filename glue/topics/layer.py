@@ -1,12 +1,12 @@
 """Publish and subscribe: topic names to and from peers.
 
-Down: a publication gets its sequence number and goes, bundled with others, to the peers whose interest matches,
-and to this endpoint's own subscriptions. Up: bundles are taken apart and go to the subscriptions that match. The
-last values of topics are kept for late joiners (see `retained.py`).
+Down: a publication gets its sequence number. A bundle carries it to the peers with a matching interest. Own matching
+subscriptions receive it as well. Up: bundles are decoded, and each message goes to the matching subscriptions.
+`retained.py` keeps the last values of topics for late joiners.
 
-A replay, that is, a kept value told to a late joiner, reaches a subscription only if it has not seen that value:
-whatever was heard is remembered, and a new subscription is given what is remembered. So a replay of something
-remembered has been seen by all, and one of anything else by none.
+A replay is a kept value sent to a late joiner. A subscription receives no value twice: this layer remembers the
+retained values received, and a new subscription starts with them. Every subscription has seen a remembered value, so
+its replay is dropped.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from glue.topics.subscriptions import Subscriptions
 
 
 class Topics:
-    """The topics layer of one endpoint, in one life (`incarnation`) of it."""
+    """The topics layer of one life (`incarnation`) of an endpoint."""
 
     unfinished = 0
 
@@ -90,14 +90,14 @@ class Topics:
 
     @property
     def deadline(self) -> float:
-        """At once while there is something for oneself, or news; else when a gap is certain."""
+        """When `receive` is due (monotonic seconds): at once for local deliveries, else for gaps and held parcels."""
         if self._local or self._news:
             return -inf
         return self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
 
     @property
     def backlog(self) -> int:
-        """Bytes on their way to oneself, or held until it is known who wants them."""
+        """Payload bytes queued for own subscriptions or held until the subscribers are known."""
         return self._local_size if self._held is None else self._local_size + self._held.size
 
     def commit(self) -> None:
@@ -108,7 +108,7 @@ class Topics:
         self._held = HeldParcels()
 
     def fit(self, size: int) -> int:
-        """Best-effort bundles are kept small, so that none is cut; anything reliable may have any size."""
+        """Limit best-effort bundles to `size` bytes, so that none is fragmented; reliable ones may be larger."""
         self._outbox.frame_size = min(size, BEST_EFFORT_BUNDLE)
         return size
 
@@ -235,7 +235,7 @@ class Topics:
                 self._outbox.receipt(flow, options.receipt)
 
     def _release(self, now: float, down: list[Downward], is_over: bool = False) -> None:
-        """Send what was held and somebody wants now; all of it, if the waiting is over."""
+        """Send held parcels with a subscriber; all parcels if the waiting `is_over`."""
         held, match = self._held, self.peers.index.match
         if held is None:
             return
@@ -260,7 +260,7 @@ class Topics:
             self.statistics["retained values refused: too many"] += 1
 
     def _subscribe(self, now: float, item: Subscribe) -> None:
-        """Begin a subscription, with the values that its peers will not send again as they were heard before."""
+        """Begin a subscription with the retained values known here; peers do not send those again."""
         self.subscriptions.add(item.token, item.pattern)
         for values in (self._retained, self._heard):
             for value in values.matching([item.pattern], now):

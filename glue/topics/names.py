@@ -1,8 +1,7 @@
-"""Topic names and patterns: what is legal, and a message that says what is wrong where.
+"""Topic names and patterns: checks whose errors say what is wrong, and where.
 
-The rules are those of MQTT 3.1.1, section 4.7: levels separated by `/` (empty ones are legal), `+` stands for
-one whole level, `#` as the last whole level for any number of levels, also none. How names are matched is in
-`index.py`.
+The rules are those of MQTT 3.1.1, section 4.7. Levels are separated by `/` and may be empty. `+` stands for one whole
+level. `#`, only as the last level, stands for any number of levels, including none. `index.py` matches names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What goes the same way goes together: gathers groups of messages into as few bundles as possible.
+"""The outbox of bundles: gathers groups of messages for the same peers into few bundles.
 
-One bundle is open for each flow (set of peers and class) and reliability. It closes when it is full and at `flush`,
-which ends every turn, so that nothing waits for company: an idle publisher sends each message at once, a busy one
-finds many of them in one turn.
+One bundle is open for each flow (set of peers and class) and reliability. A bundle closes when it is full, and at
+`flush`, at the end of each turn. No message waits for others: an idle publisher sends each message at once, and a busy
+publisher has many messages in one turn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from glue.topics.bundle import (
 
 
 class Bundle:
-    """An open bundle. `size` is at least what it will have when encoded."""
+    """An open bundle. `size` is an upper bound of its encoded size in bytes."""
 
     __slots__ = ("after", "count", "expires", "flow", "groups", "receipts", "reliable", "size")
 
@@ -41,9 +41,9 @@ class Bundle:
         self.receipts: tuple[Hashable, ...] = ()
 
     def take(self, group: MessageGroup, limit: int, expires: float, after: tuple[Flow, ...]) -> bool:
-        """Take a group and its payloads, for good, if it fits; an empty bundle takes any single message.
+        """Add a group if it fits; return whether it did. An empty bundle takes a single message of any size.
 
-        A group that continues the last one is merged into it.
+        The bundle owns the group and may merge it with the group before.
         """
         last = self.groups[-1] if self.groups else None
         if last is not None and not last.is_continued_by(group):
@@ -83,9 +83,9 @@ class BundleOutbox:
         self._closed: list[Bundle] = []
 
     def add(self, flow: Flow, reliable: bool, group: MessageGroup, expires: float, after: tuple[Flow, ...]) -> None:
-        """Send a group; it may be merged and split, its messages keep their order."""
+        """Add a group to the bundles of its flow; groups may be merged and split, messages keep their order."""
         limit = BUNDLE_SIZE if reliable else self.frame_size
-        for other in after:  # of what is still here, let go first what it must not overtake
+        for other in after:  # close first any bundle here that this group must not overtake
             if (other, True) in self._open:
                 self._closed.append(self._open.pop((other, True)))
         if self._bundle(flow, reliable).take(group, limit, expires, after):
@@ -106,7 +106,7 @@ class BundleOutbox:
                 self._closed.append(self._open.pop((flow, reliable)))
 
     def receipt(self, flow: Flow, receipt: Hashable) -> None:
-        """Whoever this is shall hear of the reliable message that was added last in this flow."""
+        """Attach a receipt to the open reliable bundle of this flow, for the message added last."""
         self._open[flow, True].receipts += (receipt,)
 
     def flush(self) -> list[Outbound]:
@@ -127,13 +127,13 @@ class BundleOutbox:
 
 
 def entry_size(group: MessageGroup) -> int:
-    """Bytes of a group in a bundle, at most, but for payloads and their lengths."""
+    """The most bytes of a group's entry in a bundle, without payloads and their lengths."""
     size = GROUP_SIZE + text_size(group.topic) + (0 if group.type is None else text_size(group.type))
     return size if group.ordered else size + UNORDERED_SIZE
 
 
 def cost(group: MessageGroup, last: MessageGroup | None) -> int:
-    """Bytes that a group adds to a bundle, at most, if it is merged into the last one there, or into none."""
+    """The most bytes that a group adds to a bundle when merged into `last`; None if it is not merged."""
     size = group.size
     if last is None:
         size += entry_size(group)

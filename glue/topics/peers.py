@@ -1,6 +1,6 @@
-"""The peers there are, their names, and what they want to hear.
+"""The known peers, their names and interests.
 
-Interests come from the network: each is checked, and what a peer's interests may occupy is bounded.
+Interests come from the network. Therefore each is checked, and the memory for them is bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTEREST_SIZE = 64 << 20
 
 
 class SubscribingPeer:
-    """One life of a peer; `interests` maps its patterns to the bytes they count for."""
+    """One life of a peer; `interests` maps each pattern to its accounted size in bytes."""
 
     __slots__ = ("incarnation", "interests", "name", "size")
 
@@ -35,7 +35,7 @@ class SubscribingPeer:
 
 
 class Peers:
-    """The table of peers, kept by discovery's news; `index` answers who is interested in a topic."""
+    """The table of peers, updated by discovery's news; `index` finds the peers interested in a topic."""
 
     __slots__ = ("_changes", "_size", "_statistics", "index", "table")
 
@@ -47,7 +47,7 @@ class Peers:
         self._statistics = statistics
 
     def name(self, peer: str) -> str:
-        """A peer's name; its id for one that discovery has not told of."""
+        """A peer's name, or its id if the peer is unknown."""
         known = self.table.get(peer)
         return peer if known is None else known.name
 

@@ -1,8 +1,7 @@
-"""Plain messages of one length, one or many, on a topic that was received before: their bundles read as one text.
+"""Plain bundles: one group of messages of equal length on a known topic, read with one regular expression.
 
-Decoding serves all options, groups that are merged, and all checks. A plain bundle differs from the one before it on
-its topic in numbers and payloads alone. So its index is read as one text, and a topic that was received before is known
-to be well-formed. Everything else is decoded, and so is, for its checks, what does not look exactly like that.
+A plain bundle differs only in numbers and payloads from the topic's previous bundle. A regular expression reads its
+index, and the topic is known to be well-formed. `bundle.decode` handles and checks every other bundle.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ PLAIN_INDEX = re.compile(
     rb'"length":(0|[1-9][0-9]{0,15})(?:,"count":([1-9][0-9]{0,4}))?(,"json":1)?\}\]\}\n'
 )
 """The index of a group of plain messages of one length, on a topic in which nothing needs to be escaped.
-Nothing repeats without an end: whoever sends a message of 256 MiB that only begins like that would stop this endpoint
-for 10 seconds."""
+Every repetition is bounded. Without bounds, a message of 256 MiB with such a beginning would stop this endpoint for
+10 seconds."""
 
 
 class Recipients:
-    """To whom the messages of one stream go, as long as nothing changes."""
+    """The recipients of one stream; valid until a subscription or peer changes."""
 
     __slots__ = ("mark", "publisher", "tokens")
 
@@ -53,7 +52,7 @@ class Recipients:
 
 
 class PlainBundles:
-    """Plain bundles from peers that go on where the one before them on their topic ended."""
+    """A reader of plain bundles that continue their stream without a gap."""
 
     __slots__ = ("_peers", "_recipients", "_statistics", "_streams", "_subscriptions")
     LIMIT = 32_768  # ways known, of some 200 bytes: 7 MB; cleared when full
@@ -66,7 +65,7 @@ class PlainBundles:
         changes: Changes,
         statistics: Counter[str],
     ) -> None:
-        """`changes` are those to the peers and the own patterns."""
+        """`changes` counts changes to peers and own patterns, and holds the cache of recipients."""
         self._streams = streams
         self._peers = peers
         self._subscriptions = subscriptions
@@ -113,12 +112,12 @@ class PlainBundles:
                         way.tokens, inf, None if is_json else size)  # fmt: skip
 
     def stream(self, peer: str, incarnation: int, topic: str) -> Stream | None:
-        """A topic of a life of a peer, if it was heard."""
+        """The stream of one topic of a peer's life; None if nothing was received."""
         stream = self._streams.get(peer, topic)
         return stream if stream is not None and stream.incarnation == incarnation else None
 
     def way(self, stream: Stream, peer: str, topic: str) -> Recipients:
-        """To whom it goes."""
+        """The recipients of a stream, cached until something changes."""
         return self._recipients.get(stream) or self._way(stream, peer, topic)
 
     def _way(self, stream: Stream, peer: str, topic: str) -> Recipients:

@@ -1,8 +1,8 @@
-"""What this endpoint published on each topic so far: the last sequence number, and the flows it went in.
+"""Records of the topics published by this endpoint: last sequence number, and flows used.
 
-The numbers make a message's identity: (endpoint, incarnation, topic, sequence). The flows keep the order: below,
-each set of peers and class is a stream of its own, so when a topic moves to another, its next message must wait for
-what the same receivers still have to get from the streams it was in before (`Outbound.after`).
+A message's identity is (endpoint, incarnation, topic, sequence). Order within a topic needs the flows. Transport orders
+messages only within a flow (set of peers and class). When a topic moves to another flow, its next message must not
+overtake messages to the same receivers in the older flows (`Outbound.after`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Way:
     def __init__(self, changes: int, topic: bytes, flow: Flow) -> None:
         self.changes = changes  # of patterns, until it was made
         self.topic = topic  # as JSON
-        self.peers, self.priority = flow  # to these peers and to nobody else; to none: they have to go the long way
+        self.peers, self.priority = flow  # all receivers; none: use the ordinary way
 
 
 class PublishedTopic:
-    """`sequence` is the last number given; `sent` the flows it went in, the newest last; `priority` its latest class.
+    """The record of one topic published to.
 
-    `counts` are how many messages went out with best effort, and reliably.
+    `sequence` is the last number given. `sent` lists the flows used, newest last. `priority` is the latest class.
+    `counts` holds the numbers of best-effort and of reliable messages.
     """
 
     __slots__ = ("counts", "priority", "sent", "sequence", "way")
@@ -48,7 +49,7 @@ class PublishedTopic:
         self.way: Way | None = None
 
     def number(self, count: int, is_reliable: bool) -> tuple[int, int]:
-        """Numbers for so many messages: the first one's sequence number, and its position among its kind."""
+        """Number `count` messages; return the first sequence number, and its position among its reliability."""
         if not is_reliable:
             self.way = None
         first, position = self.sequence + 1, self.counts[is_reliable] + 1
@@ -58,11 +59,11 @@ class PublishedTopic:
 
     @property
     def is_all_reliable(self) -> bool:
-        """Whether its sequence numbers are positions, too."""
+        """Whether all messages were reliable, so that sequence numbers are positions."""
         return self.sequence == self.counts[True]
 
     def classify(self, wanted: int) -> int:
-        """The class in which the next messages go: a topic of large ones stays one, as each change costs a wait."""
+        """Return the class of the next messages. A LARGE topic does not return to NORMAL: each change costs a wait."""
         if wanted == NORMAL and self.priority == LARGE:
             return LARGE
         self.priority = wanted
@@ -84,10 +85,10 @@ class PublishedTopics:
         self._forgotten: tuple[Flow, ...] = ()  # which forgotten topics went in
 
     def topic(self, name: str) -> PublishedTopic:
-        """The record of a topic.
+        """The record of a topic, created if there is none.
 
-        A new one counts from 1. Once topics have been forgotten, it counts from behind the highest of their
-        numbers, since it may be one of them: an identity is never used twice.
+        A new topic counts from 1. Once topics were forgotten, new records continue after the highest forgotten number.
+        The topic may be a forgotten one, and no identity may be used twice.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -96,7 +97,7 @@ class PublishedTopics:
         return topic
 
     def follow(self, topic: PublishedTopic, flow: Flow) -> tuple[Flow, ...]:
-        """Note that the topic goes in `flow` now; returns the flows that it must not overtake."""
+        """Note that the topic uses `flow` now; return the flows that the next message must not overtake."""
         if topic.sent and topic.sent[-1] == flow:
             return ()
         peers = set(flow[0])
@@ -106,7 +107,7 @@ class PublishedTopics:
         return after
 
     def _still_needed(self, sent: Iterable[Flow]) -> tuple[Flow, ...]:
-        """Those flows that are the last one for any peer there is: at most one a peer."""
+        """The newest flow, and each flow that is the newest for a present peer."""
         needed: list[Flow] = []
         covered: set[str] = set()
         for flow in reversed(tuple(sent)):

@@ -1,7 +1,8 @@
-"""A bounded table that forgets what was not used lately, without a cost for each use.
+"""A bounded cache that forgets entries not used lately, without bookkeeping per use.
 
-Two generations: what is found in the old one moves to the young one; when the young one is full it becomes the
-old one, and what was left in the old one is forgotten. So an entry survives at least `limit` other entries.
+The cache has two generations. A hit in the old generation moves the entry to the young generation. A full young
+generation becomes the old generation, and the former old generation is forgotten. An entry survives at least `limit`
+other entries.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Value = TypeVar("Value")
 
 
 class GenerationalCache(Generic[Key, Value]):
-    """At most twice `limit` entries; `forget` is told the values of each generation that goes."""
+    """A cache of at most twice `limit` entries; calls `forget` with the values of each dropped generation."""
 
     __slots__ = ("_forget", "_limit", "_old", "_young")
 
@@ -34,7 +35,7 @@ class GenerationalCache(Generic[Key, Value]):
         return value
 
     def put(self, key: Key, value: Value) -> None:
-        """Remember a value; this may forget others, never this one."""
+        """Store a value; may forget older entries."""
         if len(self._young) >= self._limit:
             if self._forget is not None:
                 self._forget(self._old.values())
@@ -42,6 +43,6 @@ class GenerationalCache(Generic[Key, Value]):
         self._young[key] = value
 
     def clear(self) -> None:
-        """Drop everything, untold."""
+        """Drop all entries without a call of `forget`."""
         self._young.clear()
         self._old.clear()

@@ -1,9 +1,9 @@
-"""The last values of topics, for those who come late.
+"""The last values of topics, for late joiners.
 
-One value is kept per topic and publisher. A publisher keeps its own, to tell them to late joiners; everyone keeps
-those heard from peers, for its own late subscriptions. The two differ in what happens when the table is full: a
-publisher refuses further values, since each kept one is a promise; what was heard is a cache, and forgets the
-topic that has not changed for longest.
+A table keeps one value per topic and publisher. A publisher keeps its own values and sends them to late joiners. Each
+endpoint also keeps the values received from peers, for its own late subscriptions. The two tables differ when full. A
+publisher refuses further values, as each kept value is a promise. The table of received values is a cache, and forgets
+the topic that has not changed for longest.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class RetainedValue:
 
     @property
     def size(self) -> int:
-        """Bytes it counts for."""
+        """Accounted size of the value in bytes: payload and topic."""
         return len(self.payload) + len(self.topic)
 
     def covers(self, incarnation: int, sequence: int) -> bool:
-        """Whether this is that message of the same publisher and topic, or one published after it."""
+        """Whether this value is as new as message `sequence` of life `incarnation`, or newer."""
         return self.incarnation == incarnation and self.sequence >= sequence
 
 
@@ -81,7 +81,7 @@ class RetainedValues:
         return values.get(publisher_id) if values else None
 
     def put(self, value: RetainedValue) -> bool:
-        """Keep a value in place of its publisher's former one, which is dropped even if there is no room."""
+        """Replace a publisher's value; False if there is no room. The former value is dropped in either case."""
         self.discard(value.topic, value.publisher_id)
         if self._count >= RETAINED_VALUES or self._size + value.size > RETAINED_SIZE:
             return False
@@ -135,14 +135,17 @@ class RetainedValues:
         return list(found)
 
     def matching(self, patterns: Iterable[str], now: float) -> Iterator[RetainedValue]:
-        """Values of topics that match any of these patterns, but for those that have expired."""
+        """Unexpired values of topics that match any of these patterns."""
         for topic in self.topics(patterns):
             for value in self._topics[topic].values():
                 if value.expires >= now:
                     yield value
 
     def remember(self, now: float, item: Inbound, name: str, group: MessageGroup, statistics: Counter[str]) -> bool:
-        """Keep a peer's retained value for later subscriptions; False if nothing is left that was not had before."""
+        """Keep a peer's retained value for later subscriptions; return whether the group still has new messages.
+
+        May remove the last message of `group` if its replay arrived before.
+        """
         known = self.get(group.topic, item.peer)
         last = group.sequence + len(group.payloads) - 1
         if known is not None and known.covers(item.incarnation, last):

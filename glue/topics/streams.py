@@ -1,17 +1,19 @@
-"""What was received of each publisher on each topic: what is missing is told, and what comes too late is dropped.
+"""Streams, one for each publisher and topic: reports gaps and drops late messages.
 
-The reliable messages of a topic are counted on their own, the best-effort ones, too: a message's *position* is its
-number among its kind, by default its sequence number. Reliable ones are handed up in strictly increasing order: a jump
-is a gap, told at once, and what comes behind a later one is dropped. That happens after a long stop of this host: the
-publisher had given it up, has begun a new channel, and that is read before what waits in the other socket. Best effort
-may overtake: a jump is a gap if it is not filled within GRACE.
+Reliable and best-effort messages of a topic are counted separately: a message's *position* is its number among its
+kind, by default its sequence number.
 
-No false gaps: a stream begins with the first message received; a subscription that is younger than the last message
-received is not told; a count that begins anew, after the publisher forgot the topic, is no jump.
+Reliable messages are handed up in strictly increasing order. A jump in their positions is a gap, reported at once. A
+late reliable message is dropped. This happens after a long stop of this host: the publisher gave this endpoint up and
+began a new channel, whose messages are read before those still waiting in the other socket. Best-effort messages may be
+reordered: a jump is a gap only if it is not filled within GRACE.
 
-A single wrong number does no lasting harm. A jump that no honest publisher can make is refused, until the next bundle
-goes on from there (RFC 3550, appendix A.1, treats restarted sources so). A smaller one cannot be told from a gap, and
-makes all that follows come too late; if that goes on for DOUBT seconds, the stream begins anew.
+False gaps are avoided. A stream begins with the first message received. A subscription learns only of gaps after a
+message received in its time. A restarted count, after the publisher forgot the topic, is no jump.
+
+A single wrong number does no lasting harm. A jump beyond the reach of an honest publisher is refused until the next
+bundle continues from there (as RFC 3550, appendix A.1, for restarted sources). A smaller jump looks like a gap, and all
+later messages seem late. If only late messages arrive for DOUBT seconds, the stream begins anew.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class Stream:
         self.doubt = 0.0  # seconds for which nothing but late messages came, stops left out
 
     def go_on(self, now: float, sequence: int, count: int, mark: int) -> None:
-        """Note so many reliable messages, the next ones, whose positions are their sequence numbers."""
+        """Note the next `count` reliable messages, on a stream with positions equal to sequence numbers."""
         stop = sequence + count
         self.expected[True] = self.plain = stop
         self.last[True] = stop - 1
@@ -80,7 +82,7 @@ class Stream:
         self.heard_at[True] = now
 
     def take(self, now: float, kind: bool, sequence: int, position: int, count: int, mark: int) -> None:
-        """Note so many messages of a kind, from this number and position on."""
+        """Note `count` messages, reliable or not (`kind`), from this number and position on."""
         self.expected[kind] = position + count
         last = sequence + count - 1
         if last > self.last[kind]:
@@ -99,7 +101,7 @@ class Stream:
         self.refused, self.doubt = 0, 0.0
 
     def is_believable(self, now: float, kind: bool, sequence: int, position: int, count: int) -> bool:
-        """Whether an honest publisher can have come so far, or goes on from what was not believed before."""
+        """Whether an honest publisher can have reached these numbers, or they continue the last refused numbers."""
         farthest = LEAP + FASTEST * (now - self.heard_at[kind])
         if position - self.expected[kind] <= farthest and sequence - self.last[kind] - 1 <= farthest:
             return True
@@ -108,7 +110,7 @@ class Stream:
         return goes_on
 
     def is_wrong(self, now: float, sequence: int, count: int) -> bool:
-        """Note late messages; whether nothing else has come for so long that their numbers are the right ones."""
+        """Note late messages; return whether only late messages arrived for DOUBT seconds: the count is wrong then."""
         if self.heard_at[True] >= self.refused_at or sequence < self.refused:
             self.doubt = 0.0
         else:
@@ -134,7 +136,7 @@ class Overdue:
 
 
 class Jump:
-    """So many messages are missing; `mark` is that of the last message before."""
+    """A gap of `count` messages; `mark` counts the subscriptions at the last message before the gap."""
 
     __slots__ = ("cause", "count", "mark")
 
@@ -145,7 +147,7 @@ class Jump:
 
 
 class Streams:
-    """All streams heard lately."""
+    """The streams received lately, by peer and topic."""
 
     __slots__ = ("_given_up", "_overdue", "_statistics", "_streams")
 
@@ -165,7 +167,7 @@ class Streams:
         return self._streams.get((peer, topic))
 
     def give_up(self, now: float, peer: str, cause: str) -> None:
-        """A peer, or a layer below, gave up some of what that peer sent; it is not known of which topic."""
+        """Note that messages of a peer, on unknown topics, were given up by the peer or by a layer below."""
         self._given_up[peer] = now, cause
 
     def forget(self, peer: str) -> None:
@@ -175,7 +177,7 @@ class Streams:
     def heard(
         self, now: float, peer: str, incarnation: int, group: MessageGroup, is_reliable: bool, mark: int
     ) -> tuple[int, Jump | None]:
-        """Note live messages; returns how many of the first are to be dropped, and what certainly is missing before."""
+        """Note live messages; return how many leading messages to drop, and any certain gap before the rest."""
         stream = self._streams.get((peer, group.topic))
         if stream is None or stream.incarnation != incarnation:
             stream = self._begin(peer, incarnation, group.topic)
@@ -227,7 +229,7 @@ class Streams:
     def _jump(
         self, now: float, peer: str, topic: str, stream: Stream, is_reliable: bool, expected: int, position: int
     ) -> Jump | None:
-        """What is missing between these positions; None if best effort may still fill it."""
+        """The gap between two positions; None for best effort, where late messages may still fill the gap."""
         count = position - expected
         if is_reliable:
             return Jump(count, self._cause(peer, stream.heard_at[True]), stream.marks[True])
@@ -239,7 +241,7 @@ class Streams:
 
     @staticmethod
     def _overtaken(stream: Stream, first: int, stop: int) -> None:
-        """These came late, but they came."""
+        """Subtract late best-effort messages from the open gaps."""
         for overdue in stream.overdue:
             overdue.count -= max(min(stop, overdue.stop) - max(first, overdue.first), 0)
 
@@ -251,7 +253,7 @@ class Streams:
         """Peers, topics, and what is by now certainly missing there of best-effort messages."""
         while self._overdue and self._overdue[0].at <= now:
             overdue = self._overdue.popleft()
-            if overdue.at + GRACE < now:  # this host slept: what came meanwhile has yet to be looked at
+            if overdue.at + GRACE < now:  # this host slept: messages may wait in its socket
                 overdue.at = now + GRACE
                 self._overdue.append(overdue)
                 continue

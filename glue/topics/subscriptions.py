@@ -1,8 +1,8 @@
-"""What this endpoint's application subscribed to, and which of it the peers have been told.
+"""Subscriptions of this endpoint's application, and the patterns announced to peers.
 
-Several subscriptions may share a pattern; peers hear of a pattern when its first one begins and when its last one
-ends. Changes gather until `interest` is asked for, so that a batch of them is announced at once, and a pattern
-that comes and goes within it not at all.
+Several subscriptions may share a pattern. Peers learn of a pattern when its first subscription begins and when its last
+subscription ends. Changes gather until the next call of `interest`, which announces them together. A pattern added and
+removed in between is not announced.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Subscriptions:
         self.index.add(pattern, token)
 
     def remove(self, token: Hashable) -> None:
-        """End a subscription; one that has ended already is let be."""
+        """End a subscription; an unknown token has no effect."""
         pattern = self._patterns.pop(token, None)
         if pattern is None:
             return
@@ -50,11 +50,11 @@ class Subscriptions:
         self._changed[pattern] = None
 
     def since(self, mark: int, topic: str) -> tuple[Hashable, ...]:
-        """The tokens that a topic goes to, of those subscriptions that there were at this mark."""
+        """Tokens of subscriptions that match a topic and existed at this value of `mark`."""
         return tuple(token for token in self.index.match(topic) if self._numbers[token] <= mark)
 
     def interest(self) -> Interest | None:
-        """What to announce since it was last asked for."""
+        """Changes of interest since the last call; None if there are none."""
         if not self._changed:
             return None
         added = [p for p in self._changed if p in self._users and p not in self._announced]

@@ -1,12 +1,13 @@
 """When to acknowledge: at once, after a short delay, or with data that goes the other way anyway.
 
-A gap, a duplicate or a resent frame is acknowledged in the same turn, and so is every so-many-th frame of a
-stream. In a stream that loses frames some gap is always open: once the sender knows of one, what else is missing is
-told with the delay of any other acknowledgement, as each costs both sides a turn. In a group, a gap is reported after a
-random time, as others are likely to miss the same, and one report may repair it for all (`spread`). Anything else may
-wait for `ACK_DELAY`, in the hope of data to the same peer that carries the acknowledgement for nothing. How many frames
-that is adapts to the sender: more as long as frames keep coming, since each acknowledgement costs both sides a turn;
-fewer when they stop short of it, as then the sender's window may be smaller than that, and it waits.
+A gap, a duplicate or a resent frame is acknowledged in the same turn, and so is every n-th frame of a stream (the
+*stride*). A stream that loses frames always has an open gap. Once its sender knows of one gap, further gaps are
+reported with the usual delay. In a group, a gap is reported after a random time (`spread`), because other members are
+likely to miss the same frames, and one report may repair the gap for all. Other acknowledgements may wait for
+`ACK_DELAY`, as data to the same peer carries them free of cost.
+
+The stride adapts to the sender. It grows while frames keep coming, since each acknowledgement costs both sides a turn.
+It shrinks when frames stop short of it: the sender's window may be smaller than the stride, and the sender waits.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from glue.transport.round_trip import ACK_DELAY
 from glue.transport.wire import ACK, DATA, KEY, MAX_HELD_US, MENDED, WINDOW, encode_ranges
 
 FEWEST, MOST = 32, 384  # frames between acknowledgements: the smallest window, and a fifth of a large one
-MOST_OF_GROUP = 640  # likewise in a group, a third of it: who sends has to take the acknowledgements of all members
+MOST_OF_GROUP = 640  # in a group, a third of a large window: the sender reads the acknowledgements of all members
 FEW = 3  # members of a group that may all report at once
 SPREAD = 0.00025  # seconds for each member of a group over which reports of the same loss are spread
-WIDEST = 0.0125  # seconds over which they are spread at most: many times what a report and its repair take on a LAN
+WIDEST = 0.0125  # the most seconds of this spread: many times the duration of a report and its repair on a LAN
 SHORT, FEW_DIGITS = 10**8, 10**5  # sequences and channels below: 8 + 8 + 5 + 5 digits, which DATA has room for
 STREAM = 8  # frames within ACK_DELAY that make a stream: 5 MB/s of full frames, or 4,000 small ones a second
 PAUSE = 24  # frames: an acknowledgement that was due by time for this many means that the sender may be waiting
 
 _ACK_CHANNEL, _ACK_NEXT, _ACK_HELD = map(DATA.place, ("ack_channel", "ack_next", "ack_held_us"))
 _CHANNEL, _SEQUENCE = map(DATA.place, ("channel", "sequence"))
-_LONGEST = DATA.longest - 1  # bytes of an entry whose sequence may grow by a digit within the run
+_LONGEST = DATA.longest - 1  # bytes of an entry; its sequence may grow by a digit within the run
 _fields = ACK.getter("held_us", "window", "channel", "next")
 _pack = ACK.packer("held_us", "window", "channel", "next")
 _pack_mended = MENDED.packer("mended", "held_us", "window", "channel", "next")
@@ -67,7 +68,7 @@ class Acknowledger:
         return min(at, self._reports[0][0]) if self._reports else at
 
     def taken(self, now: float, incoming: IncomingChannel, count: int, at_once: bool) -> None:
-        """So many frames came on a channel: acknowledge them at once, or soon."""
+        """Note `count` frames received on a channel, to be acknowledged at once or soon."""
         if at_once and self._cannot_wait(now, incoming, count):
             self._prompt[id(incoming)] = incoming
         elif incoming.unacknowledged >= incoming.stride:
@@ -93,11 +94,11 @@ class Acknowledger:
         self._prompt[id(incoming)] = incoming
 
     def forget(self, peer: str) -> None:
-        """A peer is gone: owe it nothing."""
+        """Drop the acknowledgements owed to a removed peer."""
         self._owing.pop(peer, None)
 
     def due(self, now: float) -> list[Outbound]:
-        """The acknowledgements that cannot wait, and those that have waited."""
+        """The acknowledgements to send now: urgent ones, and delayed ones whose time has come."""
         late = self._late
         while late and late[0][0] <= now:
             at, incoming = late.popleft()

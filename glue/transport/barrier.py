@@ -9,7 +9,7 @@ from glue.transport.member import Member
 
 
 class Barrier:
-    """All that was handed to a channel until now, and must not be overtaken.
+    """The frames handed to a channel until now, which a frame of another channel must not overtake.
 
     `stop` is the frame before which all of it lies; None as long as some of it is neither sent nor expired.
     """

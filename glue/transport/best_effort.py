@@ -12,7 +12,7 @@ _pack = BEST.packer("sequence")
 
 
 class BestEffort:
-    """Both ends of what an endpoint sends and hears with best effort."""
+    """The sending and the receiving end of an endpoint's best-effort frames."""
 
     __slots__ = ("_sequence", "_statistics")
 
@@ -31,7 +31,7 @@ class BestEffort:
         return item
 
     def take(self, run: Inbound, age_ms: int, source: IncomingPeer) -> list[Inbound]:
-        """What of a run was not had before."""
+        """The frames of a run without duplicates; `age_ms` is the time since the sender took them."""
         run.age = age_ms / 1000
         fresh = source.best.take(run)
         had = sum(len(part.bodies) for part in fresh)

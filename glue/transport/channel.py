@@ -1,11 +1,11 @@
 """The sending end of one channel: frames numbered in one sequence for a fixed set of receivers.
 
-A channel belongs to a flow, a set of peers and a class: one peer (served by unicast) or several (by multicast, each
-member acknowledging on its own). It queues what the windows do not let go, remembers what is not yet acknowledged by
-all members, notices what each of them lost, and probes those that are silent (see `recovery`).
+A channel belongs to a flow: a set of peers and a class. One peer is served by unicast, several peers by multicast. Each
+member acknowledges on its own. The channel queues frames beyond the windows and keeps frames until all members have
+acknowledged them. It detects the losses of each member, and probes silent members (see `recovery`).
 
-A member that would hold up the others is detached (see `slow_receivers`): each frame goes to it by unicast, at its
-own pace.
+A member that would hold up the others is detached (see `slow_receivers`): it receives each frame by unicast, at its own
+rate.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Channel(ChannelState):
         return Outbound(self.destinations[0], bodies, header)
 
     def pump(self, now: float) -> list[Outbound]:
-        """Whatever may be sent now: what concerns single members, repairs, then new frames."""
+        """Return the frames to send now: those for single members, then repairs, then new frames."""
         out: list[Outbound] = []
         if self.next or not self._queue or not self._waits(self._queue[0]):
             out += slow_receivers.serve_members(self, now)
@@ -153,7 +153,10 @@ class Channel(ChannelState):
         return least
 
     def launch(self, now: float, item: Outbound, size: int, since: float, begins: bool) -> Flight:
-        """Frames leave for the first time: a message that came at `since`, or a part that `begins` it or not."""
+        """Record the first transmission of a message, or of a part; `begins` tells whether a part is the first.
+
+        `since` is when the message was handed to transport (monotonic seconds), `size` its bytes.
+        """
         first, count = self.next, len(item.bodies)
         flight = Flight(first, item, self.transmissions, now, since, size, begins)
         for member in self.members.values():
@@ -179,7 +182,7 @@ class Channel(ChannelState):
         """Take an acknowledgement of everything below `upto` and of `ranges`; False if it cannot be true."""
         member = self.members.get(peer)
         if member is None:
-            return True  # of one who was taken off: late, not wrong
+            return True  # of a removed member: late, not wrong
         if upto > self.next:  # it took frames for ours that were not
             member.regressed()
             return False

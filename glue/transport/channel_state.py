@@ -1,7 +1,6 @@
 """The state of the sending end of one channel, as far as its policies look at it.
 
-`slow_receivers`, `recovery` and `fec.policy` are written against this class and know nothing of `channel`, which calls
-them.
+`slow_receivers`, `recovery` and `fec.policy` use this class. They do not depend on `channel`, which calls them.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class ChannelState:
         outcomes: Outcomes,
         parity: float | None = None,
     ) -> None:
-        """`peers`: all peers of the flow, or the one of them that gets the rest of another channel of the flow."""
+        """Set up for `peers`: all peers of the flow, or one peer for the rest of another channel of the flow."""
         self.number = number
         self.flow = flow
         self.peers = peers
@@ -105,7 +104,7 @@ class ChannelState:
         self.arm()
 
     def renewed_limit(self) -> int:
-        """The limit as it is by now; that it has moved on need not be known before it is reached."""
+        """Recompute and return the limit; callers need this only when they reach the old limit."""
         self._limit = limit = min([member.limit for member in self.attached], default=self.next)
         return limit
 

@@ -1,10 +1,10 @@
-"""The fast path of transport: frames that are the next of their channel, and those of a session.
+"""The fast path of transport: frames in the order of their channel, and the frames of a session.
 
-In a session (`glue.fastpath.session`) each frame is a whole message: it is numbered at once, and the rest of the work
-is deferred to one commit for all frames. This is done for the simple case alone: one unicast channel each way, on which
-nothing is missing and nothing waits. A commit does what the ordinary way would have done for each frame: a flight for
-each frame that is on its way, and one for all that have been acknowledged since; the newest acknowledgement, which says
-what those before it said; and what is owed in return.
+In a session (`glue.fastpath.session`) each frame is a whole message. Frames are numbered at once; the rest of the work
+is deferred to one commit for all frames. A session serves only the simple case: one unicast channel each way, without
+missing or waiting frames. A commit brings transport to the state of the ordinary way. It records one flight for each
+frame on its way, and one for all frames acknowledged since. It reads the newest acknowledgement, which includes the
+older ones, and notes the acknowledgement owed in return.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ANSWER = DATA.template(ack_channel=b"%b", ack_next=b"%d", ack_held_us=b"%d", ch
 
 
 class UnicastExchange:
-    """What goes to one peer, and comes from it."""
+    """The unicast frames to and from one peer, in a session."""
 
     __slots__ = (
         "_acked_at", "_acks", "_before", "_bodies", "_carried", "_carries", "_end", "_first", "_from", "_held",
@@ -61,7 +61,7 @@ class UnicastExchange:
         self._acks, self._acked_at, self._held = 0, 0.0, _NONE
         self._incoming: IncomingChannel | None = None
         self._from = b""  # the number of the channel that is received, once it is known
-        self._first = self._next = self._promised = 0  # of that: the sequence that came first, and that comes next
+        self._first = self._next = self._promised = 0  # on this channel: first and next sequence
         self._owed, self._owed_since, self._received_at = 0, 0.0, 0.0  # frames that came since the last acknowledgement
         self._carries = self._carried = 0  # acknowledgements that left with frames, and up to where
 
@@ -140,7 +140,7 @@ class UnicastExchange:
         return entry
 
     def commit(self) -> tuple[int, int]:
-        """Do the deferred work for all that passed; how many frames came and left."""
+        """Complete the deferred work of the session; return the numbers of frames received and sent."""
         came, left = self._next - self._first, len(self._bodies)
         if self._incoming is not None and (came or self._carries):
             self._commit_received(self._incoming, came)
@@ -177,7 +177,7 @@ class UnicastExchange:
 
 
 def _is_plain(channel: Channel) -> bool:
-    """Whether all that goes to its one member has left, and nothing of it was missed."""
+    """Whether a channel has one member, no waiting frames, and no loss."""
     if channel.waits_for_some or channel.awaited or policy.is_wanted(channel):
         return False
     if channel.kind != "data" or len(channel.attached) != 1 or not channel.attached[0].unscathed:
@@ -269,7 +269,7 @@ class TransportFastPath:
         return min([self.acknowledger.deadline, *others])
 
     def exchange(self, partner: Partner) -> UnicastExchange | None:
-        """What goes to and comes from a peer; None if that is out of the ordinary."""
+        """The exchange of frames with a peer; None if it is not in the simple case."""
         peer = partner.id
         source, channel = self._layer.sources.get(peer), self._layer.channels.get(((peer,), NORMAL))
         if source is None or source.incarnation != partner.incarnation or not self.acknowledger.accepting:

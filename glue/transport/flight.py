@@ -36,9 +36,9 @@ class Flight:
 
 
 class Flights:
-    """All flights of a channel, in order: those that hold up the sender, and before them those that are kept.
+    """All flights of a channel, in order: first kept flights, then open flights, which hold up the sender.
 
-    A flight that all attached members have holds up no member; it is kept for detached members.
+    All attached members have acknowledged a kept flight; detached members may still need its frames.
     """
 
     __slots__ = ("_kept", "_open", "kept_size", "messages", "open_size", "repairs")
@@ -48,7 +48,7 @@ class Flights:
         self._kept: deque[Flight] = deque()
         self.open_size = 0  # bytes
         self.kept_size = 0
-        self.messages = 0  # that were let go of, once for each member that had them
+        self.messages = 0  # released, once for each member with the message
         self.repairs = 0  # of those, how many took repairs
 
     def __bool__(self) -> bool:
@@ -118,7 +118,7 @@ class Flights:
             flight.repaired -= {peer}
 
     def clear(self) -> None:
-        """Nobody needs any of it."""
+        """Drop all flights: no member needs them."""
         self._open.clear()
         self._kept.clear()
         self.open_size = self.kept_size = 0

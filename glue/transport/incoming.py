@@ -56,7 +56,7 @@ class IncomingChannel:
         self.outcome = ""  # why the latest frames were not all taken, for the counters
         self.decoder: Decoder | None = None  # if repair symbols come
         self.recovered = 0  # frames recovered by FEC
-        self.reported = 0  # of them, those that the sender was told of
+        self.reported = 0  # recovered frames reported to the sender
         self._early: dict[int, tuple[Inbound, float]] = {}  # by first sequence: the run, and when it came
         self._budget = budget
 
@@ -72,9 +72,9 @@ class IncomingChannel:
         return True
 
     def take(self, now: float, run: Inbound, sequence: int) -> list[Inbound]:
-        """Take any other run, one that starts at `sequence`; return what can go up now, in order.
+        """Take a run from `sequence` on that `advance` refused; return the runs to hand up now, in order.
 
-        `outcome` is left empty if all of it was new, and names the cause otherwise.
+        Sets `outcome`: empty if all frames were new, else the cause for the counters.
         """
         count = len(run.bodies)
         self.outcome = ""
@@ -112,7 +112,7 @@ class IncomingChannel:
         self._budget.held += _cost(run)
 
     def _ready(self, now: float) -> list[Inbound]:
-        """What has become contiguous with what was handed up before."""
+        """Remove and return the early runs that now follow the frames handed up before."""
         out: list[Inbound] = []
         while self.next in self._early:
             run, came = self._early.pop(self.next)
@@ -125,9 +125,9 @@ class IncomingChannel:
         return out
 
     def skip(self, now: float, sequence: int) -> tuple[int, list[Inbound]]:
-        """Go on from `sequence`: how many frames below were neither handed up nor are now, and what goes up now.
+        """Skip to `sequence`; return the number of frames given up, and the runs to hand up now.
 
-        What waits below goes with what is missing there: it follows a gap in its message, or precedes one.
+        Early frames below `sequence` are dropped: each belongs to a message with a gap.
         """
         if sequence <= self.next:
             return 0, []
@@ -180,11 +180,11 @@ def _part(run: Inbound, sequence: int, start: int, stop: int) -> Inbound:
 
 
 class RecentFrames:
-    """Which best-effort sequences of a peer were had lately: drops duplicates, keeps no order.
+    """The latest best-effort sequences of a peer: drops duplicates, keeps no order.
 
-    What is far from the rest is dropped: one forged number must not make all that follow look old. Frames there that
-    continue each other are believed in the end (as RFC 3550, appendix A.1): at once beyond LEAP, as the sender may have
-    talked to others meanwhile; below SPAN, where duplicates are, after RETURN frames.
+    A run far from the latest sequences is dropped, so that one forged number does not make later frames look old. Runs
+    that continue each other there are believed in the end (as RFC 3550, appendix A.1). Beyond LEAP the second run is
+    believed: the sender may have sent to others meanwhile. Below SPAN, where duplicates are, RETURN runs are needed.
     """
 
     __slots__ = ("_bits", "_stray_stop", "_strays", "_top")
@@ -238,7 +238,7 @@ class RecentFrames:
 
 
 class IncomingPeer:
-    """What is kept of a peer as a sender: the channels it uses towards this endpoint."""
+    """A peer as a sender: the channels that it uses towards this endpoint."""
 
     __slots__ = ("best", "channels", "incarnation")
 

@@ -1,14 +1,14 @@
 """Reliable delivery between endpoint ids over datagrams that may be lost, doubled or overtaken.
 
-Every flow, that is, set of receivers and class of data, gets a channel: one sequence of frames, unicast to a single
-receiver, multicast to several, acknowledged by each on its own. Here items find their channel, and timers
-and acknowledgements are looked after; `channel` is the sending end, `reception` the receiving end. Channels of a more
-urgent class send first. Each has windows of its own, so what waits in one delays no other, and none starves.
+A flow is a set of receivers and a class of data. Each flow has a channel: one sequence of frames, by unicast to one
+receiver or by multicast to several, acknowledged by each on its own. This module finds the channel of an item and runs
+timers and acknowledgements. `channel` is the sending end, `reception` the receiving end. Channels of a more urgent
+class send first. Each channel has its own windows. Therefore no channel delays another, and none starves.
 
-Channel numbers count up and are never used twice in the life of an endpoint, so a new set of receivers
-always starts at sequence 0 and nothing of an older set can be mistaken for it. What must not overtake is held
-back by barriers (`Outbound.after`). A peer that discovery lost and found again in the same life goes on where
-it was, so that nothing is delivered twice.
+Channel numbers count up and are never used twice in the life of an endpoint. A new set of receivers starts at sequence
+0, and frames of an older set cannot be mistaken for its own. Barriers hold back frames that must not overtake others
+(`Outbound.after`). A peer that discovery lost and found again in the same life continues its sequences, so that no
+frame is delivered twice.
 """
 
 from __future__ import annotations
@@ -154,9 +154,10 @@ class Transport:
             self._acknowledged(now, run.peer, channel, upto + offset, ranges, window, held_us / 1e6)
 
     def _take_carried(self) -> None:
-        """Take the acknowledgements that came with data, as of then; whoever drives the layer has answered it by now.
+        """Take the acknowledgements that came with data, as of their arrival.
 
-        So before anything is said of what is acknowledged, or another acknowledgement is taken.
+        Call this before any use of the acknowledged state, and before another acknowledgement. The delay lets the
+        application answer the data first.
         """
         carried = self.reception.carried
         if carried:
@@ -211,7 +212,7 @@ class Transport:
             self._remove(item)
 
     def _remove(self, item: PeerRemoved) -> None:
-        """A peer is gone: give up what it did not acknowledge; remember what it sent, should it come back."""
+        """Remove a peer: give up its unacknowledged frames. If its lease expired, keep its channels for a return."""
         source = self.sources.pop(item.peer, None)
         if source is not None and item.reason == "expired":
             self._absent[item.peer] = source
@@ -229,7 +230,7 @@ class Transport:
             self.statistics["frames undelivered"] += given_up
 
     def _retire(self, channel: Channel) -> None:
-        """A channel that lost a member takes nothing new; it lasts until the others have all of it."""
+        """Accept no new frames on a channel that lost a member; close it once the others have all its frames."""
         if self.channels.get(channel.flow) is channel:
             del self.channels[channel.flow]
             self._replaced.setdefault(channel.flow, []).append(channel)
@@ -269,7 +270,7 @@ class Transport:
         return down
 
     def _accept(self, now: float, accepting: bool) -> None:
-        """Stop or start promising windows; on start, tell those who may be waiting."""
+        """Stop or start promising windows; on start, acknowledge to all senders that may be waiting."""
         self.acknowledger.accepting = accepting
         if accepting:
             for source in self.sources.values():
@@ -351,7 +352,7 @@ class Transport:
                     self.acknowledger.carry(now, frames[-1])
                     continue  # it is not done with what it just sent
             if channel.idle:
-                if channel.awaited:  # nobody would look at it again
+                if channel.awaited:  # an idle channel is not visited again
                     self._outcomes.acknowledged(channel.awaited, channel.members)
                 del self.busy[channel.number]
                 if self.channels.get(channel.flow) is not channel:

@@ -1,9 +1,8 @@
-"""One receiver of a channel, as its sender sees it: what it has, what it lost, how far away it is.
+"""One receiver of a channel, as seen by the sender: frames acknowledged, frames lost, round trip.
 
-A frame that it misses although it has what was sent later is a *hole*. Whether a hole is a loss, or a frame that was
-overtaken, is a matter of time, as in RACK (RFC 8985): at once where nothing was ever seen to come late, else once
-the latest that was ever seen has passed. That patience is learned from frames that came late after all, and from
-resends that proved needless, and is slowly forgotten.
+A *hole* is a frame that the member misses although it has a later one. A hole is a loss or a reordered frame. Time
+decides, as in RACK (RFC 8985). If no frame ever came late, a hole counts as lost at once. Else the sender waits for the
+longest delay seen (the *patience*). Late frames and needless resends increase the patience, and it decays slowly.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from glue.transport.window import Window
 from glue.transport.wire import WINDOW
 
 REORDERING = 3  # later frames that make a hole a loss at once, as long as none ever came late (RFC 8985, DupThresh)
-OVERTAKEN = 32  # frames in a row that are rather overtaken by a resend of one that was late itself than all lost
+OVERTAKEN = 32  # frames in a row: a resend overtook them, as their loss together is less likely
 MARGIN = 1.25  # patience is so many times the latest arrival seen
 LATEST = 8  # smoothed round trips: what came later than that was not overtaken, but its acknowledgements were lost
 LATE, TOO_LATE = 0.02, 0.2  # seconds within which that bound stays, however fast or slow the network seems
@@ -33,13 +32,13 @@ class Obstacle(Protocol):
 
 
 class Hole:
-    """A frame that is missing, or was sent again: its latest transmission, and when the one `before` was sent."""
+    """A missing or resent frame: its latest transmission, and when the transmission `before` was sent."""
 
     __slots__ = ("attempt", "before", "decodable_until", "number", "probed", "sent_at")
 
     def __init__(self, number: int, sent_at: float, decodable_until: float = -math.inf) -> None:
         self.probed = False  # whether it was sent again for want of any answer
-        self.decodable_until = decodable_until  # until when it may turn out that FEC has recovered it
+        self.decodable_until = decodable_until  # until when the member may report a recovery by FEC
         self.number = number
         self.sent_at = sent_at
         self.attempt = 0
@@ -74,11 +73,11 @@ class Member:
         self.waiting_since = 0.0  # since when an answer is awaited: the latest progress, or the latest probe
         self.heard_at = 0.0  # when it last acknowledged anything, or began to be waited for
         self.check_at = math.inf  # when a hole will count as lost
-        self.invited = False  # whether it has shown that it knows the channel
+        self.invited = False  # whether an answer showed that the member knows the channel
         self.invite = invite  # whether the invitation is to be sent
         self.regressions = 0  # probes in a row answered with less than before, or with more than there is
         self._regressed_at = 0  # the number of the probe last answered so
-        self.detached = False  # whether it is served on its own, by unicast, and holds up nobody
+        self.detached = False  # whether the member is served by unicast and holds up no other member
         self.held_by: list[Obstacle] = []  # when detached: what it must have received before it joins
         self.sent = 0  # when detached: every frame below was sent to it, by whatever way
         self.skip = 0  # every frame below that it misses was given up
@@ -99,7 +98,7 @@ class Member:
 
     @property
     def most_under_way(self) -> float:
-        """How many frames may be on their way to it at once: its window, or less if it promises less."""
+        """The most frames on their way at once: the window, or less if the member promises less."""
         return min(self.window.frames, self.limit - self.next)
 
     def attempts(self, sequence: int) -> int:
@@ -109,16 +108,16 @@ class Member:
 
     @property
     def unscathed(self) -> bool:
-        """Whether nothing that is on its way to it was ever missed."""
+        """Whether no frame on its way has a hole, a loss, or a gap before it."""
         return not (self.holes or self.ranges or self.lost)
 
     def answered(self, now: float) -> None:
-        """It acknowledged something new: the wait for an answer begins anew."""
+        """Note progress: the wait for an answer begins anew."""
         self.backoff = self.regressions = self._regressed_at = 0
         self.waiting_since = now
 
     def take(self, upto: int, ranges: list[tuple[int, int]]) -> int:
-        """It has everything below `upto`, and `ranges`; returns how many frames of that are news."""
+        """Note an acknowledgement of all frames below `upto` and of `ranges`; return how many are new."""
         before = self.next + self.ranges.size
         # What a receiver has only grows. So of two acknowledgements the one that tells of more contains the other.
         if upto >= self.next and (not self.ranges or (ranges and ranges[-1][1] >= self.ranges.stop)):
@@ -151,7 +150,7 @@ class Member:
         return missing
 
     def regressed(self) -> None:
-        """It acknowledged less than before, or more than there is: counted once a probe, for answers may be stale."""
+        """Count an acknowledgement of less than before, or of unsent frames; once a probe, as answers may be stale."""
         if self.backoff > self._regressed_at:
             self._regressed_at = self.backoff
             self.regressions += 1
@@ -192,9 +191,10 @@ class Member:
             self.lost -= {sequence for sequence in self.lost - self.holes.keys() if self.has(sequence)}
 
     def _explains(self, now: float, hole: Hole) -> bool:
-        """Whether an answer that comes now is to the latest attempt, and not to one before (as Eifel, RFC 3522).
+        """Whether an answer that comes now is to the latest attempt, and not to an earlier one (as Eifel, RFC 3522).
 
-        It is not if that was sent too short a time ago; nor, most likely, if all that was sent before it is not there.
+        An answer sooner than the least round trip is to an earlier attempt. So, most likely, is an answer to an attempt
+        that seems to have overtaken many frames.
         """
         if now - hole.before > self.round_trip.probe_timeout(0):
             return True
@@ -220,7 +220,7 @@ class Member:
                     self.check_at = hole.sent_at + delay
 
     def repaired(self, now: float, sequences: range, number: int, attempt: int, first_sent_at: float) -> None:
-        """These frames were sent to it again."""
+        """Note a resend of frames to this member."""
         for offset, sequence in enumerate(sequences):
             hole = self.holes.get(sequence)
             if hole is None:

@@ -1,4 +1,4 @@
-"""What becomes of messages, for each receiver: counted, and told to those who wait to hear it.
+"""Outcomes of messages, for each receiver: counted, and reported where a receipt was asked for.
 
 Every message handed to transport for a peer ends there as delivered, repaired (delivered after a part of it was sent
 again), or lost for a cause; a best-effort one as unconfirmed. Delivered means that the peer's transport has
@@ -38,7 +38,7 @@ class Outcomes:
         self.news: list[Upward] = []
 
     def delivered(self, count: int, repaired: int) -> None:
-        """So many messages reached their receivers, some of them only after repairs."""
+        """Count messages that reached their receivers, `repaired` of them only after a resend."""
         self._statistics["messages delivered"] += count - repaired
         if repaired:
             self._statistics["messages repaired"] += repaired
@@ -51,7 +51,7 @@ class Outcomes:
         self.news += [Receipted(receipt, peer, cause) for receipt in receipts]
 
     def given_up(self, flights: Flights, awaited: Iterable[Awaited], member: Member, before: int, cause: str) -> None:
-        """A member that stood at frame `before` was told to skip what it missed; what it has beyond, it keeps."""
+        """Count the messages that a member, which stood at frame `before`, was told to skip."""
         count = 0
         for flight in flights:
             if before < flight.stop <= member.skip:
@@ -85,7 +85,7 @@ class Outcomes:
             self.lost(peer, sum([item.messages for item in (*missing, *unsent)]), cause, receipts)
 
     def acknowledged(self, awaited: list[Awaited], members: Mapping[str, Member]) -> None:
-        """Tell the receipts of a channel whose messages have arrived by now; keep those that still wait."""
+        """Report the receipts whose messages have arrived; keep the others in `awaited`."""
         for one in awaited:
             for peer in [peer for peer in one.peers if members[peer].next >= one.stop]:
                 del one.peers[peer]
@@ -94,7 +94,7 @@ class Outcomes:
 
 
 def _forgotten(awaited: Iterable[Awaited], peer: str, upto: float = inf) -> list[Hashable]:
-    """The receipts that wait for this peer, up to that frame; from now on they do not."""
+    """Remove this peer from the receipts of frames up to `upto`; return these receipts."""
     found: list[Hashable] = []
     for one in awaited:
         if one.stop <= upto and peer in one.peers:

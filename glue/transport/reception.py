@@ -1,4 +1,4 @@
-"""Frames as they come in on their channels: handed up in order, recovered by FEC, and when they are acknowledged."""
+"""The receiving end of channels: hands frames up in order, recovers frames by FEC, and decides on acknowledgements."""
 
 from __future__ import annotations
 
@@ -120,10 +120,11 @@ class Reception:
         return incoming
 
     def _forget_one(self, source: IncomingPeer) -> None:
-        """Forget the channel that was not used for longest, of those that hold nothing if there is any.
+        """Forget the least recently used channel without a gap; if all have gaps, the least recently used of all.
 
-        What waits behind a gap was acknowledged: the sender may count on it. Channels that are alive are far fewer than
-        `INCOMING`, and used several times a second while they have a gap; so if all have one, the first is a dead one.
+        Frames behind a gap are acknowledged, and the sender may rely on them. Live channels are far fewer than
+        `INCOMING`, and a live channel with a gap is used several times a second. Therefore, if all have gaps, the
+        channel that is forgotten is dead.
         """
         channels = source.channels
         found = next((number for number, incoming in channels.items() if not incoming.ranges), next(iter(channels)))
@@ -163,7 +164,7 @@ class Reception:
     def _take_apart(
         self, now: float, run: Inbound, incoming: IncomingChannel, attempt: int, sequence: int, up: list[Upward]
     ) -> None:
-        """The same for frames among which, or before which, something is missing, or was had before."""
+        """Take a run with duplicates, or with a gap in or before it: hand up all frames that are in order."""
         ready = incoming.take(now, run, sequence)
         for part in ready:
             up.append(part)
@@ -183,7 +184,7 @@ class Reception:
         attempt: int,
         up: list[Upward],
     ) -> None:
-        """These frames may serve to recover others, or show that a recovered frame was not lost."""
+        """Give frames to the FEC decoder: they may recover others, or show that a recovered frame was only late."""
         if incoming.outcome and not attempt:
             incoming.recovered -= decoder.came_late(sequence, len(run.bodies))
         decoder.keep(run, sequence)

@@ -1,7 +1,7 @@
-"""What a channel does about loss: notice it, probe the silent, send again.
+"""Loss recovery of a channel: detect losses, probe silent members, resend frames.
 
-Loss detection follows RFC 8985 (RACK), probing RFC 9002 (section 6.2), per member; a resent frame keeps its
-sequence number and carries a higher attempt, so round trips are only taken from first attempts (Karn).
+Loss detection follows RFC 8985 (RACK), probing RFC 9002 (section 6.2), per member. A resent frame keeps its sequence
+number and carries a higher attempt. Therefore only first attempts measure round trips (Karn).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def follow(channel: ChannelState, member: Member, newest: int, count: int) -> No
 
 
 def arrived(channel: ChannelState, now: float, member: Member, newest: int, held: float) -> float:
-    """Note that this frame is the newest that arrived; returns its round trip, if that is known."""
+    """Note the newest frame that arrived; return its round trip in seconds, infinite if unknown."""
     flight = channel.flights.find(newest)
     member.latest = max(member.latest, flight.number + newest - flight.first)
     if held >= MAX_HELD:
@@ -85,7 +85,7 @@ def arrived(channel: ChannelState, now: float, member: Member, newest: int, held
 
 
 def dig(channel: ChannelState, member: Member, end: int) -> None:
-    """Note which frames below `end` it misses of those sent before the latest that is known to have arrived."""
+    """Note a member's holes below `end`, among frames sent before the latest frame known to have arrived."""
     if member.detached:
         end = min(end, member.sent)
     at = max(member.dug, member.next)

@@ -44,16 +44,16 @@ class RoundTrip:
         self._set_timeout()
 
     def held_back(self, held: float) -> None:
-        """The receiver held an answer back: while its thread runs handlers, for longer than it should.
+        """Note for how long (seconds) the receiver held an answer back: long while its thread runs handlers.
 
-        Unless it is given that time, it is asked, and sent again what it has, in vain.
+        The timeout must include this time. Else the sender probes and resends in vain.
         """
         if held > ACK_DELAY or self._held > ACK_DELAY:
             self._held = held if held > self._held else self._held + (held - self._held) / 8
             self._set_timeout()
 
     def guess(self, elapsed: float, held: float) -> None:
-        """It is known to be no longer than that. The least of these has to do until one is measured."""
+        """Note an upper bound of the round trip; the least bound serves until a round trip is measured."""
         if not self.measured and not (self.guessed and elapsed - held >= self.latest):
             self.sample(elapsed, held)
             self.measured, self.guessed = False, True

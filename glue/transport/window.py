@@ -4,17 +4,18 @@ What limits the window is congestion, and what shows that is judged once a round
 
 - *Delay*: the shortest round trip of the round is more than `QUEUE` above the least one known. Then the window
   shrinks to what keeps the way full with hardly a queue, as in Vegas (Brakmo and Peterson 1995) and Copa (Arun and
-  Balakrishnan 2018). So slow links keep short queues, and flows that share one see, and yield at, the same moment.
-  What varies however small the window is, is jitter, and no queue.
-- *Loss beyond the usual*: a radio link loses the same share whatever is sent; a queue that overflows loses more,
-  the more is sent. So a clear excess of loss shrinks the window, and if the loss stays, it is the link's own and
-  from then on usual.
+  Balakrishnan 2018). Therefore slow links keep short queues, and flows that share a link yield at the same moment.
+  Variation that does not depend on the window is jitter, and no queue.
+- *Loss beyond the usual*: a radio link loses the same share at any rate. An overflowing queue loses more at a
+  higher rate. Therefore a clear excess of loss shrinks the window. If the loss stays, it is the link's own, and counts
+  as usual from then on.
 
-Who comes late takes the queue that is there for a part of the way, and more than its due. So whoever has seen a
-queue lets its own run dry now and then, for two round trips (as BBR's ProbeRTT).
+A late flow mistakes the present queue for a part of the way, and takes more than its share. Therefore a flow that has
+seen a queue drains its own part now and then, for two round trips (as BBR's ProbeRTT).
 
-Otherwise it opens: twofold a round trip at first, later by a few frames and, as long as nothing stands against it,
-by ever more. There is no pacing: acknowledgements set the pace, so that trains stay whole on a fast network.
+Otherwise the window opens. It doubles each round trip at first. Later it grows by a few frames, and by ever more while
+neither delay nor loss shrinks it. There is no pacing: acknowledgements set the pace, so that trains stay whole on a
+fast network.
 
 A policy object: hand another to `Transport` to replace it.
 """
@@ -40,7 +41,7 @@ FASTEST = 150_000  # frames a second (220 MB/s), as within one machine: from the
 MOST_THERE = 3328  # frames: four messages of 1 MiB, gone within QUEUE; 8 MB as the kernel counts 4 MB of socket buffer
 SLOW = 12_000  # frames a second (17 MB/s): a path where queues last long enough to mistake them for a part of the way
 OVERLOAD = 0.5  # factor after loss beyond the usual (RFC 5681): enough to tell whether the window was its cause
-SAMPLE = 100  # frames whose outcomes make a share of loss; the standard error of 10 % is then 3 %
+SAMPLE = 100  # frames for one measured share of loss; the standard error of 10 % is then 3 %
 AVERAGED = 8  # samples that make up `Window.loss`, and rounds that make up the noise
 MARGIN = 0.05  # share of loss beyond the usual that is tolerated, beside three standard errors
 INTOLERABLE = 0.6  # share of loss that no radio link has and still carries data
@@ -51,10 +52,10 @@ DRAIN_FIRST, DRAIN = 0.5, 4.0  # seconds after which, where queues were seen, on
 
 
 def enough(left: int, window: float) -> int:
-    """How many of the `left` frames of a message are enough to be sent, where not all are let go by a `window`.
+    """The least number of frames of a message to send at once, with `left` frames to go.
 
-    Up to half of the window, all of them: who receives a message in parts has to put it together again. What the
-    receivers promise to take counts as a window, too: else a message larger than that would never be sent.
+    Up to half of the window, a message waits until all of it may leave, because a receiver has to join the parts. The
+    caller limits `window` to the frames promised by the receivers. Else a larger message would never be sent.
     """
     if left <= window / 2:
         return left
@@ -102,7 +103,7 @@ class Window:
         self._usual = 0.0  # share of loss that is taken to be the link's own
 
     def lost(self, count: int) -> None:
-        """So many frames were found to be lost."""
+        """Count frames found to be lost."""
         self._lost += count
 
     def acknowledged(self, now: float, count: int, round_trip: float, latest: int, sent: int) -> None:
@@ -154,7 +155,7 @@ class Window:
             self._previous = best
 
     def _drain(self, now: float) -> None:
-        """Let the own part of the queue run dry, so that the least round trip shows, to everyone who shares it."""
+        """Drain the own part of the queue, so that all flows on the link can measure the least round trip."""
         self._draining -= 1
         self.frames = LEAST if self._draining else self._drained
 

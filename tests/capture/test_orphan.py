@@ -14,7 +14,7 @@ def test_an_orphan_writes_nothing_and_keeps_one_descriptor(tmp_path: Path) -> No
     recording = Recording(tmp_path / "t.pcapng", "p")
     recording.write(1, bytes(60), 60)
     before = len(os.listdir(DESCRIPTORS))
-    recording.orphan()
+    recording._after_fork()
     assert len(os.listdir(DESCRIPTORS)) == before
     recording.close()
     assert (tmp_path / "t.pcapng").stat().st_size == 0

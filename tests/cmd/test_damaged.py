@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from glue.cmd import fragmentation, traffic
-from glue.cmd.output import Output
+from glue.cmd.output import CommandOutput
 
 
 @pytest.mark.parametrize("damaged", [0, 1, 2])
@@ -20,7 +20,7 @@ def test_the_exit_code_says_whether_all_messages_were_whole(
     whole = traffic.numbered("me", 1, 50)
     payloads = [whole, *[b"?" + bytes(whole)[1:]] * damaged, whole]  # type: ignore[arg-type]
 
-    def exchange(arguments: Namespace, output: Output, show: Any) -> Mapping[str, Any]:
+    def exchange(arguments: Namespace, output: CommandOutput, show: Any) -> Mapping[str, Any]:
         for number, payload in enumerate(payloads):
             facts = {"publisher": "me", "publisher_id": "aa", "incarnation": 1, "topic": "t", "sequence": number}
             show(SimpleNamespace(payload=payload, type=None, published_at=0.0, retained=False, **facts))

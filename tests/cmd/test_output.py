@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from glue.cmd.output import Output, payload_fields, payload_text, printable, table
+from glue.cmd.output import CommandOutput, payload_fields, payload_text, printable, table
 
 
 def said(as_json: bool, **fields: Any) -> str:
     stream = io.StringIO()
-    Output(stream, json=as_json, unread=lambda: None).event("thing", "a thing", **fields)
+    CommandOutput(stream, json=as_json, unread=lambda: None).event("thing", "a thing", **fields)
     return stream.getvalue()
 
 
@@ -25,7 +25,7 @@ def test_programs_get_one_json_object_a_line() -> None:
 
 
 def test_people_get_text_without_colours_where_there_is_no_terminal() -> None:
-    output = Output(io.StringIO(), json=False, unread=lambda: None)
+    output = CommandOutput(io.StringIO(), json=False, unread=lambda: None)
     assert said(False) == "a thing\n"
     assert output.style("red", "text") == "text"
 
@@ -35,7 +35,7 @@ def test_an_output_that_nobody_reads_any_more_is_reported_once_and_then_silent()
     os.close(read_end)
     unread: list[None] = []
     with open(write_end, "w") as stream:
-        output = Output(stream, json=True, unread=lambda: unread.append(None))
+        output = CommandOutput(stream, json=True, unread=lambda: unread.append(None))
         output.event("one")
         output.event("two")
     assert len(unread) == 1

@@ -12,15 +12,15 @@ import pytest
 
 from glue import Peer
 from glue.cmd import common, session, traffic
-from glue.cmd.output import Output
+from glue.cmd.output import CommandOutput
 
 
-def both(say: Callable[[Output], object]) -> tuple[str, dict[str, Any]]:
+def both(say: Callable[[CommandOutput], object]) -> tuple[str, dict[str, Any]]:
     """What people and programs are told."""
     texts = []
     for as_json in (False, True):
         stream = io.StringIO()
-        say(Output(stream, json=as_json, unread=lambda: None))
+        say(CommandOutput(stream, json=as_json, unread=lambda: None))
         texts.append(stream.getvalue())
     return texts[0], json.loads(texts[1])
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from glue.cmd import simulate
-from glue.simulation.consensus import STORM, Result, run_seed
+from glue.simulation.consensus import STORM, RunResult, run_seed
 
 
 def test_runs_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,9 +31,9 @@ def test_jobs_give_the_same_results_in_order() -> None:
 def test_a_failing_run_is_told_with_what_repeats_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(seed: int, trace: Any = None, without: Any = (), storm: float = STORM, forged: bool = False) -> Result:
+    def run(seed: int, trace: Any = None, without: Any = (), storm: float = STORM, forged: bool = False) -> RunResult:
         fails = seed == 5 and "crash" not in without
-        return Result(seed, "abc", 1, 2, {}, {"crash": 1}, "two leaders: x" if fails else "")
+        return RunResult(seed, "abc", 1, 2, {}, {"crash": 1}, "two leaders: x" if fails else "")
 
     monkeypatch.setitem(simulate.LAYERS, "model", run)
     monkeypatch.setattr(simulate, "shrunk", lambda result, forged: (["slow disk", "freeze"], 7.0))

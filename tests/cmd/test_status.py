@@ -9,7 +9,7 @@ import pytest
 
 from glue import ModelStatus
 from glue.cmd.model import Terminal
-from glue.cmd.output import Output
+from glue.cmd.output import CommandOutput
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,6 @@ from glue.cmd.output import Output
 )
 def test_the_status_names_leader_voters_and_failure(leader: str | None, failure: str, told: str) -> None:
     stream = io.StringIO()
-    terminal = Terminal(cast(Any, None), Output(stream, json=False, unread=lambda: None), 1.0)
+    terminal = Terminal(cast(Any, None), CommandOutput(stream, json=False, unread=lambda: None), 1.0)
     terminal.show_status(ModelStatus("follower", 3, leader, 7, ("attic", "hall"), 0.5, 2, failure))
     assert stream.getvalue() == told

@@ -72,13 +72,13 @@ def test_while_the_line_is_busy_only_full_bundles_leave(clock: Clock) -> None:
 class Hearer:
     """A receiver."""
 
-    busy = False
+    _busy = False
 
     def __init__(self) -> None:
-        self.mailbox: deque[Event] = deque()
+        self._mailbox: deque[Event] = deque()
 
-    def deliver(self, event: Event) -> None:
-        self.mailbox.append(event)
+    def _deliver(self, event: Event) -> None:
+        self._mailbox.append(event)
 
 
 def test_each_event_goes_to_its_subscriptions_and_news_to_who_hears_the_news() -> None:

@@ -83,7 +83,7 @@ def test_an_endpoint_is_closed_in_a_forked_child_which_cannot_speak_for_its_pare
 class Stuck:
     """Something that a child cannot let go of."""
 
-    def orphan(self) -> None:
+    def _after_fork(self) -> None:
         raise OSError(errno.EMFILE, "too many open files")
 
 

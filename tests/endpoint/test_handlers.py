@@ -71,7 +71,7 @@ def test_a_handler_that_closes_its_subscription_is_not_called_again(last: int, f
 
     ended = subscription(owner, handler)
     for _ in range(2):
-        ended.deliver(delivery(range(1, 11)))
+        ended._deliver(delivery(range(1, 11)))
     assert heard == [*range(1, last + 1)]
     assert owner.outcomes == {"handled": last, "unread": 20 - last}
 
@@ -84,7 +84,7 @@ def test_a_handler_that_fails_is_called_with_the_next() -> None:
         if payload % 2:
             raise StopIteration
 
-    subscription(owner, handler).deliver(delivery(range(10)))
+    subscription(owner, handler)._deliver(delivery(range(10)))
     assert heard == [*range(10)]
     assert owner.outcomes["handled"] == 10
 
@@ -102,7 +102,7 @@ def test_what_is_cut_as_it_is_handled_has_its_numbers_where_handlers_fail(monkey
 
     monkeypatch.setattr(Failures, "note", lambda failures, message: failed.append(message.sequence))
     ended = subscription(owner, handler)
-    ended.deliver(delivery(numbered(20)))
+    ended._deliver(delivery(numbered(20)))
     assert heard == [*numbered(18)]
     assert owner.outcomes == {"handled": 18, "unread": 2}
     assert failed == [3, 4, 10, 18]
@@ -112,7 +112,7 @@ def test_what_is_cut_as_it_is_read_waits_like_any_other() -> None:
     owner = Owner()
     waiting = Subscription("t", None, owner, Kept(owner, lambda: 0.0))
     for _ in range(2):
-        waiting.deliver(delivery(numbered(3)))
+        waiting._deliver(delivery(numbered(3)))
     found = [(message.sequence, message.payload) for message in (waiting.get(0) for _ in range(5))]
     assert found == [*enumerate(numbered(3), 1), *enumerate(numbered(2), 1)]
     waiting.close()
@@ -125,7 +125,7 @@ def test_of_what_is_kept_of_messages_there_is_one_copy() -> None:
     waiting = Subscription("t", None, owner, Kept(owner, lambda: 0.0))
     shared = delivery(numbered(3))
     for one in (called, waiting):
-        one.deliver(shared)
+        one._deliver(shared)
     kept += [waiting.get(0) for _ in range(3)]
     assert [message.payload for message in kept] == [*numbered(3)] * 2
     assert all(message.payload is shared.payloads[message.sequence - 1] for message in kept)
@@ -140,7 +140,7 @@ def test_a_second_close_ends_what_ctrl_c_in_the_first_left_going_on() -> None:
         ended.close()
 
     ended = subscription(owner, handler)
-    ended.deliver(delivery(range(10)))
+    ended._deliver(delivery(range(10)))
     assert heard == [0]
 
 
@@ -154,7 +154,7 @@ def test_a_handler_is_not_called_again_once_another_thread_has_closed() -> None:
         closer.join()
 
     ended = subscription(owner, handler)
-    ended.deliver(delivery(range(10)))
+    ended._deliver(delivery(range(10)))
     assert heard == [0]
     assert owner.outcomes["unread"] == 9
 
@@ -171,6 +171,6 @@ def test_no_payload_is_kept_once_it_was_handled(is_closed: bool) -> None:
     payloads = [Value(), Value()]
     alive = weakref.WeakSet(payloads)
     ended = subscription(Owner(), handler)
-    ended.deliver(delivery(payloads))
+    ended._deliver(delivery(payloads))
     del payloads
     assert not alive

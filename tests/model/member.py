@@ -13,6 +13,7 @@ from typing import Any
 from glue.model.consensus import (
     Configuration,
     ConsensusSettings,
+    DurableWrite,
     Kind,
     LogEntry,
     Output,
@@ -22,7 +23,6 @@ from glue.model.consensus import (
     Snapshot,
     Stored,
     Vital,
-    Write,
 )
 from glue.model.consensus.core import group_of
 from glue.model.consensus.messages import Append, Appended, InstallSnapshot, Message, RequestVote, Vote
@@ -70,7 +70,7 @@ class Member:
         self.peer = peer
         self.now = 100.0
         self.syncs = True
-        self.writes: list[Write] = []
+        self.writes: list[DurableWrite] = []
         self.committed: list[LogEntry] = []
         self.resolved: list[Resolution] = []
         self.restored: list[Snapshot] = []

@@ -9,7 +9,7 @@ import pytest
 
 from glue.drivers.directory import FileDirectory
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus import LogEntry, Snapshot, Stored, Vital, Write
+from glue.model.consensus import DurableWrite, LogEntry, Snapshot, Stored, Vital
 from glue.model.storage import FileStorage
 from glue.simulation.consensus import PowerCut, SimulatedDisk
 from tests.model.member import configuration, entries
@@ -17,20 +17,20 @@ from tests.model.member import configuration, entries
 SNAPSHOT = Snapshot(4, 2, configuration(), b"state")
 
 
-def script(life: str) -> list[Write]:
+def script(life: str) -> list[DurableWrite]:
     """Writes as a replica makes them: terms and votes, entries, a conflict, a snapshot, more entries."""
     vital = Vital(life, "1/x/1", 1, "", (1, "a"), (1, "a"), b"[{},{}]")
     return [
-        Write(1, vital, entries([1], first=1)),
-        Write(2, None, entries([1, 1, 1])),
-        Write(3, vital._replace(term=2, vote="b")),
-        Write(4, None, entries([2, 2, 2], first=3)),
-        Write(5, None, entries([2], first=5), SNAPSHOT, (4, 2)),
-        Write(6, vital._replace(term=3), entries([3, 3], first=6)),
+        DurableWrite(1, vital, entries([1], first=1)),
+        DurableWrite(2, None, entries([1, 1, 1])),
+        DurableWrite(3, vital._replace(term=2, vote="b")),
+        DurableWrite(4, None, entries([2, 2, 2], first=3)),
+        DurableWrite(5, None, entries([2], first=5), SNAPSHOT, (4, 2)),
+        DurableWrite(6, vital._replace(term=3), entries([3, 3], first=6)),
     ]
 
 
-def after(writes: list[Write], life: str) -> Stored:
+def after(writes: list[DurableWrite], life: str) -> Stored:
     """What these writes add up to."""
     vital, snapshot, base = Vital(life), None, (0, 0)
     log: list[LogEntry] = []
@@ -95,7 +95,7 @@ def test_row_34_a_power_cut_at_any_call_loses_nothing_that_was_durable(luck: int
         )
 
 
-def _between(written: list[Write], life: str) -> Stored:
+def _between(written: list[DurableWrite], life: str) -> Stored:
     """The new snapshot beside the old log."""
     return after(written[:4], life)._replace(snapshot=SNAPSHOT)
 
@@ -113,7 +113,7 @@ def test_row_43_an_error_of_the_disk_is_the_end() -> None:
     with pytest.raises(StorageError, match="failed before"):
         storage.sync()
     with pytest.raises(StorageError, match="failed before"):
-        storage.write(Write(9, None, entries([1], first=9)))
+        storage.write(DurableWrite(9, None, entries([1], first=9)))
 
 
 @pytest.mark.parametrize("luck", range(10))
@@ -156,7 +156,7 @@ def test_row_44_a_torn_end_is_cut_off_wherever_it_is_torn() -> None:
     size = disk.size("log")
     storage = FileStorage(disk, Random(1))
     storage.load()
-    storage.write(Write(7, None, entries([3, 3], first=8)))
+    storage.write(DurableWrite(7, None, entries([3, 3], first=8)))
     whole = disk.read("log")
     assert whole is not None
     for end in range(size, len(whole)):
@@ -215,7 +215,7 @@ def test_what_was_written_to_real_files_is_found_again(tmp_path: Path) -> None:
     storage.close()
     storage = FileStorage(FileDirectory(tmp_path / "state"), Random(2))
     assert equal(storage.load(), after(script(life), life))
-    storage.write(Write(7, None, entries([3], first=8)))
+    storage.write(DurableWrite(7, None, entries([3], first=8)))
     storage.sync()
     storage.close()
     storage = FileStorage(FileDirectory(tmp_path / "state"), Random(2))

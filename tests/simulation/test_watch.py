@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from glue.model.consensus import Kind, LogEntry, Role, Snapshot, Vital, Write
+from glue.model.consensus import DurableWrite, Kind, LogEntry, Role, Snapshot, Vital
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.messages import Append, Appended, RequestVote, Vote
-from glue.simulation.consensus.invariants import Violation, Watch
+from glue.simulation.consensus.invariants import InvariantWatch, Violation
 from glue.simulation.consensus.node import Node
 from glue.simulation.consensus.observed import DurableLog
 
@@ -26,7 +26,7 @@ class Group:
     """Three voters as the watch sees them, of which `a` leads in term 5."""
 
     def __init__(self) -> None:
-        self.watch = Watch()
+        self.watch = InvariantWatch()
         self.nodes = {peer: self.node(peer) for peer in "abc"}
         self.a, self.b, self.c = (cast(Node, node) for node in self.nodes.values())
 
@@ -53,7 +53,7 @@ class Group:
         return node
 
     def write(self, node: Node, number: int, vital: Vital | None = None, entries: tuple[LogEntry, ...] = ()) -> None:
-        self.watch.wrote(node, Write(number, vital, entries))
+        self.watch.wrote(node, DurableWrite(number, vital, entries))
         cast(Any, node).log += entries
 
     def vote(self, node: Node, candidate: str, term: int = TERM) -> None:

@@ -2,6 +2,7 @@
 
 from glue.model.consensus.configuration import Configuration
 from glue.model.consensus.items import (
+    DurableWrite,
     Kind,
     LogEntry,
     Outcome,
@@ -11,7 +12,6 @@ from glue.model.consensus.items import (
     Status,
     Stored,
     Vital,
-    Write,
 )
 from glue.model.consensus.output import Output
 from glue.model.consensus.replica import Replica
@@ -20,6 +20,7 @@ from glue.model.consensus.settings import ConsensusSettings
 __all__ = [
     "Configuration",
     "ConsensusSettings",
+    "DurableWrite",
     "Kind",
     "LogEntry",
     "Outcome",
@@ -31,5 +32,4 @@ __all__ = [
     "Status",
     "Stored",
     "Vital",
-    "Write",
 ]  # fmt: skip

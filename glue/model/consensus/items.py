@@ -64,7 +64,7 @@ Ballot = tuple[int, str]
 """A founder's ballot: a round and the founder's endpoint id."""
 
 
-class Write(NamedTuple):
+class DurableWrite(NamedTuple):
     """The facts and entries of one write, which become durable all together or not at all.
 
     The `entries` replace the log from the first entry's index on. With a `snapshot` they are all that remains of the

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from glue.model.consensus.items import Vital, Write
+from glue.model.consensus.items import DurableWrite, Vital
 from glue.model.consensus.log import Log
 from glue.model.consensus.messages import Message
 
@@ -57,7 +57,7 @@ class Journal:
         self.truncated(index + 1)
         self._has_snapshot = True
 
-    def take(self, vital: Vital, log: Log) -> Write | None:
+    def take(self, vital: Vital, log: Log) -> DurableWrite | None:
         """Return the next write, None if nothing has changed."""
         changed = None if vital is self._vital or vital == self._vital else vital
         if changed is None and self._first > log.last_index and not self._has_snapshot:
@@ -65,9 +65,9 @@ class Journal:
         self._number += 1
         if self._has_snapshot:
             entries = log.entries(log.base_index + 1, log.last_index)
-            write = Write(self._number, changed, entries, log.snapshot, (log.base_index, log.base_term))
+            write = DurableWrite(self._number, changed, entries, log.snapshot, (log.base_index, log.base_term))
         else:
-            write = Write(self._number, changed, log.entries(self._first, log.last_index))
+            write = DurableWrite(self._number, changed, log.entries(self._first, log.last_index))
         self._vital, self._first, self._has_snapshot = vital, log.last_index + 1, False
         self._pending.append(PendingWrite(self._number, log.last_index))
         return write

@@ -11,7 +11,7 @@ The driver passes messages and the time to a `Replica` and gets an `Output`. It 
 
 from __future__ import annotations
 
-from glue.model.consensus.items import LogEntry, Resolution, Snapshot, Status, Write
+from glue.model.consensus.items import DurableWrite, LogEntry, Resolution, Snapshot, Status
 from glue.model.consensus.messages import Message
 
 
@@ -34,7 +34,7 @@ class Output:
 
     def __init__(self) -> None:
         self.messages: list[tuple[str | None, Message]] = []
-        self.write: Write | None = None
+        self.write: DurableWrite | None = None
         self.restore: Snapshot | None = None
         self.committed: list[LogEntry] = []
         self.resolved: list[Resolution] = []

@@ -16,7 +16,7 @@ from errno import EDQUOT, ENOSPC
 from random import Random
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus.items import LogEntry, Snapshot, Stored, Vital, Write
+from glue.model.consensus.items import DurableWrite, LogEntry, Snapshot, Stored, Vital
 from glue.model.storage.interface import Directory
 from glue.model.storage.memory import new_life
 from glue.model.storage.records import (
@@ -88,7 +88,7 @@ class FileStorage:
             self._directory.sync_names()
             return self._load()
 
-    def write(self, write: Write) -> None:
+    def write(self, write: DurableWrite) -> None:
         """Append a write. With a snapshot, replace both files, which is durable at once.
 
         Raises StorageFullError if there is no room: the files are unchanged, and the same write may come again.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from glue.model.consensus.items import Stored, Write
+from glue.model.consensus.items import DurableWrite, Stored
 
 
 class Storage(Protocol):
@@ -17,7 +17,7 @@ class Storage(Protocol):
         another life, and fetch everything from the others.
         """
 
-    def write(self, write: Write) -> None:
+    def write(self, write: DurableWrite) -> None:
         """Take a write; writes take effect in order. Raises StorageError, after which the storage must not be used."""
 
     def sync(self) -> None:

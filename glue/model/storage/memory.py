@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from glue.model.consensus.items import Stored, Vital, Write
+from glue.model.consensus.items import DurableWrite, Stored, Vital
 
 LIFE_BITS = 64
 """Bits of a life, drawn at random and written as 16 hex digits: two starts have the same one with 2^-64."""
@@ -25,7 +25,7 @@ class MemoryStorage:
         """Return a new life and nothing else."""
         return Stored(Vital(self._life))
 
-    def write(self, write: Write) -> None:
+    def write(self, write: DurableWrite) -> None:
         """Do nothing: the replica itself holds its state in memory."""
 
     def sync(self) -> None:

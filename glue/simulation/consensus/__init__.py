@@ -10,8 +10,8 @@ from glue.simulation.consensus.disk import PowerCut, SimulatedDisk
 from glue.simulation.consensus.faults import FAULTS
 from glue.simulation.consensus.invariants import Violation
 from glue.simulation.consensus.node import Node
-from glue.simulation.consensus.swarm import STORM, Result, run_seed, shrunk
+from glue.simulation.consensus.swarm import STORM, RunResult, run_seed, shrunk
 
 __all__ = [
-    "FAULTS", "STORM", "Cluster", "Node", "PowerCut", "Result", "SimulatedDisk", "Violation", "run_seed", "shrunk",
+    "FAULTS", "STORM", "Cluster", "Node", "PowerCut", "RunResult", "SimulatedDisk", "Violation", "run_seed", "shrunk",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from glue.model.consensus.messages import Message
 from glue.model.consensus.wire import decode, encode
 from glue.simulation.consensus.disk import SimulatedDisk
 from glue.simulation.consensus.history import History
-from glue.simulation.consensus.invariants import Watch, require
+from glue.simulation.consensus.invariants import InvariantWatch, require
 from glue.simulation.consensus.node import Node
 
 
@@ -53,7 +53,7 @@ class Cluster:
         self.time = 0.0
         self.nodes: dict[str, Node] = {}
         self.net = Net()
-        self.watch = Watch()
+        self.watch = InvariantWatch()
         self.history = History(self.watch)
         self.statistics: dict[str, int] = {}
         self._encodes = encodes

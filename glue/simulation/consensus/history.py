@@ -8,13 +8,13 @@ least as much as each operation that ended before the read began.
 from __future__ import annotations
 
 from glue.model.consensus import Outcome, Resolution
-from glue.simulation.consensus.invariants import Watch, require
+from glue.simulation.consensus.invariants import InvariantWatch, require
 
 
 class History:
     """Operations of all clients."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: InvariantWatch) -> None:
         self.counters: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self._watch = watch
         # by peer and ticket: the command, and the index that a read must reach

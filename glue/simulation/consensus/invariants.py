@@ -7,7 +7,7 @@ steps before, so a check costs no more than the change.
 
 from __future__ import annotations
 
-from glue.model.consensus import Kind, LogEntry, Role, Snapshot, Vital, Write
+from glue.model.consensus import DurableWrite, Kind, LogEntry, Role, Snapshot, Vital
 from glue.model.consensus.messages import Append, Appended, Message, RequestVote, SnapshotReceived, Vote
 from glue.simulation.consensus.observed import DurableLog, Observed
 
@@ -22,7 +22,7 @@ def require(holds: bool, invariant: str, what: object = "") -> None:
         raise Violation(f"{invariant}: {what}")
 
 
-class Watch:
+class InvariantWatch:
     """Checks every step of every replica of one group."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Watch:
 
     # ----------------------------------------------------------------------------------------------- writes
 
-    def wrote(self, node: Observed, write: Write) -> None:
+    def wrote(self, node: Observed, write: DurableWrite) -> None:
         """Check and record a replica's change of state."""
         before = node.vital
         if write.vital is not None:

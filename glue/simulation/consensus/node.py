@@ -8,12 +8,21 @@ from random import Random
 from typing import Any, Protocol
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
-from glue.model.consensus import Configuration, ConsensusSettings, Output, Replica, Resolution, Stored, Vital, Write
+from glue.model.consensus import (
+    Configuration,
+    ConsensusSettings,
+    DurableWrite,
+    Output,
+    Replica,
+    Resolution,
+    Stored,
+    Vital,
+)
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 from glue.simulation.clock import Clock
 from glue.simulation.consensus.disk import SimulatedDisk
-from glue.simulation.consensus.invariants import Watch
+from glue.simulation.consensus.invariants import InvariantWatch
 from glue.simulation.consensus.machine import ChainMachine
 from glue.simulation.consensus.observed import DurableLog, Observed
 
@@ -27,7 +36,7 @@ class Surroundings(Protocol):
     scope: str
     seed: int
     time: float
-    watch: Watch
+    watch: InvariantWatch
 
     def after(self, delay: float, action: Callable[..., object], *arguments: Any) -> None:
         """Call `action` after `delay` seconds."""
@@ -69,7 +78,7 @@ class Node(Observed):
         self._luck = Random(f"{cluster.seed} node {peer}")
         self._wake = inf
         self._written = 0
-        self._unwritten: list[Write] = []
+        self._unwritten: list[DurableWrite] = []
         self.is_full = False  # whether the last write found the disk full; the replica then stands still
         self._configuration = Configuration({}, {})
         self._storage: Storage
@@ -250,7 +259,7 @@ class Node(Observed):
         else:
             self.arm()
 
-    def _write(self, write: Write, replica: Replica) -> bool:
+    def _write(self, write: DurableWrite, replica: Replica) -> bool:
         """Write to the disk. Return whether it succeeded."""
         self._unwritten.append(write)
         return self.is_full or self._write_all(replica)

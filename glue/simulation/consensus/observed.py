@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glue.model.consensus import LogEntry, Replica, Snapshot, Vital, Write
+from glue.model.consensus import DurableWrite, LogEntry, Replica, Snapshot, Vital
 from glue.simulation.consensus.machine import ChainMachine
 
 
@@ -16,14 +16,14 @@ class DurableLog:
         self.snapshot_index = snapshot.index if snapshot else 0
         self.snapshot_term = snapshot.term if snapshot else 0
         self.entries = entries  # terms by index
-        self.written: list[Write] = []
+        self.written: list[DurableWrite] = []
 
     def synced(self, number: int) -> None:
         """Count all writes up to this number as durable."""
         while self.written and self.written[0].number <= number:
             self._take(self.written.pop(0))
 
-    def _take(self, write: Write) -> None:
+    def _take(self, write: DurableWrite) -> None:
         self.vital = write.vital or self.vital
         if write.snapshot is not None:
             self.snapshot_index, self.snapshot_term = write.snapshot.index, write.snapshot.term
@@ -80,7 +80,7 @@ class Observed:
         log = self.replica._core.log
         return log.last_term, log.last_index
 
-    def term_before(self, write: Write) -> int | None:
+    def term_before(self, write: DurableWrite) -> int | None:
         """Return the term of the entry before a write, None if unknown."""
         assert self.replica is not None
         return self.replica._core.log.term(write.entries[0].index - 1) if write.entries else None

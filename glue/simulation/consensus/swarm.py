@@ -26,7 +26,7 @@ PEACE = 90.0
 """Seconds until the group must have recovered. The slowest recovery readmits one member after the other."""
 
 
-class Result(NamedTuple):
+class RunResult(NamedTuple):
     """Result of one run. `violation` is "" if no invariant failed."""
 
     seed: int
@@ -171,7 +171,7 @@ def run_seed(
     without: Collection[str] = (),
     storm: float = STORM,
     forged: bool = False,
-) -> Result:
+) -> RunResult:
     """Run one seed. The result contains a violation, or any other error of a replica, as text.
 
     With `trace`, other errors are raised.
@@ -187,13 +187,13 @@ def run_seed(
         if trace is not None:
             raise
     cluster = swarm.cluster
-    return Result(
+    return RunResult(
         seed, cluster.trace_hash, cluster.watch.elections, cluster.watch.commit_index, cluster.history.counters,
         swarm.faults.counters | (swarm.forger.counters if swarm.forger else {}), violation,
     )  # fmt: skip
 
 
-def shrunk(result: Result, forged: bool = False) -> tuple[list[str], float]:
+def shrunk(result: RunResult, forged: bool = False) -> tuple[list[str], float]:
     """Return the kinds of faults that a failing seed does not need, and the shortest storm that still fails.
 
     Leaving a fault out changes all later random draws. Therefore the search only drops one kind after the other.
@@ -207,4 +207,4 @@ def shrunk(result: Result, forged: bool = False) -> tuple[list[str], float]:
     return without, storm
 
 
-__all__ = ["STORM", "Result", "Swarm", "run_seed", "shrunk"]
+__all__ = ["STORM", "RunResult", "Swarm", "run_seed", "shrunk"]

@@ -1,0 +1,43 @@
+"""The public names of the objects that users hold. A name for the inside of glue starts with an underscore."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import glue
+import glue.aio
+
+ENDPOINT = """accounting close describe flush id incarnation model name on_gap on_lost on_name_clash on_peer_added
+    on_peer_removed peers publish publish_many request request_all request_many respond responder responders settings
+    start statistics subscribe unsubscribe wait_for_peers wait_for_responders wait_for_subscribers"""
+
+MODEL = """add close compare_and_set conflicts delete discard endpoint entry get items leader lock name remove set
+    status synchronize transaction transfer update wait_until_ready watch"""
+
+PUBLIC = [
+    (glue.Endpoint, ENDPOINT),
+    (glue.aio.Endpoint, f"{ENDPOINT} closed"),
+    (glue.Subscription, "close closed get pattern"),
+    (glue.aio.Subscription, "close closed get pattern"),
+    (glue.Model, MODEL),
+    (glue.aio.Model, MODEL),
+    (glue.Lock, "name release remaining renew token"),
+    (glue.aio.Lock, "name release remaining renew token"),
+    (glue.Watch, "close get pattern"),
+    (glue.aio.Watch, "close get pattern"),
+]
+
+
+def public(made: type) -> set[str]:
+    """Return the public names of a class, and those that its methods assign to `self`."""
+    bases = [base for base in made.__mro__ if base.__module__.startswith("glue.")]
+    assigned = [name for base in bases for name in re.findall(r"\bself\.(\w+)(?::.+)? = ", inspect.getsource(base))]
+    return {name for name in (*dir(made), *assigned) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("made", "names"), PUBLIC, ids=[made.__module__ + "." + made.__name__ for made, _ in PUBLIC])
+def test_a_class_has_these_public_names(made: type, names: str) -> None:
+    assert public(made) == set(names.split())
