@@ -43,6 +43,20 @@ class Glue(Adapter):  # type: ignore[misc]
         """Publish many messages on one topic."""
         self._endpoint.publish_many(topic, payloads)
 
+    def serve(self, topic: str, handler: Callable[[bytes], bytes]) -> None:
+        """Answer each request with `handler(payload)`."""
+        self._endpoint.respond(topic, lambda request: handler(request.payload))
+
+    def request(self, topic: str, payload: bytes) -> bytes:
+        """Ask, and wait for the reply."""
+        reply: bytes = self._endpoint.request(topic, payload)
+        return reply
+
+    def request_many(self, topic: str, payloads: Iterable[bytes], outstanding: int) -> int:
+        """Ask with at most `outstanding` unanswered requests; returns how many were answered."""
+        replies = self._endpoint.request_many(topic, payloads, outstanding=outstanding)
+        return sum(reply.error is None for reply in replies)
+
     def flush(self) -> None:
         """Do nothing, because glue holds no message back."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
 from glue.endpoint.message import Gap, Message, Peer
+from glue.endpoint.request import Request
 from glue.errors import (
     ClosedError,
     ConfigurationError,
@@ -18,16 +19,25 @@ from glue.errors import (
     MinorityError,
     MissingExtraError,
     ModelError,
+    NoResponderError,
     PayloadError,
     PortInUseError,
     RefusedError,
+    RemoteError,
+    RequestCycleError,
+    RequestError,
+    RequestRefusedError,
+    RequestTimeoutError,
+    ResponderLostError,
     SlowReaderError,
     StorageError,
     TopicError,
     UnknownOutcomeError,
     WouldBlockError,
 )
+from glue.requests import Reply
 from glue.sync.endpoint import Endpoint
+from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -61,10 +71,20 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelStatus",
+    "NoResponderError",
     "PayloadError",
     "Peer",
     "PortInUseError",
     "RefusedError",
+    "RemoteError",
+    "Reply",
+    "Request",
+    "RequestCycleError",
+    "RequestError",
+    "RequestRefusedError",
+    "RequestTimeoutError",
+    "Responder",
+    "ResponderLostError",
     "Set",
     "SlowReaderError",
     "StorageError",

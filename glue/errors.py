@@ -84,3 +84,43 @@ class MinorityError(RefusedError):
 
 class UnknownOutcomeError(GlueError, TimeoutError):
     """No answer came in time: the change may have happened, or may still happen. Only a later read can tell."""
+
+
+class RequestError(GlueError, RuntimeError):
+    """A request has no answer; `responder` names who was asked, "" if nobody was."""
+
+    def __init__(self, message: str, responder: str = "") -> None:
+        super().__init__(message)
+        self.responder = responder
+
+
+class NoResponderError(RequestError):
+    """No responder of the topic is known, so nobody was asked."""
+
+
+class ResponderLostError(RequestError):
+    """The responder left before it answered. It may have acted on the request, or not."""
+
+
+class RequestTimeoutError(RequestError, TimeoutError):
+    """No answer came in time. The responder may have acted on the request, or not."""
+
+
+class RequestRefusedError(RequestError):
+    """The responder did not act: it remembers too many requests, or it acted before and has forgotten the answer."""
+
+
+class RequestCycleError(RequestError):
+    """Nobody was asked: the request would come back to a handler that waits for it. The message names the cycle."""
+
+
+class RemoteError(RequestError):
+    """The responder's handler raised; `kind` is the name of what it raised, and `reason` its message."""
+
+    def __init__(self, responder: str, kind: str, reason: str) -> None:
+        super().__init__(f"{responder}: {kind}: {reason}" if reason else f"{responder}: {kind}", responder)
+        self.kind = kind
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[RemoteError], tuple[str, str, str]]:
+        return type(self), (self.responder, self.kind, self.reason)

@@ -12,6 +12,7 @@ COMMANDS = {
     "model": "share state that a majority of terminals keeps",
     "topics": "show the messages of a topic, and publish to it",
     "endpoint": "subscribe and publish from a shell",
+    "request": "ask the endpoints that answer a topic",
     "discovery": "show the endpoints on the network as they come and go",
     "network": "list the interfaces and the choice; send and show bare datagrams",
     "transport": "deliver many small messages in order, and show what that took",

@@ -18,10 +18,13 @@ class Delivery:
     * `retained`: true for a stored value for a late joiner.
     * `expires`: monotonic seconds after which the messages must not be handed over.
     * `length`: the size of each payload. None: unknown, different sizes, or not bytes.
+    * `age`: seconds that the messages were held on their way. Unset if it is 0 or unknown, as on the fast path, so that
+      a plain message pays nothing for it: `getattr(delivery, "age", 0.0)`.
     """
 
+    age: float
     __slots__ = (
-        "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
+        "age", "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
         "sequence", "tokens", "topic", "type",
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ import threading
 import time
 from _thread import get_ident
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from glue.contract import NORMAL, Delivery, Event, Leave, Network
 from glue.drivers.dispatch import EventReceiver, addressed
@@ -37,6 +37,13 @@ RESTS = 63  # sessions skipped after a session in which nothing passed, at most
 FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
 logger = logging.getLogger("glue")
+
+
+class Waitable(Protocol):
+    """What a thread can wait for, such as `threading.Event`."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait, and return whether it came in time."""
 
 
 class ThreadDriver(Turns):
@@ -94,8 +101,8 @@ class ThreadDriver(Turns):
 
     # --------------------------------------------------------------------------------------------- turns
 
-    def wait_for(self, event: threading.Event, timeout: float) -> bool:
-        """Wait until another thread sets an event; in a handler, the turns go on without it."""
+    def wait_for(self, event: Waitable, timeout: float) -> bool:
+        """Wait for an event that another thread brings about; in a handler, the turns go on without it."""
         self._step_down()
         return event.wait(timeout)
 

@@ -14,12 +14,8 @@ from threading import RLock
 from typing import Any, cast
 
 from glue.contract import (
-    BULK,
-    HIGH,
-    LARGE,
     NORMAL,
     PLAIN,
-    URGENT,
     Accept,
     Addressed,
     Delivery,
@@ -28,6 +24,7 @@ from glue.contract import (
     NameClash,
     Options,
     PeerAdded,
+    PeerInterest,
     PeerRemoved,
     Publication,
     Receipted,
@@ -38,8 +35,11 @@ from glue.contract.counters import Counters
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
-from glue.endpoint.options import Priority, Reliability
+from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
+from glue.endpoint.options import PRIORITIES as PRIORITIES
+from glue.endpoint.options import Priority, Reliability, class_of
 from glue.endpoint.receipt import Receipt
+from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, Happening, Wish
@@ -54,7 +54,6 @@ RESERVED = "$glue"  # first level of topics that layers use among themselves; no
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
 KNOWN_LENGTH = 256  # characters of a name that is remembered
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
-LARGE_MESSAGE = 32 << 10  # bytes of a normal message from which on it is LARGE: half of what one system call sends
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
 CHUNK = 1 << 20  # bytes taken from a stream at once, at most: a chunk fits into one bundle of topics
 CHUNK_COUNT = 1024  # payloads taken from a stream at once, at most
@@ -62,8 +61,6 @@ CHUNK_COUNT = 1024  # payloads taken from a stream at once, at most
 FIRST_ROUND = 0.25
 """Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
 is published then waits for the end of the round all the same."""
-
-PRIORITIES: dict[Priority, int] = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
 
 
 class PublicationOutbox:
@@ -153,6 +150,7 @@ class EndpointCore:
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
         self._not_found = 0  # messages of the start without a subscriber, as last reported
+        self.requests = Requests(self.identity, self.peers, self.statistics)
         self.renew_locks()
 
     def renew_locks(self) -> None:
@@ -271,7 +269,7 @@ class EndpointCore:
                 event.token.answered(event.answer)
                 continue
             else:
-                self._note(event)
+                self._note(now, event)
             events.append(event)
         return events, out
 
@@ -339,29 +337,23 @@ class EndpointCore:
         with self._counting:
             self.statistics["handler failed"] += 1
 
-    def _note(self, event: Event) -> None:
+    def _note(self, now: float, event: Event) -> None:
         if isinstance(event, Missed):
             self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
         elif isinstance(event, Addressed | Receipted):
             cast(Receipt, event.receipt).note(event, self.peers)
         elif isinstance(event, PeerAdded):
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
-        elif isinstance(event, PeerRemoved):
-            self.peers.pop(event.peer, None)
+        elif isinstance(event, PeerInterest | PeerRemoved):
+            if isinstance(event, PeerRemoved):
+                self.peers.pop(event.peer, None)
+            self.outbox.add(*self.requests.note(now, event))
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
 
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(TopicRoutes, self.stack.layers["topics"]).subscribers(topic))
-
-
-def class_of(priority: Priority, size: int) -> int:
-    """The class of a message of `size` bytes with a priority of this name. Raises ConfigurationError."""
-    level = PRIORITIES.get(priority) if isinstance(priority, str) else None
-    if level is None:
-        raise ConfigurationError(f"priority={priority!r}: expected one of {', '.join(PRIORITIES)}")
-    return LARGE if level == NORMAL and size >= LARGE_MESSAGE else level
 
 
 def check_not_reserved(name: str) -> None:

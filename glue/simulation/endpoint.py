@@ -14,7 +14,7 @@ from typing import Any, Literal, cast, overload
 
 from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
-from glue.endpoint.base import LINGER, BaseEndpoint, multicast_network
+from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap
@@ -29,6 +29,7 @@ from glue.model.storage import Directory
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
+from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
 from glue.topics import check_pattern
 
@@ -36,7 +37,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -82,6 +83,8 @@ class SimulatedEndpoint(BaseEndpoint):
         random = self.world.random(f"life {self._lives} of endpoint {self._number}")
         core = EndpointCore(self.settings, random, unix_time, self._factories)
         core.stack.fit(self.world.network.datagram_size)
+        core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
+        self._replies = self._responders = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -100,6 +103,7 @@ class SimulatedEndpoint(BaseEndpoint):
         if self._state != RUNNING:
             return
         core = self._core
+        core.requests.close(ClosedError(CLOSED))
         self._state = CLOSING
         if core.is_done:
             self._leave(core)
@@ -155,6 +159,8 @@ class SimulatedEndpoint(BaseEndpoint):
             self._core.outbox.order(request)
         events, out = self._core.turn(now, tuple(trains))  # one turn reads all of them
         self._core.stack.commit()
+        if self._core.outbox.requests:  # news of peers may have left something to ask
+            self._wake()
         if self._state == LEAVING:
             core = self._core
             self.world.after(0.0, lambda: self._end(core))
@@ -174,7 +180,7 @@ class SimulatedEndpoint(BaseEndpoint):
                 return
             if isinstance(event, Delivery | Missed):
                 for token in event.tokens:
-                    cast(SimulatedSubscription, token).deliver(event)
+                    cast(SimulatedSubscription, token)._deliver(event)
             else:
                 self._tell(event)
 

@@ -35,7 +35,7 @@ class SimulatedSubscription:
         self._world = world
         self._is_busy = False
 
-    def deliver(self, event: Delivery | Missed) -> None:
+    def _deliver(self, event: Delivery | Missed) -> None:
         """Take a delivery or a gap. Messages are handled one at a time, in order."""
         if self.closed:
             if isinstance(event, Delivery):

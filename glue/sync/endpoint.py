@@ -24,6 +24,7 @@ from glue.endpoint.receipt import WaitingReceipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
 from glue.topics import check_pattern
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
-class Endpoint(BaseEndpoint):
+class Endpoint(SyncRequests, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -89,6 +90,7 @@ class Endpoint(BaseEndpoint):
         """
         if self._driver is None or self._driver.closed:
             return
+        self._core.requests.close(ClosedError(CLOSED))
         for model in list(self._models.values()):
             model.close()
         self._driver.close(timeout)

@@ -317,7 +317,11 @@ class Topics:
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
                     expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000 - item.age
-                    up += deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, expires)
+                    found = deliveries(self.statistics, group, name, item.peer, item.incarnation, tokens, expires)
+                    if item.age:
+                        for delivery in found:
+                            delivery.age = item.age
+                    up += found
 
     def _wanted(
         self, now: float, item: Inbound, name: str, group: MessageGroup, up: list[Event]

@@ -13,7 +13,7 @@ import pytest
 
 COMMANDS = (
     *(f"glue.cmd.{name}" for name in ("demo", "discovery", "endpoint", "fragmentation", "model", "network", "play")),
-    *(f"glue.cmd.{name}" for name in ("record", "simulate", "topics", "transport")),
+    *(f"glue.cmd.{name}" for name in ("record", "request", "simulate", "topics", "transport")),
     "spark.analyze.__main__",
     "spark.live.__main__",
     "spark.replay.__main__",

@@ -137,7 +137,9 @@ class Endpoints:
             if isinstance(event, Delivery):
                 event.to_owned()
                 self.cores[index].handled(event)
-            self.told.append((event.__class__, [getattr(event, slot) for slot in event.__slots__]))
+            self.told.append(
+                (event.__class__, [0.0 if slot == "age" else getattr(event, slot) for slot in event.__slots__])
+            )
         for train in trains:
             step = FRAME * 40 // train.segment * train.segment  # as much as one train brings
             for start in range(0, len(train.data), step):

@@ -1,0 +1,131 @@
+"""What every kind of endpoint offers for requests and replies, whoever drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from glue.contract import Delivery, Event, Subscribe, Unsubscribe
+from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
+from glue.endpoint.requests import Requests, check_timeout, tail
+from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
+from glue.errors import ConfigurationError
+from glue.model import Wish
+from glue.requests.wire import reply_topic, request_topic
+from glue.topics import check_topic
+
+AnyHandler = TypeVar("AnyHandler", bound=RequestHandler)
+
+NO_ID = "0" * 16
+
+
+class Replies(Receiver):
+    """Receives the replies to this life of an endpoint."""
+
+    def __init__(
+        self, requests: Requests, owner: SubscriptionOwner, order: Callable[[Wish], None], counts: bool
+    ) -> None:
+        """`order` passes requests to the stack. `counts`: it is this receiver that tells when a delivery is handled."""
+        super().__init__()
+        self._requests = requests
+        self._owner = owner
+        self._order = order
+        self._counts = counts
+
+    def _deliver(self, event: Event) -> None:
+        """Take replies."""
+        if not isinstance(event, Delivery):
+            return
+        publications = self._requests.take(event)
+        self._owner.settled("handled", len(event.payloads))
+        if self._counts:
+            self._owner.handled(event)
+        for publication in publications:
+            self._order(publication)
+
+
+class RequestMethods:
+    """Responders of an endpoint, and what is checked of its requests."""
+
+    _core: EndpointCore
+    _owner: OwnerFunctions
+    _replies: Replies | None = None  # set by the first request
+    _responders: dict[BaseResponder, None] | None = None  # set by the first responder, the closed ones first
+    _COUNTS = True
+
+    def _order_request(self, wish: Wish) -> None:
+        """Pass a request to the stack. Raises ClosedError."""
+        raise NotImplementedError
+
+    def _make_responder(self, pattern: str, handler: RequestHandler) -> BaseResponder:
+        """A responder of this kind of endpoint."""
+        raise NotImplementedError
+
+    # ----------------------------------------------------------------------------------------- responders
+
+    def _respond(self, pattern: str, handler: RequestHandler) -> BaseResponder:
+        """Add a responder: first what receives requests, then what tells of it."""
+        check_responder(self._core.requests, pattern, handler)
+        check_not_reserved(pattern)
+        responder = self._make_responder(pattern, handler)
+        requests = self._core.requests
+        with requests.lock:
+            requests.directory.add(requests.endpoint_id, pattern)
+            self._responders = {**(self._responders or {}), responder: None}
+        self._order_request(Subscribe(responder, responder.request_pattern))
+        self._order_request(Subscribe(responder.announcement, responder.announced_pattern))
+        return responder
+
+    def _close_responder(self, responder: BaseResponder) -> None:
+        """Take back what tells of a responder; what is under way to it is refused for a while."""
+        requests = self._core.requests
+        with requests.lock:
+            if responder.is_closed:
+                return
+            responder.is_closed = True
+            requests.directory.remove(requests.endpoint_id, responder.pattern)
+            closed = [one for one in self._responders or () if one.is_closed]
+            leaving = closed[: max(0, len(closed) - KEPT)]
+            self._responders = {one: None for one in self._responders or () if one not in leaving}
+        self._order_request(Unsubscribe(responder.announcement))
+        for one in leaving:
+            self._order_request(Unsubscribe(one))
+
+    def responders(self, topic: str) -> list[str]:
+        """Names of the endpoints that are known to answer a topic, sorted; this one may be among them."""
+        check_topic(topic)
+        requests = self._core.requests
+        return sorted(map(requests.name_of, requests.responders(topic)))
+
+    # ------------------------------------------------------------------------------------------- requests
+
+    def _tails(self, topic: str, payloads: Sequence[Any], timeout: float) -> list[bytes]:
+        """Check a request, and encode its payloads. Raises what a request raises for a caller's mistake."""
+        check_topic(topic)
+        check_not_reserved(topic)
+        check_topic(request_topic(NO_ID, topic))  # which is longer
+        check_timeout(timeout)
+        limit = self._core.settings.message_limit
+        return [tail(payload, limit, f"a request on {topic!r:.80}") for payload in payloads]
+
+    def _receive_replies(self) -> Requests:
+        """Subscribe to replies at the first request."""
+        requests = self._core.requests
+        with requests.lock:
+            if self._replies is not None:
+                return requests
+            self._replies = Replies(requests, self._owner, self._order_quietly, self._COUNTS)
+        topic = reply_topic(requests.endpoint_id, requests.incarnation)
+        self._order_request(Subscribe(self._replies, topic))
+        return requests
+
+    def _order_quietly(self, wish: Wish) -> None:
+        """Pass a request to the stack without waiting for a turn."""
+        self._order_request(wish)
+
+
+def check_outstanding(outstanding: int) -> None:
+    """Raise ConfigurationError unless so many requests may be unanswered at once."""
+    if isinstance(outstanding, bool) or not isinstance(outstanding, int) or outstanding < 1:
+        raise ConfigurationError(f"outstanding={outstanding!r}: expected a number of requests, at least 1")

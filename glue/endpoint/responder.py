@@ -1,0 +1,210 @@
+"""A responder: the requests that match one pattern, and the answers of its handler.
+
+What every kind of endpoint shares. A request is looked at when it arrives, even while the handler is at work on another
+one, since its age counts from there. It is handled, or dropped if its caller has given up or left meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from glue.contract import Delivery, Event
+from glue.endpoint.callbacks import Failures
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.request import Request
+from glue.endpoint.requests import Requests, tail
+from glue.errors import ConfigurationError, GlueError
+from glue.requests.wire import (
+    GONE,
+    Hop,
+    MalformedError,
+    RequestHead,
+    announcement,
+    decode_body,
+    decode_request,
+    encode_reply,
+    error_tail,
+    refusal_tail,
+    reply_topic,
+    request_topic,
+)
+from glue.topics import check_pattern
+
+RequestHandler = Callable[[Request], Any]
+"""Called with each request; it returns the answer."""
+
+KEPT = 64
+"""Closed responders that go on refusing requests: those that callers sent before they knew of it."""
+
+
+class Receiver:
+    """What a driver hands deliveries to. It is never busy: what may take long is queued here."""
+
+    def __init__(self) -> None:
+        self._mailbox: deque[Event] = deque()
+
+    @property
+    def _busy(self) -> bool:
+        """For the driver."""
+        return False
+
+    @_busy.setter
+    def _busy(self, busy: bool) -> None:
+        """For the driver, which would queue for a receiver that is busy."""
+
+
+class Announcement(Receiver):
+    """The interest by which peers learn of a responder; nothing is to be published there."""
+
+    def __init__(self, drop: Callable[[Delivery], None]) -> None:
+        super().__init__()
+        self._drop = drop
+
+    def _deliver(self, event: Event) -> None:
+        """Drop what a peer published all the same."""
+        if isinstance(event, Delivery):
+            self._drop(event)
+
+
+class BaseResponder(Receiver):
+    """Answers the requests whose topics match a pattern, until it is closed."""
+
+    def __init__(
+        self, pattern: str, handler: RequestHandler, requests: Requests, owner: SubscriptionOwner, limit: int
+    ) -> None:
+        """`limit` is the largest answer in bytes."""
+        super().__init__()
+        self.pattern = pattern
+        self.is_closed = False
+        self.announcement = Announcement(self._drop)
+        self.announced_pattern = announcement(pattern)
+        self.request_pattern = request_topic(requests.endpoint_id, pattern)
+        self._handler = handler
+        self._requests = requests
+        self._owner = owner
+        self._limit = limit
+        self._prefix = len(request_topic(requests.endpoint_id, ""))
+        self._hop: Hop = (requests.endpoint_id, requests.name, pattern)
+        self._failures = Failures(f"the responder of {pattern!r}")
+
+    # --------------------------------------------------------------------------------------- from a request
+
+    def _opened(self, delivery: Delivery, arrived: float) -> Iterator[Request | tuple[int, bytes]]:
+        """The requests of a delivery that are to be handled, and replies (id and end) that are known already."""
+        statistics, age = self._requests.statistics, getattr(delivery, "age", 0.0)
+        is_chosen = self._is_chosen(delivery)
+        for payload in delivery.payloads:
+            try:
+                head, body = decode_request(payload)
+                value = decode_body(body, head.is_json)
+            except MalformedError:
+                statistics["malformed requests"] += 1
+                continue
+            if not is_chosen:
+                continue
+            expires = arrived - age + head.within
+            now = self._requests.clock()
+            if expires <= now:
+                statistics["requests expired"] += 1
+                continue
+            refusal = self._refusal(now, delivery, head, expires)
+            if refusal is None:
+                yield self._request(delivery, head, value, expires)
+            elif refusal:
+                yield head.id, refusal
+
+    def _request(self, delivery: Delivery, head: RequestHead, value: Any, expires: float) -> Request:
+        path = (*head.path, self._hop) if head.path else (self._hop,)
+        return Request(
+            delivery.topic[self._prefix :], value, delivery.publisher, delivery.publisher_id, delivery.incarnation,
+            head.id, expires, head.is_repeatable, path, self,
+        )  # fmt: skip
+
+    def _is_chosen(self, delivery: Delivery) -> bool:
+        """Whether it is this responder that answers, of those of this endpoint that match: the first that is open."""
+        tokens: Any = delivery.tokens
+        if len(tokens) == 1:
+            return True
+        return next((token for token in tokens if not token.is_closed), tokens[0]) is self
+
+    def _refusal(self, now: float, delivery: Delivery, head: RequestHead, expires: float) -> bytes | None:
+        """The end of the reply to a request that is not to be handled, b"" for no reply; None: it is to be handled."""
+        if self.is_closed:
+            self._requests.statistics["requests refused: no responder"] += 1
+            return refusal_tail(GONE)
+        if head.is_repeatable:
+            with self._requests.lock:
+                key = delivery.publisher_id, delivery.incarnation, head.id
+                return self._requests.memory.begin(now, key, expires)
+        return None
+
+    def _is_awaited(self, delivery: Delivery) -> bool:
+        """Whether the caller is still there, for what had to wait."""
+        return self._requests.is_there(delivery.publisher_id, delivery.incarnation)
+
+    def _drop(self, delivery: Delivery) -> None:
+        self._requests.statistics["messages to responders that are no requests"] += len(delivery.payloads)
+        self._owner.settled("unread", len(delivery.payloads))
+
+    # ---------------------------------------------------------------------------------------- to its answer
+
+    def _tail(self, request: Request, value: Any) -> bytes:
+        """The end of the reply with an answer; an answer that cannot travel becomes an error."""
+        try:
+            return tail(value, self._limit, "an answer")
+        except GlueError as error:
+            return self._failed_tail(request, error)
+
+    def _failed_tail(self, request: Request, error: BaseException) -> bytes:
+        """The end of the reply with an error that the handler raised; call it where that is handled."""
+        self._failures.note(request)
+        self._owner.failed()
+        return tail_of_error(error)
+
+    def _keep(self, request: Request, tail: bytes) -> bytes:
+        """The reply; its end is remembered if the request may come again."""
+        if request.is_repeatable:
+            with self._requests.lock:
+                self._requests.memory.answer((request.caller_id, request.incarnation, request.id), tail)
+        return encode_reply(request.id, tail)
+
+    def answer(self, request: Request, value: Any) -> None:
+        """Send an answer that the handler gives by `Request.reply`."""
+        self._send_late(request, tail(value, self._limit, "an answer"))
+
+    def answer_error(self, request: Request, error: BaseException) -> None:
+        """Send an error that the handler gives by `Request.fail`."""
+        self._send_late(request, tail_of_error(error))
+
+    def _send_late(self, request: Request, end: bytes) -> None:
+        reply = self._keep(request, end)
+        if request.expires <= self._requests.clock():
+            self._requests.statistics["answers too late"] += 1
+            return
+        self._publish(reply_topic(request.caller_id, request.incarnation), [reply])
+
+    def _publish(self, topic: str, replies: list[bytes]) -> None:
+        """Publish replies."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<Responder {self.pattern!r}{' closed' if self.is_closed else ''}>"
+
+
+def tail_of_error(error: BaseException) -> bytes:
+    """The name of an error and its message, and never where it was raised."""
+    try:
+        text = str(error)
+    except Exception:  # the error's own affair
+        text = ""
+    return error_tail(type(error).__name__, text)
+
+
+def check_responder(requests: Requests, pattern: str, handler: object) -> None:
+    """Raise TopicError or ConfigurationError for what cannot be a responder."""
+    check_pattern(pattern)
+    check_pattern(request_topic(requests.endpoint_id, pattern))  # which is longer
+    if not callable(handler):
+        raise ConfigurationError(f"handler={handler!r}: expected something to call with each request")

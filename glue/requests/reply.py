@@ -1,0 +1,34 @@
+"""What a caller gets of one responder: an answer, or the error that stands in its place."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+from glue.errors import GlueError
+
+
+class Reply:
+    """The answer of one responder, or why there is none.
+
+    `responder` is its name and `responder_id` its endpoint id. `error` is None if it answered.
+    """
+
+    __slots__ = ("_payload", "error", "responder", "responder_id")
+
+    def __init__(self, payload: Any, responder: str, responder_id: str, error: GlueError | None = None) -> None:
+        self._payload = payload
+        self.responder = responder
+        self.responder_id = responder_id
+        self.error = error
+
+    @property
+    def payload(self) -> Any:
+        """The answer: bytes or a JSON value. Raises `error` if there is none."""
+        if self.error is not None:
+            raise self.error
+        return self._payload
+
+    def __repr__(self) -> str:
+        shown = f"{self.error!r}" if self.error is not None else reprlib.repr(self._payload)
+        return f"<Reply from {self.responder}: {shown}>"

@@ -1,0 +1,201 @@
+"""How requests and replies look as payloads: a JSON object, a line feed, and then the caller's or responder's payload.
+
+A request: `{"id":7,"within":2000}`. `id` counts the requests of one life of the caller; `within` is how long the caller
+will wait, in milliseconds, when it sends the request. Optional: `json` 1, the payload is a JSON document; `retry` 1,
+the request may come again with the same id; `path`, the handlers that wait for this request, outermost first, each as
+`[endpoint id, endpoint name, pattern]`.
+
+A reply: `{"id":7}` with `json` likewise; or, with no payload, an `error` (the name of what the handler raised) and a
+`message`; or `refused`: the responder did nothing, for this reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+PREFIX: Final = "$glue"
+ANNOUNCED: Final = f"{PREFIX}/responder/"
+HEAD_LIMIT: Final = 64 << 10
+"""Bytes of the JSON object: a path of 32 hops with patterns of a kilobyte, or some hops with long ones."""
+PATH_LIMIT: Final = 32
+"""Handlers that wait for each other at most; more are taken for a cycle that the path does not show."""
+ID_LIMIT: Final = 10**15
+"""Ids are smaller: a caller with a million requests a second needs 30 years for as many."""
+WITHIN_LIMIT: Final = 10**9
+"""Milliseconds that a caller waits at most: eleven days."""
+NAME_LIMIT, MESSAGE_LIMIT = 200, 2000
+"""Characters of an error's name and of its message; what is longer is cut."""
+
+GONE, FORGOTTEN, FULL = "gone", "forgotten", "full"
+"""Why a responder refuses: it answers no more; it has answered, but kept no copy; it remembers too many requests."""
+CYCLE: Final = "RequestCycleError"
+"""The error of a handler whose own request would have come back to a handler that waits for it. It is passed on."""
+
+_REQUEST = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14}),"within":([1-9][0-9]{0,8})(,"json":1)?\}\n')
+_REPLY = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14})(,"json":1)?\}\n')
+
+Hop = tuple[str, str, str]
+"""A handler that waits for an answer: its endpoint's id and name, and the pattern it answers."""
+
+
+class MalformedError(ValueError):
+    """A payload is no request, or no reply."""
+
+
+def announcement(pattern: str) -> str:
+    """The interest that tells callers of a responder."""
+    return ANNOUNCED + pattern
+
+
+def request_topic(endpoint_id: str, topic: str) -> str:
+    """The topic of requests to one endpoint; with a pattern, the pattern of these."""
+    return f"{PREFIX}/request/{endpoint_id}/{topic}"
+
+
+def reply_topic(endpoint_id: str, incarnation: int) -> str:
+    """The topic of replies to one life of a caller."""
+    return f"{PREFIX}/reply/{endpoint_id}/{incarnation}"
+
+
+def tail_of(body: bytes, json: bool) -> bytes:
+    """The end of a request or a reply, which is the same each time it is sent: the payload, and whether it is JSON."""
+    return (b',"json":1}\n' if json else b"}\n") + body
+
+
+class RequestHead:
+    """What a request says beside its payload; `within` in seconds."""
+
+    __slots__ = ("id", "is_json", "is_repeatable", "path", "within")
+
+    def __init__(self, id: int, within: float, is_json: bool, is_repeatable: bool, path: tuple[Hop, ...]) -> None:
+        self.id = id
+        self.within = within
+        self.is_json = is_json
+        self.is_repeatable = is_repeatable
+        self.path = path
+
+
+def encode_requests(first: int, within: float, extra: bytes, tails: Sequence[bytes]) -> list[bytes]:
+    """Requests whose ids count up from `first`; `extra` is from `extra_of`."""
+    ms = min(max(1, int(within * 1000)), WITHIN_LIMIT - 1)
+    return [b'{"id":%d,"within":%d%b%b' % (id, ms, extra, tail) for id, tail in enumerate(tails, first)]
+
+
+def extra_of(is_repeatable: bool, path: Sequence[Hop]) -> bytes:
+    """The optional members of a request, encoded."""
+    extra = b',"retry":1' if is_repeatable else b""
+    return extra + b',"path":' + orjson.dumps(path) if path else extra
+
+
+def decode_request(payload: bytes) -> tuple[RequestHead, bytes]:
+    """A request and its payload. Raises MalformedError."""
+    if payload.__class__ is not bytes:
+        raise MalformedError("a JSON document")
+    found = _REQUEST.match(payload)
+    if found is not None:
+        id, within, json = found.groups()
+        return RequestHead(int(id), int(within) / 1000, json is not None, False, ()), payload[found.end() :]
+    head, body = _split(payload)
+    within = _integer(head.get("within"), WITHIN_LIMIT)
+    if not within:
+        raise MalformedError("within")
+    is_json, is_repeatable = head.get("json") == 1, head.get("retry") == 1
+    return RequestHead(_integer(head.get("id"), ID_LIMIT), within / 1000, is_json, is_repeatable, _path(head)), body
+
+
+def encode_reply(id: int, tail: bytes) -> bytes:
+    """The reply with a payload; `tail` is from `tail_of`."""
+    return b'{"id":%d%b' % (id, tail)
+
+
+def error_tail(name: str, message: str) -> bytes:
+    """The end of a reply that tells of an error."""
+    return _text_tail(b',"error":', name[:NAME_LIMIT]) + _text_tail(b',"message":', message[:MESSAGE_LIMIT]) + b"}\n"
+
+
+def refusal_tail(reason: str) -> bytes:
+    """The end of a reply that refuses."""
+    return _text_tail(b',"refused":', reason) + b"}\n"
+
+
+def _text_tail(key: bytes, text: str) -> bytes:
+    return key + orjson.dumps(text.encode("utf-8", "replace").decode())
+
+
+class ReplyHead:
+    """What a reply says: an answer, an error with its name (and `message`), or a refusal."""
+
+    __slots__ = ("error", "id", "is_json", "message", "refused")
+
+    def __init__(self, id: int, is_json: bool, error: str = "", message: str = "", refused: str = "") -> None:
+        self.id = id
+        self.is_json = is_json
+        self.error = error
+        self.message = message
+        self.refused = refused
+
+
+def decode_reply(payload: bytes) -> tuple[ReplyHead, bytes]:
+    """A reply and its payload. Raises MalformedError."""
+    if payload.__class__ is not bytes:
+        raise MalformedError("a JSON document")
+    found = _REPLY.match(payload)
+    if found is not None:
+        id, json = found.groups()
+        return ReplyHead(int(id), json is not None), payload[found.end() :]
+    head, body = _split(payload)
+    error, message, refused = (_text(head.get(key, "")) for key in ("error", "message", "refused"))
+    return ReplyHead(_integer(head.get("id"), ID_LIMIT), head.get("json") == 1, error, message, refused), body
+
+
+def decode_body(body: bytes, is_json: bool) -> Any:
+    """The payload as it was given. Raises MalformedError for a document that is none."""
+    if not is_json:
+        return body
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise MalformedError("json") from None
+
+
+def _split(payload: bytes) -> tuple[dict[str, Any], bytes]:
+    end = payload.find(b"\n", 0, HEAD_LIMIT)
+    if end < 0:
+        raise MalformedError("no line feed")
+    try:
+        head = orjson.loads(payload[:end])
+    except orjson.JSONDecodeError:
+        raise MalformedError("not JSON") from None
+    if not isinstance(head, dict):
+        raise MalformedError("no object")
+    return head, payload[end + 1 :]
+
+
+def _integer(value: Any, limit: int) -> int:
+    if value.__class__ is not int or not 0 <= value < limit:
+        raise MalformedError("integer")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise MalformedError("text")
+    return value[:MESSAGE_LIMIT]
+
+
+def _path(head: dict[str, Any]) -> tuple[Hop, ...]:
+    path = head.get("path", ())
+    if not path:
+        return ()
+    if not isinstance(path, list) or len(path) > PATH_LIMIT:
+        raise MalformedError("path")
+    hops: list[Hop] = []
+    for hop in path:
+        if not isinstance(hop, list) or len(hop) != 3 or not all(isinstance(part, str) for part in hop):
+            raise MalformedError("path")
+        hops.append((hop[0], hop[1], hop[2]))
+    return tuple(hops)

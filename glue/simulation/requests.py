@@ -1,0 +1,189 @@
+"""Requests and replies in virtual time: calls whose replies come while the world passes the time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, cast
+
+from glue.contract import Delivery, Event, Publication
+from glue.endpoint.core import EndpointCore
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.request import CURRENT, Request
+from glue.endpoint.request_methods import RequestMethods
+from glue.endpoint.requests import TIMEOUT, Requests
+from glue.endpoint.responder import BaseResponder, RequestHandler
+from glue.errors import ClosedError
+from glue.model import Wish
+from glue.requests import Call, Reply
+from glue.requests.wire import encode_reply, reply_topic
+from glue.simulation.hosts import Hosts
+
+STEP = 0.001
+"""Seconds between two looks at a call, at least: the clocks of hosts drift."""
+
+
+class SimulatedCall:
+    """A request, or one to all; `replies` come while time passes, and never if the endpoint crashes."""
+
+    def __init__(self, then: Callable[[Reply], object] | None) -> None:
+        self.replies: list[Reply] = []
+        self.is_over = False
+        self._then = then
+        self._calls: list[Call] = []
+        self._left = 0
+
+    def begin(self, calls: list[Call]) -> None:
+        """For the endpoint: these calls were made."""
+        self._calls, self._left = calls, len(calls)
+
+    def ended(self, call: Call) -> None:
+        """For the endpoint: one of its calls has ended."""
+        self._left -= 1
+        self.is_over = not self._left
+        reply = cast(Reply, call.replies[0])
+        self.replies.append(reply)
+        if self._then is not None:
+            self._then(reply)
+
+    @property
+    def calls(self) -> list[Call]:
+        """For the endpoint: the calls that have not ended."""
+        return [call for call in self._calls if not call.is_over]
+
+
+class SimulatedResponder(BaseResponder):
+    """A responder of a simulated endpoint. Its handler takes no time; for one that does, see `Request.later`.
+
+    What the handler raises is an answer, but an AssertionError, which comes out of `World.run`.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        handler: RequestHandler,
+        requests: Requests,
+        owner: SubscriptionOwner,
+        limit: int,
+        order: Callable[[Wish], None],
+        close: Callable[[BaseResponder], None],
+    ) -> None:
+        """Use `SimulatedEndpoint.respond`."""
+        super().__init__(pattern, handler, requests, owner, limit)
+        self._order = order
+        self._close = close
+
+    def _deliver(self, event: Event) -> None:
+        """Handle requests."""
+        if not isinstance(event, Delivery):
+            return
+        replies = []
+        for opened in self._opened(event, self._requests.clock()):
+            reply = self._call(opened) if isinstance(opened, Request) else encode_reply(*opened)
+            if reply is not None:
+                replies.append(reply)
+        if replies:
+            self._publish(reply_topic(event.publisher_id, event.incarnation), replies)
+        self._owner.settled("handled", len(event.payloads))
+        self._owner.handled(event)
+
+    def _call(self, request: Request) -> bytes | None:
+        token = CURRENT.set(request)
+        try:
+            answer = self._handler(request)
+        except AssertionError:
+            raise
+        except Exception as error:  # an answer
+            return self._keep(request, self._failed_tail(request, error)) if request.try_to_claim() else None
+        finally:
+            CURRENT.reset(token)
+        if request.is_later or not request.try_to_claim():
+            return None
+        return self._keep(request, self._tail(request, answer))
+
+    def _publish(self, topic: str, replies: list[bytes]) -> None:
+        with contextlib.suppress(ClosedError):
+            self._order(self._requests.publication(topic, replies))
+
+    def close(self) -> None:
+        """Answer no more requests. A second time does nothing."""
+        self._close(self)
+
+
+class SimulatedRequests(RequestMethods):
+    """The methods of a simulated endpoint for requests and replies."""
+
+    world: Hosts
+
+    def _running(self) -> EndpointCore:
+        raise NotImplementedError
+
+    def _order(self, wish: Wish) -> None:
+        raise NotImplementedError
+
+    def _order_request(self, wish: Wish) -> None:
+        self._order(wish)
+
+    def _order_quietly(self, wish: Wish) -> None:
+        with contextlib.suppress(ClosedError):
+            self._order(wish)
+
+    def _make_responder(self, pattern: str, handler: RequestHandler) -> SimulatedResponder:
+        core = self._running()
+
+        def order(wish: Wish) -> None:
+            if self._core is core:  # else that life is over
+                self._order(wish)
+
+        return SimulatedResponder(
+            pattern, handler, core.requests, self._owner, core.settings.message_limit, order, self._close_responder
+        )
+
+    def respond(self, pattern: str, handler: RequestHandler) -> SimulatedResponder:
+        """As `glue.Endpoint.respond`."""
+        self._running()
+        return cast(SimulatedResponder, self._respond(pattern, handler))
+
+    def request(
+        self,
+        topic: str,
+        payload: Any,
+        timeout: float = TIMEOUT,
+        *,
+        retry: bool = False,
+        then: Callable[[Reply], object] | None = None,
+    ) -> SimulatedCall:
+        """Ask at this instant, as `glue.Endpoint.request` does; `then` is called with the reply."""
+        core, found = self._running(), SimulatedCall(then)
+        tails = self._tails(topic, (payload,), timeout)
+        call, publication = self._receive_replies().call(topic, tails, timeout, retry, found)
+        self._start(core, found, [call], [publication])
+        return found
+
+    def request_all(
+        self, topic: str, payload: Any, timeout: float = TIMEOUT, *, then: Callable[[Reply], object] | None = None
+    ) -> SimulatedCall:
+        """Ask all responders at this instant; `then` is called with each reply."""
+        core, found = self._running(), SimulatedCall(then)
+        (tail,) = self._tails(topic, (payload,), timeout)
+        self._start(core, found, *self._receive_replies().call_all(topic, tail, timeout, found))
+        return found
+
+    def _start(
+        self, core: EndpointCore, found: SimulatedCall, calls: list[Call], publications: list[Publication]
+    ) -> None:
+        found.begin(calls)
+        for publication in publications:
+            self._order(publication)
+        self._watch(core, found)
+
+    def _watch(self, core: EndpointCore, found: SimulatedCall) -> None:
+        """Look after a call when something is due, as long as this life lasts."""
+        requests, calls = core.requests, found.calls
+        if self._core is not core or not calls:
+            return
+        for publication in requests.advance(calls):
+            self._order_quietly(publication)
+        if calls := found.calls:
+            left = min(call.due for call in calls) - requests.clock()
+            self.world.after(max(left, STEP), lambda: self._watch(core, found))

@@ -1,0 +1,354 @@
+"""Requests and replies of a threaded endpoint: calls that wait, and handlers in the threads of subscriptions."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
+
+from glue.contract import Delivery, Event, Publication
+from glue.drivers.leader import ThreadDriver
+from glue.endpoint.handlers import is_awaited
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.request import CURRENT, Request
+from glue.endpoint.request_methods import AnyHandler, RequestMethods, check_outstanding
+from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
+from glue.endpoint.responder import BaseResponder, RequestHandler
+from glue.errors import ClosedError, ConfigurationError, RequestTimeoutError, WouldBlockError
+from glue.model import Wish
+from glue.requests import Call, Reply
+from glue.requests.wire import encode_reply, reply_topic
+
+GATHER = 0.001
+"""Seconds that answers wait for those to the requests that came with theirs, and that `request_many` gathers."""
+ROOM = 0.05
+"""Seconds between two looks whether a full queue has room for a request."""
+
+
+class Gate:
+    """Lets one thread wait until a call has ended."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def ended(self, call: Call) -> None:
+        """A call has ended."""
+        with contextlib.suppress(RuntimeError):  # it is open
+            self._lock.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until a call has ended since the last wait, `timeout` seconds at most."""
+        return self._lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
+
+
+class Responder(BaseResponder):
+    """A responder of a threaded endpoint; a context manager. Its handler is called for one request at a time."""
+
+    def __init__(
+        self,
+        pattern: str,
+        handler: RequestHandler,
+        requests: Requests,
+        owner: SubscriptionOwner,
+        limit: int,
+        driver: ThreadDriver,
+        close: Callable[[BaseResponder], None],
+    ) -> None:
+        """Use `Endpoint.respond`."""
+        super().__init__(pattern, handler, requests, owner, limit)
+        self._driver = driver
+        self._close = close
+        self._is_at_work = False
+        self._queue: deque[tuple[Delivery, float]] = deque()  # with when they came
+
+    def _deliver(self, event: Event) -> None:
+        """Handle requests, or let them wait while another thread is at work here."""
+        if not isinstance(event, Delivery):
+            return
+        arrived, lock = self._requests.clock(), self._requests.lock
+        with lock:
+            if self._is_at_work:
+                self._owner.keep(event)
+                self._queue.append((event, arrived))
+                return
+            self._is_at_work = True
+        self._handle(event, arrived)
+        while True:
+            with lock:
+                if not self._queue:
+                    self._is_at_work = False
+                    return
+                event, arrived = self._queue.popleft()
+            if self._is_awaited(event):
+                self._handle(event, arrived)
+            else:
+                self._requests.statistics["requests of callers that left"] += len(event.payloads)
+                self._owner.settled("unread", len(event.payloads))
+            self._owner.handled(event)
+
+    def _handle(self, delivery: Delivery, arrived: float) -> None:
+        """Call the handler for each request; answers that are given within a millisecond leave together."""
+        topic, clock = reply_topic(delivery.publisher_id, delivery.incarnation), self._requests.clock
+        replies: list[bytes] = []
+        since = arrived
+        for opened in self._opened(delivery, arrived):
+            if isinstance(opened, Request):
+                reply = self._call(opened)
+            else:
+                reply = encode_reply(*opened)
+            if reply is not None:
+                replies.append(reply)
+                now = clock()
+                if now - since > GATHER:
+                    self._publish(topic, replies)
+                    replies, since = [], now
+        if replies:
+            self._publish(topic, replies)
+        self._owner.settled("handled", len(delivery.payloads))
+
+    def _call(self, request: Request) -> bytes | None:
+        """Call the handler; returns the reply, None if there is none yet."""
+        token = CURRENT.set(request)
+        try:
+            answer = self._handler(request)
+        except BaseException as error:  # sys.exit too: it is the handler's own affair
+            return self._keep(request, self._failed_tail(request, error)) if request.try_to_claim() else None
+        finally:
+            CURRENT.reset(token)
+        if request.is_later or not request.try_to_claim():
+            return None
+        return self._keep(request, self._tail(request, answer))
+
+    def _publish(self, topic: str, replies: list[bytes]) -> None:
+        driver = self._driver
+        if driver.replier and len(replies) == 1 and driver.reply(topic, replies[0]):
+            return
+        with contextlib.suppress(ClosedError):  # then the caller is told that this endpoint left
+            driver.publish((self._requests.publication(topic, replies),), True)
+
+    def close(self) -> None:
+        """Answer no more requests; what is being handled is answered still. A second time does nothing."""
+        self._close(self)
+
+    def __enter__(self) -> Responder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SyncRequests(RequestMethods):
+    """The methods of `glue.Endpoint` for requests and replies."""
+
+    _COUNTS = False  # the driver counts
+
+    def _running(self) -> ThreadDriver:
+        raise NotImplementedError
+
+    def _order_request(self, wish: Wish) -> None:
+        self._running().order(wish)
+
+    def _order_quietly(self, wish: Wish) -> None:
+        with contextlib.suppress(ClosedError):
+            self._running().order(wish, wait=False)
+
+    def _make_responder(self, pattern: str, handler: RequestHandler) -> Responder:
+        if is_awaited(handler):
+            raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
+        core = self._core
+        limit = core.settings.message_limit
+        return Responder(
+            pattern, handler, core.requests, self._owner, limit, self._running(), self._close_quietly
+        )  # fmt: skip
+
+    def _close_quietly(self, responder: BaseResponder) -> None:
+        with contextlib.suppress(ClosedError):  # then all responders end
+            self._close_responder(responder)
+
+    # ------------------------------------------------------------------------------------------ answering
+
+    def respond(self, pattern: str, handler: RequestHandler) -> Responder:
+        """Answer the requests whose topics match a pattern.
+
+        pattern: a topic in which `+` is any one level, and a last `#` all the rest.
+        handler: called with each `Request`, one at a time; what it returns is the answer: bytes or a JSON value.
+
+        What the handler raises is raised at the caller as RemoteError, with its name and message. To answer later, from
+        any thread, the handler calls `Request.later`, and then `Request.reply` or `Request.fail` is called. If several
+        responders of this endpoint match, the first one answers. Raises TopicError, ConfigurationError, ClosedError.
+        """
+        self._running()
+        return cast(Responder, self._respond(pattern, handler))
+
+    def responder(self, pattern: str) -> Callable[[AnyHandler], AnyHandler]:
+        """Answer with the decorated function, as `respond` does."""
+
+        def decorate(handler: AnyHandler) -> AnyHandler:
+            self.respond(pattern, handler)
+            return handler
+
+        return decorate
+
+    def wait_for_responders(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until at least `count` endpoints answer a topic; whether they did in time."""
+        return self._running().wait_until(lambda: len(self._core.requests.responders(topic)) >= count, timeout)
+
+    # --------------------------------------------------------------------------------------------- asking
+
+    def request(self, topic: str, payload: Any, timeout: float = TIMEOUT, *, retry: bool = False) -> Any:
+        """Ask one responder of the topic, and return its answer: bytes or a JSON value.
+
+        topic: levels separated by "/", without wildcards.
+        payload: bytes-like or any JSON value.
+        timeout: seconds to wait for the answer; the responder drops the request after that.
+        retry: if the responder leaves, ask another one, or wait for one; without it, ResponderLostError is raised.
+
+        A responder acts once on a request, also on one that is repeated; but with `retry` another responder may act,
+        too. Raises NoResponderError at once if no responder is known, RemoteError with what the handler raised,
+        ResponderLostError, RequestTimeoutError, RequestRefusedError, RequestCycleError, and what `publish` raises.
+        """
+        gate = Gate()
+        tails = self._tails(topic, (payload,), timeout)
+        calls = [self._begin(topic, tails, timeout, retry, gate)]
+        self._wait(calls, gate)
+        reply = calls[0].replies[0]
+        assert reply is not None
+        return reply.payload
+
+    def request_all(self, topic: str, payload: Any, timeout: float = TIMEOUT) -> Iterator[Reply]:
+        """Ask all responders of the topic; returns an iterator over their replies, in the order in which they come.
+
+        Each responder has one `Reply`, also one that fails, leaves or is too late. Raises NoResponderError at once,
+        RequestCycleError, and what `publish` raises.
+        """
+        (tail,) = self._tails(topic, (payload,), timeout)
+        self._running()
+        gate, requests = Gate(), self._receive_replies()
+        calls, publications = requests.call_all(topic, tail, timeout, gate)
+        try:
+            for publication, call in zip(publications, calls, strict=True):
+                self._send(publication, call.expires)
+        except BaseException:
+            requests.drop(calls)
+            raise
+        return self._replies_of(calls, gate)
+
+    def _replies_of(self, calls: list[Call], gate: Gate) -> Iterator[Reply]:
+        waiting = calls
+        try:
+            while waiting:
+                self._wait(waiting, gate)
+                ended = [call for call in waiting if call.is_over]
+                waiting = [call for call in waiting if not call.is_over]
+                yield from _replies(ended)
+        finally:
+            self._core.requests.drop(waiting)
+
+    def request_many(
+        self,
+        topic: str,
+        payloads: Iterable[Any],
+        timeout: float = TIMEOUT,
+        *,
+        outstanding: int = OUTSTANDING,
+        retry: bool = False,
+    ) -> Iterator[Reply]:
+        """Ask the responders of the topic for each payload; returns an iterator over the replies, in the same order.
+
+        At most `outstanding` requests are unanswered at once, and requests that are close together leave together. The
+        rest is as for `request`, but that errors of a request are those of its `Reply`. While the iterator is not read,
+        nothing is sent.
+        """
+        self._tails(topic, (), timeout)
+        check_outstanding(outstanding)
+        self._running()
+        return self._many(topic, iter(payloads), timeout, outstanding, retry)
+
+    def _many(
+        self, topic: str, source: Iterator[Any], timeout: float, outstanding: int, retry: bool
+    ) -> Iterator[Reply]:
+        gate, calls, room = Gate(), deque[Call](), outstanding
+        size = max(1, outstanding // 2)
+        try:
+            while True:
+                while room >= size and (payloads := _gathered(source, size)):
+                    tails = self._tails(topic, payloads, timeout)
+                    calls.append(self._begin(topic, tails, timeout, retry, gate))
+                    room -= len(tails)
+                if not calls:
+                    return
+                self._wait([calls[0]], gate)
+                call = calls.popleft()
+                room += len(call.tails)
+                yield from _replies([call])
+        finally:
+            self._core.requests.drop(calls)
+
+    # ------------------------------------------------------------------------------------------- in common
+
+    def _begin(self, topic: str, tails: Sequence[bytes], timeout: float, retry: bool, gate: Gate) -> Call:
+        """Send requests to one responder."""
+        self._running()
+        requests = self._receive_replies()
+        call, publication = requests.call(topic, tails, timeout, retry, gate)
+        try:
+            self._send(publication, call.expires)
+        except BaseException:
+            requests.drop([call])
+            raise
+        return call
+
+    def _send(self, publication: Publication, until: float) -> None:
+        """Publish a request; wait for room in the queue at most until its caller gives up (monotonic seconds)."""
+        driver, core = self._running(), self._core
+        half = core.settings.queue_limit // 2
+        while True:
+            try:
+                driver.publish((publication,), False)
+            except WouldBlockError as error:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise RequestTimeoutError(f"the request was not sent in time: {error}") from error
+                driver.wait_until(lambda: core.backlog <= half, min(left, ROOM))
+            else:
+                return
+
+    def _wait(self, calls: Sequence[Call], gate: Gate) -> None:
+        """Wait until one of these calls has ended, and do what is due for them meanwhile."""
+        requests, driver = self._core.requests, cast(Any, self)._driver
+        try:
+            while not any(call.is_over for call in calls):
+                left = min(call.due for call in calls) - requests.clock()
+                if left > 0 and driver.wait_for(gate, left):
+                    continue
+                for publication in requests.advance(calls):
+                    self._order_quietly(publication)
+        except BaseException:  # Ctrl-C
+            requests.drop(calls)
+            raise
+
+
+def _replies(calls: Iterable[Call]) -> Iterator[Reply]:
+    """The replies of calls that have ended."""
+    for call in calls:
+        yield from cast(list[Reply], call.replies)
+
+
+def _gathered(source: Iterator[Any], size: int) -> list[Any]:
+    """What the source gives within a millisecond, so many payloads at most; none only at its end."""
+    found: list[Any] = []
+    for payload in source:
+        found.append(payload)
+        if len(found) >= size:
+            break
+        if len(found) == 1:
+            until = time.monotonic() + GATHER
+        elif time.monotonic() > until:
+            break
+    return found

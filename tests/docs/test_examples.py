@@ -1,0 +1,26 @@
+"""The programs in `examples/` run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.loopback import loopback_environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_request_and_reply() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "request_reply.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "{'on': True}",
+        "lamp {'on': False}",
+        "lamp: ValueError: expected {'on': true} or {'on': false}",
+        "no responder of 'light/cellar/get' is known; see wait_for_responders",
+    ]
