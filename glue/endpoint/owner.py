@@ -34,7 +34,7 @@ class SubscriptionOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OwnerFunctions:
-    """An `SubscriptionOwner` as a record of functions, so that a call takes no way through the endpoint."""
+    """A `SubscriptionOwner` as a record of functions, so that a call takes no way through the endpoint."""
 
     keep: Callable[[Delivery], None]
     handled: Callable[[Delivery], None]

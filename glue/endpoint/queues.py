@@ -30,7 +30,7 @@ CAUSES = {"drop_oldest": "overwritten", "drop_newest": "refused", "disconnect": 
 
 
 class QueueOwner(Protocol):
-    """The two functions of `glue.endpoint.owner.QueueOwner` that a queue calls."""
+    """The two functions of `glue.endpoint.owner.SubscriptionOwner` that a queue calls."""
 
     def handled(self, delivery: Delivery, /) -> None:
         """Stop counting the bytes of a delivery: it was read, or will never be."""
