@@ -1,9 +1,9 @@
 """Frames to datagrams and back.
 
 A datagram is one JSON object on one line, a newline, and the body as raw bytes. The object has one key for each layer
-(`wire` declares this layer's entry). Datagrams of a train are written and read as a run (see `runs`, and `lazy_train` for
-long runs). A datagram with an unexpected header is parsed on its own. The form of its header (see `forms`) identifies a
-single datagram.
+(`wire` declares this layer's entry). Datagrams of a train are written and read as a run (see `runs`, and for
+long runs `lazy_train`). A datagram with an unexpected header is parsed on its own. The form of its header (see `forms`)
+identifies a single datagram.
 """
 
 from __future__ import annotations
