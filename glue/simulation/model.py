@@ -44,7 +44,7 @@ class SimulatedWatch:
         self.changes: list[Change] = []
         self._handled = handled
 
-    def deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: Delivery) -> None:
         """Store the changes of a delivery. For the endpoint."""
         self.changes += delivery.payloads
         self._handled(delivery)

@@ -193,5 +193,5 @@ def test_editors_know_every_setting_and_layer() -> None:
 
 def test_every_error_is_a_glue_error() -> None:
     errors = [value for name, value in vars(glue).items() if name.endswith("Error")]
-    assert len(errors) == 17
+    assert len(errors) == 24
     assert all(issubclass(error, glue.GlueError) for error in errors)
