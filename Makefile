@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 METADATA := setup.cfg pyproject.toml
-PURE := contract stack fastpath serialization discovery fragmentation transport topics model simulation recorded
+PURE := contract stack fastpath serialization discovery fragmentation transport topics model requests simulation recorded
 
 .PHONY: help demo test quick check dist mutants format clean
 

@@ -15,11 +15,10 @@ from glue.aio.driver import LoopDriver
 from glue.contract import Delivery, Event, Publication
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
-from glue.endpoint.request_methods import AnyHandler, RequestMethods, check_outstanding
+from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, replies_of
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler, tail_of_error
 from glue.errors import ClosedError, RequestTimeoutError
-from glue.model import Wish
 from glue.requests import Call, Reply
 from glue.requests.wire import encode_reply, reply_topic
 
@@ -67,9 +66,8 @@ class Responder(BaseResponder):
         close: Callable[[BaseResponder], None],
     ) -> None:
         """Use `Endpoint.respond`."""
-        super().__init__(pattern, handler, requests, owner, limit)
+        super().__init__(pattern, handler, requests, owner, limit, close)
         self._driver = driver
-        self._close = close
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         self._waiting: deque[tuple[Delivery, Iterator[Request | tuple[int, bytes]]]] = deque()
         self._tasks: set[asyncio.Future[None]] = set()
@@ -139,14 +137,6 @@ class Responder(BaseResponder):
             if reply is not None:
                 self._publish(reply_topic(request.caller_id, request.incarnation), [reply])
 
-    def _answered(self, request: Request, answer: Any) -> bytes | None:
-        if request.is_later or not request.try_to_claim():
-            return None
-        return self._keep(request, self._tail(request, answer))
-
-    def _failed(self, request: Request, error: BaseException) -> bytes | None:
-        return self._keep(request, self._failed_tail(request, error)) if request.try_to_claim() else None
-
     def _done(self, task: asyncio.Future[None]) -> None:
         self._tasks.discard(task)
         self._pump()
@@ -162,10 +152,6 @@ class Responder(BaseResponder):
         with contextlib.suppress(ClosedError):  # then the caller is told that this endpoint left
             self._driver.order(self._requests.publication(topic, replies))
 
-    def close(self) -> None:
-        """Answer no more requests; what is being handled is answered still. A second time does nothing."""
-        self._close(self)
-
     async def __aenter__(self) -> Responder:
         return self
 
@@ -179,21 +165,10 @@ class AioRequests(RequestMethods):
     def _running(self) -> LoopDriver:
         raise NotImplementedError
 
-    def _order_request(self, wish: Wish) -> None:
-        self._running().order(wish)
-
-    def _order_quietly(self, wish: Wish) -> None:
-        with contextlib.suppress(ClosedError):
-            self._running().order(wish)
-
     def _make_responder(self, pattern: str, handler: RequestHandler) -> Responder:
         core = self._core
         limit = core.settings.message_limit
         return Responder(pattern, handler, core.requests, self._owner, limit, self._running(), self._close_quietly)
-
-    def _close_quietly(self, responder: BaseResponder) -> None:
-        with contextlib.suppress(ClosedError):  # then all responders end
-            self._close_responder(responder)
 
     # ------------------------------------------------------------------------------------------ answering
 
@@ -201,15 +176,6 @@ class AioRequests(RequestMethods):
         """As `glue.Endpoint.respond`; the handler may be a coroutine function."""
         self._running()
         return cast(Responder, self._respond(pattern, handler))
-
-    def responder(self, pattern: str) -> Callable[[AnyHandler], AnyHandler]:
-        """Answer with the decorated function, as `respond` does."""
-
-        def decorate(handler: AnyHandler) -> AnyHandler:
-            self.respond(pattern, handler)
-            return handler
-
-        return decorate
 
     async def wait_for_responders(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` endpoints answer a topic; whether they did in time."""
@@ -223,7 +189,8 @@ class AioRequests(RequestMethods):
         tails = self._tails(topic, (payload,), timeout)
         calls = [await self._begin(topic, tails, timeout, retry, gate)]
         await self._wait(calls, gate)
-        return cast(Reply, calls[0].replies[0]).payload
+        (reply,) = replies_of(calls)
+        return reply.payload
 
     def request_all(self, topic: str, payload: Any, timeout: float = TIMEOUT) -> AsyncIterator[Reply]:
         """Ask all responders of the topic, as `glue.Endpoint.request_all` does; to be read with `async for`.
@@ -234,19 +201,18 @@ class AioRequests(RequestMethods):
         self._running()
         gate = Gate()
         calls, publications = self._receive_replies().call_all(topic, tail, timeout, gate)
-        return self._replies_of(calls, publications, gate)
+        return self._all(calls, publications, gate)
 
-    async def _replies_of(self, calls: list[Call], publications: list[Publication], gate: Gate) -> AsyncIterator[Reply]:
+    async def _all(self, calls: list[Call], publications: list[Publication], gate: Gate) -> AsyncIterator[Reply]:
         waiting = calls
         try:
             for publication, call in zip(publications, calls, strict=True):
                 await self._send(publication, call)
             while waiting:
                 await self._wait(waiting, gate)
-                ended = [call for call in waiting if call.is_over]
-                waiting = [call for call in waiting if not call.is_over]
-                for call in ended:
-                    yield cast(Reply, call.replies[0])
+                ended, waiting = ended_and_waiting(waiting)
+                for reply in replies_of(ended):
+                    yield reply
         finally:
             self._core.requests.drop(waiting)
 
@@ -260,9 +226,7 @@ class AioRequests(RequestMethods):
         retry: bool = False,
     ) -> AsyncIterator[Reply]:
         """Ask for each payload, as `glue.Endpoint.request_many` does; to be read with `async for`."""
-        self._tails(topic, (), timeout)
-        check_outstanding(outstanding)
-        self._running()
+        self._check_many(topic, timeout, outstanding)
         return self._many(topic, iter(payloads), timeout, outstanding, retry)
 
     async def _many(
@@ -281,8 +245,8 @@ class AioRequests(RequestMethods):
                 await self._wait([calls[0]], gate)
                 call = calls.popleft()
                 room += len(call.tails)
-                for reply in call.replies:
-                    yield cast(Reply, reply)
+                for reply in replies_of([call]):
+                    yield reply
         finally:
             self._core.requests.drop(calls)
 
@@ -313,11 +277,9 @@ class AioRequests(RequestMethods):
         requests = self._core.requests
         try:
             while not any(call.is_over for call in calls):
-                left = min(call.due for call in calls) - requests.clock()
-                if left > 0 and await gate.wait(left):
-                    continue
-                for publication in requests.advance(calls):
-                    self._order_quietly(publication)
+                left = requests.seconds_left(calls)
+                if not (left > 0 and await gate.wait(left)):
+                    self._advance(calls)
         except BaseException:  # cancelled
             requests.drop(calls)
             raise

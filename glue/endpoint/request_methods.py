@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar, cast
 
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.requests import Requests, check_timeout, tail
 from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
-from glue.errors import ConfigurationError
+from glue.errors import ClosedError, ConfigurationError
 from glue.model import Wish
+from glue.requests import Call, Reply
 from glue.requests.wire import reply_topic, request_topic
 from glue.topics import check_topic
 
@@ -54,15 +56,37 @@ class RequestMethods:
     _responders: dict[BaseResponder, None] | None = None  # set by the first responder, the closed ones first
     _COUNTS = True
 
+    def _running(self) -> Any:
+        """The driver. Raises ClosedError."""
+        raise NotImplementedError
+
     def _order_request(self, wish: Wish) -> None:
         """Pass a request to the stack. Raises ClosedError."""
-        raise NotImplementedError
+        self._running().order(wish)
+
+    def _order_quietly(self, wish: Wish) -> None:
+        """Pass a request to the stack without waiting for a turn; a closed endpoint drops it."""
+        with suppress(ClosedError):
+            self._order_request(wish)
 
     def _make_responder(self, pattern: str, handler: RequestHandler) -> BaseResponder:
         """A responder of this kind of endpoint."""
         raise NotImplementedError
 
     # ----------------------------------------------------------------------------------------- responders
+
+    def respond(self, pattern: str, handler: RequestHandler) -> BaseResponder:
+        """Answer the requests whose topics match a pattern."""
+        raise NotImplementedError
+
+    def responder(self, pattern: str) -> Callable[[AnyHandler], AnyHandler]:
+        """Answer with the decorated function, as `respond` does."""
+
+        def decorate(handler: AnyHandler) -> AnyHandler:
+            self.respond(pattern, handler)
+            return handler
+
+        return decorate
 
     def _respond(self, pattern: str, handler: RequestHandler) -> BaseResponder:
         """Add a responder: first what receives requests, then what tells of it."""
@@ -92,6 +116,11 @@ class RequestMethods:
         for one in leaving:
             self._order_request(Unsubscribe(one))
 
+    def _close_quietly(self, responder: BaseResponder) -> None:
+        """Close a responder; a closed endpoint has ended all of its responders."""
+        with suppress(ClosedError):
+            self._close_responder(responder)
+
     def responders(self, topic: str) -> list[str]:
         """Names of the endpoints that are known to answer a topic, sorted; this one may be among them."""
         check_topic(topic)
@@ -120,12 +149,28 @@ class RequestMethods:
         self._order_request(Subscribe(self._replies, topic))
         return requests
 
-    def _order_quietly(self, wish: Wish) -> None:
-        """Pass a request to the stack without waiting for a turn."""
-        self._order_request(wish)
+    def _check_many(self, topic: str, timeout: float, outstanding: int) -> None:
+        """Raise what `request_many` raises for a caller's mistake, before the first payload is read."""
+        self._tails(topic, (), timeout)
+        if isinstance(outstanding, bool) or not isinstance(outstanding, int) or outstanding < 1:
+            raise ConfigurationError(f"outstanding={outstanding!r}: expected a number of requests, at least 1")
+        self._running()
+
+    def _advance(self, calls: Sequence[Call]) -> None:
+        """Do what is due for these calls."""
+        for publication in self._core.requests.advance(calls):
+            self._order_quietly(publication)
 
 
-def check_outstanding(outstanding: int) -> None:
-    """Raise ConfigurationError unless so many requests may be unanswered at once."""
-    if isinstance(outstanding, bool) or not isinstance(outstanding, int) or outstanding < 1:
-        raise ConfigurationError(f"outstanding={outstanding!r}: expected a number of requests, at least 1")
+def replies_of(calls: Iterable[Call]) -> Iterator[Reply]:
+    """The replies of calls that have ended."""
+    for call in calls:
+        yield from cast(list[Reply], call.replies)
+
+
+def ended_and_waiting(calls: Iterable[Call]) -> tuple[list[Call], list[Call]]:
+    """Part calls into those that have ended and those that wait."""
+    parts: tuple[list[Call], list[Call]] = [], []
+    for call in calls:
+        parts[not call.is_over].append(call)
+    return parts

@@ -125,6 +125,10 @@ class Requests:
         with self.lock:
             return self._publications([one for call in calls for one in self._requester.advance(now, call)])
 
+    def seconds_left(self, calls: Sequence[Call]) -> float:
+        """Seconds until something is due for one of these calls."""
+        return min(call.due for call in calls) - self.clock()
+
     def drop(self, calls: Sequence[Call]) -> None:
         """Nobody waits for these calls any more."""
         with self.lock:

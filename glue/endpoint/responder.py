@@ -72,9 +72,15 @@ class BaseResponder(Receiver):
     """Answers the requests whose topics match a pattern, until it is closed."""
 
     def __init__(
-        self, pattern: str, handler: RequestHandler, requests: Requests, owner: SubscriptionOwner, limit: int
+        self,
+        pattern: str,
+        handler: RequestHandler,
+        requests: Requests,
+        owner: SubscriptionOwner,
+        limit: int,
+        close: Callable[[BaseResponder], None],
     ) -> None:
-        """`limit` is the largest answer in bytes."""
+        """`limit` is the largest answer in bytes; `close` ends a responder."""
         super().__init__()
         self.pattern = pattern
         self.is_closed = False
@@ -85,9 +91,14 @@ class BaseResponder(Receiver):
         self._requests = requests
         self._owner = owner
         self._limit = limit
+        self._close = close
         self._prefix = len(request_topic(requests.endpoint_id, ""))
         self._hop: Hop = (requests.endpoint_id, requests.name, pattern)
         self._failures = Failures(f"the responder of {pattern!r}")
+
+    def close(self) -> None:
+        """Answer no more requests. A request that is being handled is still answered. A second call does nothing."""
+        self._close(self)
 
     # --------------------------------------------------------------------------------------- from a request
 
@@ -149,6 +160,16 @@ class BaseResponder(Receiver):
         self._owner.settled("unread", len(delivery.payloads))
 
     # ---------------------------------------------------------------------------------------- to its answer
+
+    def _answered(self, request: Request, answer: Any) -> bytes | None:
+        """The reply with what a handler returned; None if the request was answered, or will be later."""
+        if request.is_later or not request.try_to_claim():
+            return None
+        return self._keep(request, self._tail(request, answer))
+
+    def _failed(self, request: Request, error: BaseException) -> bytes | None:
+        """The reply with what a handler raised; None if the request was answered. Call it where that is handled."""
+        return self._keep(request, self._failed_tail(request, error)) if request.try_to_claim() else None
 
     def _tail(self, request: Request, value: Any) -> bytes:
         """The end of the reply with an answer; an answer that cannot travel becomes an error."""

@@ -159,7 +159,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
             self._core.outbox.order(request)
         events, out = self._core.turn(now, tuple(trains))  # one turn reads all of them
         self._core.stack.commit()
-        if self._core.outbox.requests:  # news of peers may have left something to ask
+        if self._core.outbox.requests:  # a turn may leave requests of its own; every driver looks after each
             self._wake()
         if self._state == LEAVING:
             core = self._core

@@ -69,9 +69,8 @@ class SimulatedResponder(BaseResponder):
         close: Callable[[BaseResponder], None],
     ) -> None:
         """Use `SimulatedEndpoint.respond`."""
-        super().__init__(pattern, handler, requests, owner, limit)
+        super().__init__(pattern, handler, requests, owner, limit, close)
         self._order = order
-        self._close = close
 
     def _deliver(self, event: Event) -> None:
         """Handle requests."""
@@ -94,20 +93,14 @@ class SimulatedResponder(BaseResponder):
         except AssertionError:
             raise
         except Exception as error:  # an answer
-            return self._keep(request, self._failed_tail(request, error)) if request.try_to_claim() else None
+            return self._failed(request, error)
         finally:
             CURRENT.reset(token)
-        if request.is_later or not request.try_to_claim():
-            return None
-        return self._keep(request, self._tail(request, answer))
+        return self._answered(request, answer)
 
     def _publish(self, topic: str, replies: list[bytes]) -> None:
         with contextlib.suppress(ClosedError):
             self._order(self._requests.publication(topic, replies))
-
-    def close(self) -> None:
-        """Answer no more requests. A second time does nothing."""
-        self._close(self)
 
 
 class SimulatedRequests(RequestMethods):
@@ -123,10 +116,6 @@ class SimulatedRequests(RequestMethods):
 
     def _order_request(self, wish: Wish) -> None:
         self._order(wish)
-
-    def _order_quietly(self, wish: Wish) -> None:
-        with contextlib.suppress(ClosedError):
-            self._order(wish)
 
     def _make_responder(self, pattern: str, handler: RequestHandler) -> SimulatedResponder:
         core = self._running()
@@ -179,11 +168,10 @@ class SimulatedRequests(RequestMethods):
 
     def _watch(self, core: EndpointCore, found: SimulatedCall) -> None:
         """Look after a call when something is due, as long as this life lasts."""
-        requests, calls = core.requests, found.calls
+        calls = found.calls
         if self._core is not core or not calls:
             return
-        for publication in requests.advance(calls):
-            self._order_quietly(publication)
+        self._advance(calls)
         if calls := found.calls:
-            left = min(call.due for call in calls) - requests.clock()
+            left = core.requests.seconds_left(calls)
             self.world.after(max(left, STEP), lambda: self._watch(core, found))

@@ -14,7 +14,7 @@ from glue.drivers.leader import ThreadDriver
 from glue.endpoint.handlers import is_awaited
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.request import CURRENT, Request
-from glue.endpoint.request_methods import AnyHandler, RequestMethods, check_outstanding
+from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, replies_of
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler
 from glue.errors import ClosedError, ConfigurationError, RequestTimeoutError, WouldBlockError
@@ -61,9 +61,8 @@ class Responder(BaseResponder):
         close: Callable[[BaseResponder], None],
     ) -> None:
         """Use `Endpoint.respond`."""
-        super().__init__(pattern, handler, requests, owner, limit)
+        super().__init__(pattern, handler, requests, owner, limit, close)
         self._driver = driver
-        self._close = close
         self._is_at_work = False
         self._queue: deque[tuple[Delivery, float]] = deque()  # with when they came
 
@@ -118,12 +117,10 @@ class Responder(BaseResponder):
         try:
             answer = self._handler(request)
         except BaseException as error:  # sys.exit too: it is the handler's own affair
-            return self._keep(request, self._failed_tail(request, error)) if request.try_to_claim() else None
+            return self._failed(request, error)
         finally:
             CURRENT.reset(token)
-        if request.is_later or not request.try_to_claim():
-            return None
-        return self._keep(request, self._tail(request, answer))
+        return self._answered(request, answer)
 
     def _publish(self, topic: str, replies: list[bytes]) -> None:
         driver = self._driver
@@ -131,10 +128,6 @@ class Responder(BaseResponder):
             return
         with contextlib.suppress(ClosedError):  # then the caller is told that this endpoint left
             driver.publish((self._requests.publication(topic, replies),), True)
-
-    def close(self) -> None:
-        """Answer no more requests; what is being handled is answered still. A second time does nothing."""
-        self._close(self)
 
     def __enter__(self) -> Responder:
         return self
@@ -151,9 +144,6 @@ class SyncRequests(RequestMethods):
     def _running(self) -> ThreadDriver:
         raise NotImplementedError
 
-    def _order_request(self, wish: Wish) -> None:
-        self._running().order(wish)
-
     def _order_quietly(self, wish: Wish) -> None:
         with contextlib.suppress(ClosedError):
             self._running().order(wish, wait=False)
@@ -166,10 +156,6 @@ class SyncRequests(RequestMethods):
         return Responder(
             pattern, handler, core.requests, self._owner, limit, self._running(), self._close_quietly
         )  # fmt: skip
-
-    def _close_quietly(self, responder: BaseResponder) -> None:
-        with contextlib.suppress(ClosedError):  # then all responders end
-            self._close_responder(responder)
 
     # ------------------------------------------------------------------------------------------ answering
 
@@ -185,15 +171,6 @@ class SyncRequests(RequestMethods):
         """
         self._running()
         return cast(Responder, self._respond(pattern, handler))
-
-    def responder(self, pattern: str) -> Callable[[AnyHandler], AnyHandler]:
-        """Answer with the decorated function, as `respond` does."""
-
-        def decorate(handler: AnyHandler) -> AnyHandler:
-            self.respond(pattern, handler)
-            return handler
-
-        return decorate
 
     def wait_for_responders(self, topic: str, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` endpoints answer a topic; whether they did in time."""
@@ -217,8 +194,7 @@ class SyncRequests(RequestMethods):
         tails = self._tails(topic, (payload,), timeout)
         calls = [self._begin(topic, tails, timeout, retry, gate)]
         self._wait(calls, gate)
-        reply = calls[0].replies[0]
-        assert reply is not None
+        (reply,) = replies_of(calls)
         return reply.payload
 
     def request_all(self, topic: str, payload: Any, timeout: float = TIMEOUT) -> Iterator[Reply]:
@@ -237,16 +213,15 @@ class SyncRequests(RequestMethods):
         except BaseException:
             requests.drop(calls)
             raise
-        return self._replies_of(calls, gate)
+        return self._all(calls, gate)
 
-    def _replies_of(self, calls: list[Call], gate: Gate) -> Iterator[Reply]:
+    def _all(self, calls: list[Call], gate: Gate) -> Iterator[Reply]:
         waiting = calls
         try:
             while waiting:
                 self._wait(waiting, gate)
-                ended = [call for call in waiting if call.is_over]
-                waiting = [call for call in waiting if not call.is_over]
-                yield from _replies(ended)
+                ended, waiting = ended_and_waiting(waiting)
+                yield from replies_of(ended)
         finally:
             self._core.requests.drop(waiting)
 
@@ -265,9 +240,7 @@ class SyncRequests(RequestMethods):
         rest is as for `request`, but that errors of a request are those of its `Reply`. While the iterator is not read,
         nothing is sent.
         """
-        self._tails(topic, (), timeout)
-        check_outstanding(outstanding)
-        self._running()
+        self._check_many(topic, timeout, outstanding)
         return self._many(topic, iter(payloads), timeout, outstanding, retry)
 
     def _many(
@@ -286,7 +259,7 @@ class SyncRequests(RequestMethods):
                 self._wait([calls[0]], gate)
                 call = calls.popleft()
                 room += len(call.tails)
-                yield from _replies([call])
+                yield from replies_of([call])
         finally:
             self._core.requests.drop(calls)
 
@@ -324,20 +297,12 @@ class SyncRequests(RequestMethods):
         requests, driver = self._core.requests, cast(Any, self)._driver
         try:
             while not any(call.is_over for call in calls):
-                left = min(call.due for call in calls) - requests.clock()
-                if left > 0 and driver.wait_for(gate, left):
-                    continue
-                for publication in requests.advance(calls):
-                    self._order_quietly(publication)
+                left = requests.seconds_left(calls)
+                if not (left > 0 and driver.wait_for(gate, left)):
+                    self._advance(calls)
         except BaseException:  # Ctrl-C
             requests.drop(calls)
             raise
-
-
-def _replies(calls: Iterable[Call]) -> Iterator[Reply]:
-    """The replies of calls that have ended."""
-    for call in calls:
-        yield from cast(list[Reply], call.replies)
 
 
 def _gathered(source: Iterator[Any], size: int) -> list[Any]:

@@ -162,28 +162,21 @@ def test_a_cancelled_request_leaves_nothing_behind() -> None:
 
 def test_who_leaves_ends_requests_on_both_sides() -> None:
     async def main() -> None:
-        async with pair() as (a, b):
-            began = asyncio.Queue[None]()
+        for leaves, raised in ((1, glue.ResponderLostError), (0, glue.ClosedError)):
+            began = asyncio.Event()
 
-            def handler(request: glue.Request) -> None:
+            def handler(request: glue.Request, began: asyncio.Event = began) -> None:
                 request.later()
-                began.put_nowait(None)
+                began.set()
 
-            b.respond("t", handler)
-            assert await a.wait_for_responders("t", 1, PATIENCE)
-            asking = asyncio.create_task(a.request("t", 1, timeout=PATIENCE))
-            await began.get()
-            await b.close()
-            with pytest.raises(glue.ResponderLostError):
-                await asking
-        async with pair() as (a, b):
-            b.respond("t", handler)
-            assert await a.wait_for_responders("t", 1, PATIENCE)
-            asking = asyncio.create_task(a.request("t", 1, timeout=PATIENCE))
-            await began.get()
-            await a.close()
-            with pytest.raises(glue.ClosedError):
-                await asking
+            async with pair() as (a, b):
+                b.respond("t", handler)
+                assert await a.wait_for_responders("t", 1, PATIENCE)
+                asking = asyncio.create_task(a.request("t", 1, timeout=PATIENCE))
+                await began.wait()
+                await (a, b)[leaves].close()
+                with pytest.raises(raised):
+                    await asking
 
     run(main())
 

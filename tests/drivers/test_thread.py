@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import threading
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 import glue
-from glue.contract import Address, Train
+from glue.contract import Train
+from tests.drivers.calm import EmptyNetwork
 
 OVERSLEPT = 2.0  # seconds until the test fails; what it waits for comes at once
 
 
-class Silence:
+class Silence(EmptyNetwork):
     """Its first wait ends when the test has `begun`; once all is `heard`, one waits for `released`."""
 
-    datagram_size = 1472
-    unicast_address: Address = ("10.0.0.1", 1)
-
     def __init__(self, heard: list[glue.Message]) -> None:
-        self.statistics: Counter[str] = Counter()
+        super().__init__()
         self.begun, self.released = threading.Event(), threading.Event()
         self.overslept = False
         self._heard = heard
         self._woken = threading.Event()
-
-    def filenos(self) -> Sequence[int]:
-        return []
 
     def wait(self, timeout: float | None, patient: bool = False) -> None:
         self.begun.wait(OVERSLEPT)
@@ -41,21 +32,6 @@ class Silence:
 
     def wake(self) -> None:
         self._woken.set()
-
-    def receive(self) -> list[Train]:
-        return []
-
-    def send(self, trains: Sequence[Train]) -> None:
-        pass
-
-    def maintain(self, now: float) -> float:
-        return math.inf
-
-    def describe(self) -> dict[str, Any]:
-        return {}
-
-    def close(self) -> None:
-        pass
 
 
 def test_who_waits_until_all_is_handled_is_told_before_the_leader_sleeps() -> None:

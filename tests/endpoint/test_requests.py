@@ -20,6 +20,28 @@ def served(lan: Lan, pattern: str, handler: Any, name: str = "b") -> tuple[glue.
     return a, b
 
 
+def waiting(lan: Lan) -> tuple[glue.Endpoint, glue.Endpoint, threading.Thread, list[glue.GlueError]]:
+    """A caller "a", whose request "b" has begun and never answers; the thread that asks, and what it raises."""
+    began, errors = threading.Event(), list[glue.GlueError]()
+
+    def handler(request: glue.Request) -> None:
+        request.later()
+        began.set()
+
+    a, b = served(lan, "t", handler)
+
+    def ask() -> None:
+        try:
+            a.request("t", 1, timeout=PATIENCE)
+        except glue.GlueError as error:
+            errors.append(error)
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    assert began.wait(PATIENCE)
+    return a, b, asker, errors
+
+
 def answers(value: Any) -> Any:
     """A handler that returns this."""
     return lambda request: value
@@ -180,24 +202,7 @@ def test_a_request_that_is_not_answered_times_out_and_its_late_answer_is_dropped
 
 
 def test_a_responder_that_closes_leaves_a_caller_that_is_told_at_once(lan: Lan) -> None:
-    began = threading.Event()
-
-    def handler(request: glue.Request) -> None:
-        request.later()
-        began.set()
-
-    a, b = served(lan, "t", handler)
-    errors: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            a.request("t", 1, timeout=PATIENCE)
-        except glue.GlueError as error:
-            errors.append(error)
-
-    asker = threading.Thread(target=ask)
-    asker.start()
-    assert began.wait(PATIENCE)
+    _, b, asker, errors = waiting(lan)
     since = time.monotonic()
     b.close()
     asker.join(PATIENCE)
@@ -226,24 +231,7 @@ def test_a_retried_request_goes_to_another_responder(lan: Lan) -> None:
 
 
 def test_closing_the_caller_ends_its_requests(lan: Lan) -> None:
-    began = threading.Event()
-
-    def handler(request: glue.Request) -> None:
-        request.later()
-        began.set()
-
-    a, _ = served(lan, "t", handler)
-    errors: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            a.request("t", 1, timeout=PATIENCE)
-        except glue.GlueError as error:
-            errors.append(error)
-
-    asker = threading.Thread(target=ask)
-    asker.start()
-    assert began.wait(PATIENCE)
+    a, _, asker, errors = waiting(lan)
     a.close()
     asker.join(PATIENCE)
     assert [type(error) for error in errors] == [glue.ClosedError]
