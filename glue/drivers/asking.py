@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from glue.contract import NORMAL, PLAIN, Delivery, Event, Network, Publication
 from glue.drivers.dispatch import EventReceiver, addressed
@@ -64,7 +65,7 @@ class Asking(Turns):
                 self._asker.release()
 
     def await_answers(self, answers: EventReceiver, is_over: Callable[[], bool]) -> None:
-        """Wait at the network for answers, and run the turns, for a moment at most; `is_over` may be false at its end."""
+        """Wait at the network for answers, and run the turns, for a moment at most; the end may come later."""
         if is_over() or not self._may_ask():
             return
         with self._awaiting_answers:
@@ -118,7 +119,7 @@ class Asking(Turns):
         return now
 
     def expect_answer(self) -> None:
-        """Let the next wait for the network end as soon as something comes: no stream does, but a request or an answer."""
+        """Let the next wait for the network end as soon as something comes, which is a request or an answer."""
         if self._network_part is not None:
             self._network_part.expect_answer()
 
@@ -155,11 +156,8 @@ class Asking(Turns):
             if self._closed or self._is_due():
                 return False
             session = core.stack.session
-            if not session.is_open or now >= self._session_ends:
-                if now >= self._session_until(now) and now >= self._open_session(now):
-                    self._turn(now)  # what is due, such as an acknowledgement
-                    if self._events or now >= self._open_session(now):
-                        return False
+            if (not session.is_open or now >= self._session_ends) and not self._is_session_open(now):
+                return False
             way = session.topic(request.topic)
             if way is None:
                 return False
@@ -192,7 +190,8 @@ class Asking(Turns):
             self._is_uncommitted, self._is_known = True, False
             self._received += len(delivery.tokens)
             self._send_policy.arrived(now)
-            if delivery.tokens != (answers,):
+            receiver: Any = delivery.tokens[0]
+            if len(delivery.tokens) > 1 or receiver is not answers:
                 self._core.hold(delivery)
                 self._events += addressed([delivery], self._news)
                 return False
@@ -200,6 +199,13 @@ class Asking(Turns):
         return True
 
     # ------------------------------------------------------------------------------------------ sessions
+
+    def _is_session_open(self, now: float) -> bool:
+        """Whether a session is open, or can be; the caller holds the turn lock and the seat."""
+        if now < self._session_until(now) or now < self._open_session(now):
+            return True
+        self._turn(now)  # what is due, such as an acknowledgement
+        return not self._events and now < self._open_session(now)
 
     def _session_until(self, now: float) -> float:
         """Until when nothing has to be committed (monotonic seconds)."""

@@ -36,6 +36,9 @@ BRIEF, BRIEFER = (
 RESTS = 63  # sessions skipped after a session in which nothing passed, at most
 FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
+_leading = threading.local()
+"""`driver`: the one that this thread leads, or led."""
+
 logger = logging.getLogger("glue")
 
 
@@ -103,7 +106,8 @@ class ThreadDriver(Asking):
 
     def wait_for(self, event: Waitable, timeout: float) -> bool:
         """Wait for an event that another thread brings about; in a handler, the turns go on without it."""
-        self._step_down()
+        driver = getattr(_leading, "driver", self)
+        driver._step_down()  # of the endpoint whose handler waits, which may be another one of this process
         return event.wait(timeout)
 
     def _step_down(self) -> None:
@@ -146,6 +150,7 @@ class ThreadDriver(Asking):
     def _lead(self) -> None:
         """The leader's life: turns and handlers, until closed or replaced."""
         me = threading.current_thread()
+        _leading.driver = self
         while self._leader is me and not self._closed:
             try:
                 if not self._run_session(me):

@@ -37,7 +37,7 @@ CYCLE: Final = "RequestCycleError"
 
 _REQUEST = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14}),"within":([1-9][0-9]{0,8})(,"json":1)?\}\n')
 match_plain = _REQUEST.match
-"""Matches the head of a request without options; the groups are its id, `within` in milliseconds, and what is `json`."""
+"""Matches the head of a request without options: its id, `within` in milliseconds, and `json` if it is there."""
 _REPLY = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14})(,"json":1)?\}\n')
 
 Hop = tuple[str, str, str]
