@@ -1,0 +1,68 @@
+"""What the parts of a broker share: its clients, sessions, subscriptions, counters and timers."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable
+from itertools import count
+from random import Random
+
+from glue.gateway.mqtt.access import Access
+from glue.gateway.mqtt.client import Client
+from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.retained import Retained
+from glue.gateway.mqtt.session import Session
+from glue.gateway.mqtt.subscriptions import Subscription, Subscriptions
+
+Log = Callable[[int, str], None]
+
+
+class BrokerState:
+    """The state of one broker, and the order of what is due."""
+
+    def __init__(self, access: Access, random: Random, limits: Limits | None = None) -> None:
+        """`random` draws client ids for clients that bring none."""
+        self.limits = limits or Limits()
+        self.access = access
+        self.statistics: Counter[str] = Counter()
+        self.log: Log = lambda level, text: None
+        self.clients: dict[Hashable, Client] = {}
+        self.sessions: dict[str, Session] = {}
+        self.absent: dict[Session, None] = {}
+        """Sessions without a connection; the one that has been away longest is first."""
+        self.subscriptions = Subscriptions()
+        self.retained = Retained(self.limits.retained)
+        self.changed: dict[Client, None] = {}
+        self.asked: list[Client] = []
+        self.published: list[Publish] = []
+        self.fresh: list[Subscription] = []
+        """New subscriptions that get the retained messages of other endpoints, too."""
+        self.wall_clock: Callable[[], float] = lambda: 0.0
+        self._random = random
+        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
+        self._numbers = count()
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is to be called, in the seconds of `now`; `inf` if nothing is due."""
+        return self._timers[0][0] if self._timers else float("inf")
+
+    def advance(self, now: float) -> None:
+        """Do what is due."""
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2](now)
+
+    def at(self, when: float, action: Callable[[float], None]) -> None:
+        """Call an action at a time. It is not called off: an action that is no longer due does nothing."""
+        heapq.heappush(self._timers, (when, next(self._numbers), action))
+
+    def warn(self, text: str) -> None:
+        """Log a refusal or a loss."""
+        self.log(logging.WARNING, text)
+
+    def tell(self, text: str) -> None:
+        """Log a change."""
+        self.log(logging.INFO, text)
