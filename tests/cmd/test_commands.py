@@ -189,7 +189,7 @@ def test_an_interrupted_demo_ends_its_processes(start: Start) -> None:
     demo = start("demo")
     children: set[str] = set()
     while len(children) < 4:
-        children.add(demo.expect("said")["process"])
+        children.add(demo.expect("line")["process"])
     children_of = Path(f"/proc/{demo.process.pid}/task/{demo.process.pid}/children")
     processes = [int(pid) for pid in children_of.read_text().split()]
     demo.process.send_signal(signal.SIGINT)
