@@ -40,6 +40,8 @@ def port_number(text: str) -> int:
 def parser() -> common.Parser:
     """Return the parser of this command."""
     made = common.common_parser("mqtt", "A door for MQTT clients.", epilog=__doc__.split("\n", 2)[2])
+    made.add_argument("passwd", nargs="*", metavar="passwd FILE USER", help="set the password of a user in a file")
+    made.add_argument("--delete", action="store_true", help="with passwd: remove the user")
     group = made.add_argument_group("listening")
     group.add_argument("--host", metavar="ADDRESS", help="listen on this address only (default: on all)")
     group.add_argument("--port", type=port_number, default=MQTT_PORT, help="for MQTT over TCP (default: %(default)s)")
@@ -66,7 +68,11 @@ def parser() -> common.Parser:
 
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
-    """Serve until the command ends."""
+    """Serve until the command ends, or set a password."""
+    if arguments.passwd:
+        if len(arguments.passwd) != 3 or arguments.passwd[0] != "passwd":
+            raise ConfigurationError(f"{' '.join(arguments.passwd)!r}: expected nothing, or `passwd FILE USER`")
+        return set_password(Path(arguments.passwd[1]), arguments.passwd[2], arguments.delete)
     access = FileAccess(
         arguments.passwords,
         arguments.rules,
@@ -136,21 +142,12 @@ def report(output: CommandOutput, gateway: Gateway, access: FileAccess) -> None:
     )  # fmt: skip
 
 
-def set_password(argv: Sequence[str]) -> int:
+def set_password(path: Path, user: str, delete: bool) -> int:
     """Set or remove a password: `glue mqtt passwd`."""
-    made = argparse.ArgumentParser("glue mqtt passwd", description="Set the password of a user in a file.")
-    made.add_argument("file", type=Path, metavar="FILE")
-    made.add_argument("user", metavar="USER")
-    made.add_argument("--delete", action="store_true", help="remove the user")
-    arguments = made.parse_args(argv)
     try:
-        password = None if arguments.delete else _ask_password(arguments.user)
-        write_password(arguments.file, arguments.user, password)
-    except ConfigurationError as error:
-        print(f"glue mqtt passwd: {error}", file=sys.stderr)
-        return common.USAGE
+        write_password(path, user, None if delete else _ask_password(user))
     except OSError as error:
-        print(f"glue mqtt passwd: {arguments.file}: {error.strerror}", file=sys.stderr)
+        print(f"glue mqtt passwd: {path}: {error.strerror}", file=sys.stderr)
         return common.FAILURE
     except (KeyboardInterrupt, EOFError):
         return common.FAILURE
@@ -169,10 +166,7 @@ def _ask_password(user: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["passwd"]:
-        return set_password(words[1:])
-    return common.execute(parser(), run, words)
+    return common.execute(parser(), run, argv)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,11 @@
 `gateway` joins a broker with an endpoint.
 """
 
-from glue.gateway.mqtt.access import Access, Identity, Refusal, Rule
+from glue.gateway.mqtt.access import Access
+from glue.gateway.mqtt.files import FileAccess
 from glue.gateway.mqtt.gateway import Gateway
+from glue.gateway.mqtt.identity import Identity, Refusal, Remote, Rule
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.plugins import Plugin
 
-__all__ = ["Access", "Gateway", "Identity", "Limits", "Refusal", "Rule"]
+__all__ = ["Access", "FileAccess", "Gateway", "Identity", "Limits", "Plugin", "Refusal", "Remote", "Rule"]

@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 
 from glue.gateway.mqtt import codes, encoder
-from glue.gateway.mqtt.access import WRITE, Access
-from glue.gateway.mqtt.client import Client
+from glue.gateway.mqtt.access import Access
 from glue.gateway.mqtt.codes import V5, ProtocolError
 from glue.gateway.mqtt.connecting import Connecting
+from glue.gateway.mqtt.identity import READ, WRITE
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import (
     Acknowledgement,
@@ -27,6 +27,7 @@ from glue.gateway.mqtt.packets import (
     Subscribe,
     Unsubscribe,
 )
+from glue.gateway.mqtt.session import Client
 
 
 class Broker(Connecting):
@@ -72,6 +73,20 @@ class Broker(Connecting):
         except ProtocolError as error:
             self.statistics[f"protocol errors, {error.code:#04x}"] += 1
             self.end(now, client, error.code, str(error))
+
+    def recheck(self, now: float) -> None:
+        """After a change of rights: end the connections and subscriptions that are no longer allowed."""
+        for client in list(self.clients.values()):
+            session, identity = client.session, client.identity
+            if session is None or identity is None:
+                continue
+            if not self.access.knows(identity):
+                self.end(now, client, codes.NOT_AUTHORIZED, f"user {identity.user} may not connect any more")
+                continue
+            for name, subscription in list(session.subscriptions.items()):
+                if not self.access.authorize(identity, session.client_id, READ, name):
+                    self.subscriptions.remove(subscription)
+                    self.count_refusal(client, READ, name)
 
     def deliver(self, now: float, run: Publish) -> None:
         """Deliver a run that another endpoint published."""

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from glue.gateway.mqtt import codes, encoder
-from glue.gateway.mqtt.access import WRITE, Identity, Refusal, Remote
-from glue.gateway.mqtt.client import Client
 from glue.gateway.mqtt.codes import V5, V31, ProtocolError
+from glue.gateway.mqtt.identity import WRITE, Identity, Refusal, Remote
 from glue.gateway.mqtt.packets import Auth, Connect, Disconnect, Publish, Will
-from glue.gateway.mqtt.session import Session
+from glue.gateway.mqtt.session import Client, Session
 from glue.gateway.mqtt.subscribing import Subscribing
 
 NEVER = 0xFFFFFFFF
@@ -110,6 +109,7 @@ class Connecting(Subscribing):
         if client.timeout != float("inf"):
             self.at(now + client.timeout, partial(self._check_alive, client))
         self._resume(now, client, session)
+        self.note_session(session, "connected")
 
     def _may_leave(self, client: Client, packet: Connect, will: Will, identity: Identity) -> bool:
         allowed = self.access.authorize(identity, packet.client_id, WRITE, will.topic)
@@ -239,6 +239,7 @@ class Connecting(Subscribing):
             return
         self.tell(f"{client.name} is disconnected: {client.reason or 'the connection broke'}")
         session.client = None
+        self.note_session(session, "disconnected")
         if session.will is not None:
             delay = float(session.will.properties.get("will_delay_interval", 0))
             session.will_at = now + min(delay, session.expiry)
@@ -277,6 +278,8 @@ class Connecting(Subscribing):
         if run.retain and not self.retain(run):
             self.statistics["retained messages refused"] += 1
             self.warn(f"no room to retain {run.topic!r}: {self.limits.retained} topics are retained")
+        if sender is not None and self.watchers:
+            self.note_publish(sender.name, run)
         self.route(now, run, sender)
         self.published.append(run)
 
@@ -294,6 +297,7 @@ class Connecting(Subscribing):
             self.subscriptions.remove(subscription)
         self.sessions.pop(session.client_id, None)
         self.absent.pop(session, None)
+        self.note_session(session, "ended")
         if session.queued:
             self._count_drop(f"the session of {session.client_id} ended", session.queued)
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 from pathlib import Path
 
 from glue.errors import ConfigurationError
-from glue.gateway.mqtt.access import READ, WRITE, Identity, Refusal, Remote, Rule, covers
 from glue.gateway.mqtt.codes import BAD_CREDENTIALS, NOT_AUTHORIZED
+from glue.gateway.mqtt.identity import READ, WRITE, Identity, Refusal, Remote, Rule, covers
 from glue.gateway.mqtt.packets import Connect
 from glue.gateway.mqtt.subscriptions import shared_parts
 
@@ -28,6 +29,8 @@ COST, BLOCK, PARALLEL = 1 << 14, 8, 1
 
 REMEMBERED = 10_000
 """Decisions that are remembered until a file changes: with names of 100 characters some 3 MB."""
+
+logger = logging.getLogger("glue.mqtt")
 
 ACTIONS = {"read": READ, "write": WRITE, "readwrite": READ + WRITE, "deny": ""}
 
@@ -117,7 +120,7 @@ def _lines(path: Path) -> list[str]:
 class FileAccess:
     """Decides by a password file and a file of rules; either may be missing.
 
-    Without passwords everybody may connect whom `anonymous` and `local_only` allow. Without rules everything is allowed.
+    Without passwords, `anonymous` and `local_only` say who may connect. Without rules everything is allowed.
     """
 
     def __init__(
@@ -138,10 +141,17 @@ class FileAccess:
         self._rules: tuple[dict[str, list[Rule]], list[Rule]] | None = None
         self._remembered: dict[tuple[str, str, str, str], bool] = {}
         self._stamps: dict[str, object] = {}
-        self.reload()
+        self._read()
 
-    def reload(self) -> bool:
-        """Read the files that have changed; returns whether one has. Raises ConfigurationError; then all stays."""
+    def changed(self) -> bool:
+        """Read the files that have changed; whether one has. A wrong file is logged once, and all stays as it is."""
+        try:
+            return self._read()
+        except ConfigurationError as error:
+            logger.error("%s; what was read before stays valid", error)
+            return False
+
+    def _read(self) -> bool:
         stamps = {name: _stamp(path) for name, path in self._paths.items()}
         if stamps == self._stamps:
             return False

@@ -13,6 +13,7 @@ from typing import Self
 
 import orjson
 
+import glue
 from glue.aio import Endpoint, Subscription
 from glue.endpoint.message import Message
 from glue.errors import ClosedError, GlueError
@@ -21,7 +22,8 @@ from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.door import Door
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
-from glue.gateway.mqtt.subscriptions import Subscription as ClientSubscription
+from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
+from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
 
@@ -32,6 +34,9 @@ NETWORK_QUEUE = 8 << 20
 
 REPLAY_TIME = 1.0
 """Seconds that retained messages of other endpoints have to arrive for a new subscription."""
+
+RECHECK_INTERVAL = 2.0
+"""Seconds between two looks at whether passwords or rules have changed."""
 
 FROM_NETWORK_QOS = 2
 """QoS of what other endpoints publish: a client gets it with the QoS that it subscribed with."""
@@ -68,9 +73,12 @@ class Gateway:
         self.port, self.tls_port, self.websocket_port = port, tls_port, websocket_port
         self._host = host
         self._tls = tls
-        self.broker = Broker(access or Everybody(), Random(), limits)
+        plugins = load_plugins()
+        decides = access or Everybody()
+        self.broker = Broker(PluginAccess(plugins, decides) if plugins else decides, Random(), limits)
+        self.broker.watchers = plugins
         self.broker.log, self.broker.wall_clock = logger.log, time.time
-        self._system = SystemTopics(self.broker, system_interval)
+        self._system = SystemTopics(self.broker, system_interval, glue.__version__)
         self._door: Door | None = None
         self._subscriptions: dict[str, Subscription] = {}
         self._outgoing: deque[Publish] = deque()
@@ -95,6 +103,7 @@ class Gateway:
             raise
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())
+        self._check_access(time.monotonic())
         door.flush()
         return self
 
@@ -119,6 +128,13 @@ class Gateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _check_access(self, now: float) -> None:
+        """Heed changed passwords and rules, now and from time to time."""
+        if self.broker.access.changed():
+            logger.info("passwords or rules have changed")
+            self.broker.recheck(now)
+        self.broker.at(now + RECHECK_INTERVAL, self._check_access)
 
     # --------------------------------------------------------------------------------------- to the network
 

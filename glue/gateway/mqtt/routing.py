@@ -6,11 +6,10 @@ stays so, the connection is stuck: its messages of QoS 0 are dropped and counted
 
 from __future__ import annotations
 
-from glue.gateway.mqtt.client import Client, is_expired
 from glue.gateway.mqtt.packets import Publish
-from glue.gateway.mqtt.session import Parcel, Session
+from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription, is_expired
 from glue.gateway.mqtt.state import BrokerState
-from glue.gateway.mqtt.subscriptions import SharedGroup, Subscription, receivers
+from glue.gateway.mqtt.subscriptions import SharedGroup, receivers
 
 SHARE = 16
 """Messages of a run that a member of a shared subscription gets in one piece: few enough to spread, and enough to

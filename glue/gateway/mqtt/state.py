@@ -5,17 +5,17 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from random import Random
 
 from glue.gateway.mqtt.access import Access
-from glue.gateway.mqtt.client import Client
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.plugins import Plugin
 from glue.gateway.mqtt.retained import Retained
-from glue.gateway.mqtt.session import Session
-from glue.gateway.mqtt.subscriptions import Subscription, Subscriptions
+from glue.gateway.mqtt.session import Client, Session, Subscription
+from glue.gateway.mqtt.subscriptions import Subscriptions
 
 Log = Callable[[int, str], None]
 
@@ -40,6 +40,8 @@ class BrokerState:
         self.published: list[Publish] = []
         self.fresh: list[Subscription] = []
         """New subscriptions that get the retained messages of other endpoints, too."""
+        self.watchers: Sequence[Plugin] = ()
+        """Plug-ins that see sessions and messages."""
         self.wall_clock: Callable[[], float] = lambda: 0.0
         self._random = random
         self._timers: list[tuple[float, int, Callable[[float], None]]] = []
@@ -62,6 +64,22 @@ class BrokerState:
     def warn(self, text: str) -> None:
         """Log a refusal or a loss."""
         self.log(logging.WARNING, text)
+
+    def note_session(self, session: Session, event: str) -> None:
+        """Tell the plug-ins that a session is "connected", "disconnected" or "ended"."""
+        for watcher in self.watchers:
+            try:
+                watcher.on_session(session.client_id, event)
+            except Exception as error:
+                self.warn(f"plug-in {type(watcher).__name__} failed: {error!r}")
+
+    def note_publish(self, client_id: str, run: Publish) -> None:
+        """Tell the plug-ins what a client published."""
+        for watcher in self.watchers:
+            try:
+                watcher.on_publish(client_id, run)
+            except Exception as error:
+                self.warn(f"plug-in {type(watcher).__name__} failed: {error!r}")
 
     def tell(self, text: str) -> None:
         """Log a change."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from glue.gateway.mqtt import codes, encoder
-from glue.gateway.mqtt.access import READ
-from glue.gateway.mqtt.client import Client
+from glue.gateway.mqtt.identity import READ
 from glue.gateway.mqtt.packets import Publish, Subscribe, Unsubscribe, Wanted
 from glue.gateway.mqtt.routing import Routing
-from glue.gateway.mqtt.session import Parcel, Session
-from glue.gateway.mqtt.subscriptions import SHARE, Subscription
+from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription
+from glue.gateway.mqtt.subscriptions import SHARE
 
 
 class Subscribing(Routing):

@@ -3,38 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from glue.gateway.mqtt.session import Session, Subscription
 from glue.topics.index import Index
 
-if TYPE_CHECKING:
-    from glue.gateway.mqtt.session import Session
-
 SHARE = "$share/"
-
-
-class Subscription:
-    """One topic filter of one session, with its options (MQTT 5, section 3.8.3.1)."""
-
-    __slots__ = ("filter", "identifier", "no_local", "order", "qos", "retain_as_published", "session")
-
-    def __init__(
-        self,
-        session: Session,
-        topic_filter: str,
-        qos: int,
-        no_local: bool = False,
-        retain_as_published: bool = False,
-        identifier: int = 0,
-    ) -> None:
-        """`identifier` is 0 if the client gave none."""
-        self.session = session
-        self.filter = topic_filter
-        self.qos = qos
-        self.no_local = no_local
-        self.retain_as_published = retain_as_published
-        self.identifier = identifier
-        self.order = 0
 
 
 class SharedGroup:

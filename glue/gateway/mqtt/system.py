@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glue
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.packets import Publish
 
@@ -10,8 +9,9 @@ from glue.gateway.mqtt.packets import Publish
 class SystemTopics:
     """Publishes the counters of a broker at an interval, as retained messages."""
 
-    def __init__(self, broker: Broker, interval: float) -> None:
+    def __init__(self, broker: Broker, interval: float, version: str) -> None:
         """`interval` is in seconds; 0 publishes nothing."""
+        self._version = version
         self._broker = broker
         self._interval = interval
         self._since = 0.0
@@ -42,7 +42,7 @@ class SystemTopics:
         self._most = max(self._most, connected)
         waiting = sum(session.queued for session in broker.sessions.values())
         named = {
-            "version": f"glue {glue.__version__}",
+            "version": f"glue {self._version}",
             "uptime": f"{now - self._since:.0f} seconds",
             "clients/connected": connected,
             "clients/disconnected": len(broker.absent),

@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from glue.errors import MissingExtraError
-from glue.gateway.mqtt.door import Connection, Door
+from glue.gateway.mqtt.connection import Connection, Listener
 
 try:
     from websockets.frames import Frame, Opcode
@@ -30,7 +30,7 @@ class WebsocketConnection(Connection):
 
     __slots__ = ("_machine",)
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Listener) -> None:
         super().__init__(door)
         self._machine = ServerProtocol(subprotocols=SUBPROTOCOLS, max_size=FRAME_LIMIT)
 
