@@ -79,7 +79,7 @@ class Topics:
         self.subscriptions = Subscriptions(self.changes, self.limits)
         self.peers = Peers(self.changes, self.statistics, self.limits)
         self.published = PublishedTopics(self.peers.table, self.statistics)
-        self._heard = RetainedValues()
+        self._received = RetainedValues()
         self._outbox = BundleOutbox()
         self._identity = name, endpoint_id, incarnation
         self._values = OwnValues(self._identity, self.published, self._outbox, self.limits, self.statistics)
@@ -242,15 +242,15 @@ class Topics:
         expires: float,
         options: Options,
         route: tuple[str, ...],
-        is_heard: bool,
+        is_delivered_here: bool,
     ) -> None:
-        """Send a group to these peers; `is_heard`: this endpoint itself has subscribed to it."""
+        """Send a group to these peers; `is_delivered_here`: this endpoint itself has subscribed to it."""
         if route:
             flow = route, priority
             after = self.published.follow(topic, flow) if options.reliable and options.ordered else ()
             self.statistics["messages owed"] += len(group.payloads) * len(route)
             self._outbox.add(flow, options.reliable, group, expires, after)
-        elif not is_heard:
+        elif not is_delivered_here:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
             self._news.append(Addressed(options.receipt, route))
@@ -268,7 +268,9 @@ class Topics:
                 group.lifespan_ms = milliseconds(max(0.0, parcel.expires - now))
             if not route and parcel.is_lost:
                 self.statistics[NOT_FOUND] += len(group.payloads)
-            self._dispatch(parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_heard)
+            self._dispatch(
+                parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_delivered_here
+            )
         if is_over:
             self._held = None
         self._flush(down)
@@ -277,7 +279,7 @@ class Topics:
         """Begin a subscription with the retained values known here; peers do not send those again."""
         self.subscriptions.add(item.token, item.patterns, item.local)
         self._values.keep_limited(item.patterns)
-        for values in (self._values.table, self._heard) if item.local else (self._heard,):
+        for values in (self._values.table, self._received) if item.local else (self._received,):
             for value in values.matching(item.patterns, now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
@@ -287,9 +289,9 @@ class Topics:
         interest = self.subscriptions.interest()
         if interest is not None:
             down.append(interest)
-            for topic in self._heard.topics(interest.removed):
+            for topic in self._received.topics(interest.removed):
                 if not self.subscriptions.index.find(topic):
-                    self._heard.drop(topic)  # from now on it would grow stale unnoticed
+                    self._received.drop(topic)  # from now on it would grow stale unnoticed
         down += self._outbox.flush()
 
     # ------------------------------------------------------------------------------------------- to oneself
@@ -336,7 +338,7 @@ class Topics:
             return ()
         if group.retain != KEPT:
             mark = self.subscriptions.mark
-            dropped, jump = self._streams.heard(now, item.peer, item.incarnation, group, item.reliable, mark)
+            dropped, jump = self._streams.receive(now, item.peer, item.incarnation, group, item.reliable, mark)
             if jump is not None:
                 self._miss(group.topic, item.peer, jump, up)
             if dropped and not group.drop(dropped):
@@ -344,7 +346,7 @@ class Topics:
         if group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
             self.statistics["messages expired"] += len(group.payloads)
             return ()
-        elif group.retain and not self._heard.remember(now, item, name, group, self.statistics):
+        elif group.retain and not self._received.remember(now, item, name, group, self.statistics):
             self.statistics["retained values seen before"] += 1
             return ()
         if group.retain == KEPT:

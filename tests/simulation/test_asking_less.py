@@ -127,6 +127,7 @@ def test_a_value_that_expires_while_it_waits_is_not_sent() -> None:
     world.run(0.1)
     for number in range(3):
         one.publish("a", number, lifespan=0.5)
+        world.run(0.01)
     world.run(2.0)
     assert payloads(heard.received) == [0]
 
