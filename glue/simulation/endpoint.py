@@ -25,12 +25,12 @@ from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import Receipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, Wish
-from glue.model.storage import Directory
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
+from glue.storage import Directory
 from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
