@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Unpack, cast, overload
 
-from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Train, Unsubscribe
+from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Rung, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore
@@ -26,12 +26,12 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
-from glue.model.storage import Directory
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
+from glue.storage import Directory
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
@@ -178,7 +178,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         for event in events:
             if self._core is not core or self._state is None:
                 return
-            if isinstance(event, Delivery | Missed):
+            if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
                     cast(SimulatedSubscription, token)._deliver(event)
             else:
