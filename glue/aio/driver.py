@@ -98,7 +98,7 @@ class LoopDriver(Lifetime):
         for event in events:
             if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
-                    cast(Subscription, token)._deliver(event)
+                    cast(Any, token)._deliver(event)
             else:
                 self._announce(event)
         self._core.stack.commit()

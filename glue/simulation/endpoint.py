@@ -180,7 +180,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
                 return
             if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
-                    cast(SimulatedSubscription, token)._deliver(event)
+                    cast(Any, token)._deliver(event)
             else:
                 self._tell(event)
 
