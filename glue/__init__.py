@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
+    from glue.receivers.context import Context, Receiver
+    from glue.receivers.store import FencedError
     from glue.sync.model import Lock, Model, Watch
+    from glue.sync.receivers import Receivers
 
 __version__ = "0.1.0"
 
@@ -54,12 +57,14 @@ __all__ = [
     "ClosedError",
     "ConfigurationError",
     "Conflict",
+    "Context",
     "CorruptStorageError",
     "Delete",
     "Endpoint",
     "Entry",
     "Expect",
     "ExpectRevision",
+    "FencedError",
     "Gap",
     "GlueError",
     "InterfaceError",
@@ -75,6 +80,8 @@ __all__ = [
     "PayloadError",
     "Peer",
     "PortInUseError",
+    "Receiver",
+    "Receivers",
     "RefusedError",
     "RemoteError",
     "Reply",
@@ -101,6 +108,9 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),
+            "glue.receivers.context": ("Context", "Receiver"),
+            "glue.receivers.store": ("FencedError",),
+            "glue.sync.receivers": ("Receivers",),
             "glue.endpoint.model": ("ModelStatus",),
             "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (

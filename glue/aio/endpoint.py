@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.aio.callbacks import Callbacks
 from glue.aio.driver import LoopDriver
+from glue.aio.receiving import AioReceiving
 from glue.aio.requests import AioRequests
 from glue.aio.subscription import Subscription
 from glue.contract import Event, Unsubscribe
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-class Endpoint(AioRequests, BaseEndpoint):
+class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -87,6 +88,8 @@ class Endpoint(AioRequests, BaseEndpoint):
         driver = self._driver
         if driver is None or driver.closed:
             return
+        if self._receiving is not None:
+            await self.close_receivers(timeout)
         self._core.requests.close(ClosedError(CLOSED))
         try:
             await driver.wait_until(lambda: self._core.is_done, timeout)

@@ -150,6 +150,7 @@ class EndpointCore:
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
         self._not_found = 0  # messages of the start without a subscriber, as last reported
+        self.receivers: Any = None  # set by their first use
         self.requests = Requests(self.identity, self.peers, self.statistics)
         self.renew_locks()
 
@@ -347,6 +348,8 @@ class EndpointCore:
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
+                if self.receivers is not None:
+                    self.receivers.note(event)
             self.outbox.add(*self.requests.note(now, event))
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1

@@ -29,6 +29,7 @@ from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
+from glue.simulation.receivers import SimulatedReceiving
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
 from glue.storage import Directory
@@ -37,7 +38,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, SimulatedReceiving, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must

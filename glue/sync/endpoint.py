@@ -25,6 +25,7 @@ from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.sync.receiving import SyncReceiving
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
-class Endpoint(SyncRequests, BaseEndpoint):
+class Endpoint(SyncRequests, SyncReceiving, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -90,6 +91,8 @@ class Endpoint(SyncRequests, BaseEndpoint):
         """
         if self._driver is None or self._driver.closed:
             return
+        if self._receiving is not None:
+            self.close_receivers(timeout)
         self._core.requests.close(ClosedError(CLOSED))
         for model in list(self._models.values()):
             model.close()

@@ -24,3 +24,13 @@ def test_request_and_reply() -> None:
         "lamp: ValueError: expected {'on': true} or {'on': false}",
         "no responder of 'light/cellar/get' is known; see wait_for_responders",
     ]
+
+
+def test_thermostats() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "thermostats.py"), "60"],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["60 thermostats on 3 hosts", "60 thermostats on 2 hosts"]
+    assert done.returncode == 0

@@ -10,8 +10,10 @@ import pytest
 import glue
 import glue.aio
 
-ENDPOINT = """accounting close describe flush id incarnation model name on_gap on_lost on_name_clash on_peer_added
-    on_peer_removed peers publish publish_many request request_all request_many respond responder responders settings
+ENDPOINT = """accounting ask close close_receivers describe flush id incarnation model name on_gap on_lost on_name_clash
+    on_peer_added
+    on_peer_removed peers publish publish_many receivers request request_all request_many respond responder
+    responders send settings
     start statistics subscribe subscribers unsubscribe wait_for_peers wait_for_responders wait_for_subscribers"""
 
 MODEL = """add close compare_and_set conflicts delete discard endpoint entry get items leader lock name remove set
@@ -26,6 +28,7 @@ PUBLIC = [
     (glue.aio.Model, MODEL),
     (glue.Lock, "name release remaining renew token"),
     (glue.aio.Lock, "name release remaining renew token"),
+    (glue.Receivers, "active close counters kind owned wait_until_served"),
     (glue.Watch, "close get pattern"),
     (glue.aio.Watch, "close get pattern"),
 ]

@@ -1,0 +1,93 @@
+"""What every kind of endpoint offers for receivers, whoever drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from glue.endpoint.core import EndpointCore
+from glue.endpoint.receiver_hosts import Executor
+from glue.endpoint.receiver_kind import Kind
+from glue.endpoint.receivers import ReceiverRuntime
+from glue.endpoint.stores import open_store
+from glue.errors import ConfigurationError, GlueError, RemoteError
+from glue.receivers.address import PARTITIONS_MOST, Address, kind_key, parse
+from glue.receivers.context import FunctionReceiver
+from glue.receivers.store import Store
+from glue.topics import check_topic
+
+
+class BaseReceivers:
+    """The receivers of one kind that an endpoint hosts."""
+
+    def __init__(self, kind: Kind, runtime: ReceiverRuntime) -> None:
+        self._kind = kind
+        self._runtime = runtime
+
+    @property
+    def kind(self) -> str:
+        """The kind, with its subnet if it has one."""
+        return self._kind.kind.removeprefix(":")
+
+    @property
+    def owned(self) -> int:
+        """How many partitions this endpoint serves now."""
+        with self._runtime.lock:
+            return sum(map(self._kind.serves, self._kind.ownership.all_owned))
+
+    @property
+    def active(self) -> int:
+        """How many receivers are in memory."""
+        return len(self._kind.activations)
+
+    def counters(self) -> dict[str, Any]:
+        """Partitions, active receivers, waiting and handled messages, and the slowest handler."""
+        return self._kind.counters()
+
+    def __repr__(self) -> str:
+        return f"<Receivers {self.kind!r}: {self.active} active>"
+
+
+def remote(error: BaseException, address: Address) -> BaseException:
+    """What the caller of a receiver on this endpoint gets, as from any other."""
+    if isinstance(error, GlueError):
+        return error
+    return RemoteError(str(address), type(error).__name__, str(error))
+
+
+class ReceiverParts:
+    """Make what receivers of an endpoint need, at first use."""
+
+    def __init__(self, endpoint: Any, executor: Executor, order: Callable[[Any], None]) -> None:
+        self._core: EndpointCore = endpoint._core
+        self.runtime = ReceiverRuntime(self._core, endpoint._owner, order, executor)
+
+    def add_kind(
+        self, kind: str, factory: Any, partitions: int, subnet: str, model: str, store: Store | str | None,
+        idle: float, dead_letters: str | None,
+    ) -> Kind:  # fmt: skip
+        """Host a kind. Raises ConfigurationError."""
+        name = kind_key(kind, subnet)
+        if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_MOST:
+            raise ConfigurationError(f"partitions={partitions!r}: expected 1 to {PARTITIONS_MOST}, as at all hosts")
+        if not callable(factory):
+            raise ConfigurationError(f"factory={factory!r}: expected a class with receive, or a function")
+        if isinstance(factory, type) and not callable(getattr(factory, "receive", None)):
+            raise ConfigurationError(f"factory={factory!r}: the class has no method receive(context, message)")
+        if dead_letters is not None:
+            check_topic(dead_letters)
+        make = factory if isinstance(factory, type) else (lambda: FunctionReceiver(factory))
+        found = Kind(self.runtime, name, make, partitions, model, open_store(store), idle, dead_letters)
+        self.runtime.add_kind(found)
+        return found
+
+    def address(self, topic: str) -> Address | None:
+        """The address that a request is for; None for a topic."""
+        head = topic.partition("/")[0]
+        if self._core.requests.responders(topic):
+            return None
+        if ":" in head:
+            return parse(topic)
+        if f":{head}" in self.runtime.outbox.hosts:
+            return parse(topic)
+        return None

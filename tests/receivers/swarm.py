@@ -1,0 +1,165 @@
+"""Hosts of receivers in virtual time, with losses, pauses, splits and crashes; callers add tokens to lists.
+
+python -m tests.receivers.swarm 0 1000    # hunt through these seeds
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from typing import Any
+
+from glue.simulation import Conditions, SimulatedEndpoint, World
+
+SECOND = 1.0
+IDS = [f"r{number}" for number in range(5)]
+PARTITIONS = 4
+
+
+class Tokens:
+    """A receiver that keeps the tokens it was given."""
+
+    idle = 3.0
+
+    def receive(self, context: Any, message: Any) -> Any:
+        """Add a token, or show all."""
+        tokens = context.state.get("tokens", [])
+        if message is None:
+            return tokens
+        context.state["tokens"] = [*tokens, message]
+        return len(tokens)
+
+
+class Swarm:
+    """Three hosts, which are the voters of the model, and two callers."""
+
+    def __init__(self, seed: int, factory: type = Tokens, store: Any = None) -> None:
+        self.world = World(seed)
+        self.chance = self.world.random("swarm of receivers")
+        self.factory = factory
+        self.store = store
+        self.hosts = [self.world.endpoint(f"host{number}") for number in range(3)]
+        self.callers = [self.world.endpoint(f"caller{number}") for number in range(2)]
+        self.acknowledged: dict[str, list[int]] = {id: [] for id in IDS}
+        self.sent: dict[str, list[int]] = {id: [] for id in IDS}
+        self.numbers = 0
+        self.down: SimulatedEndpoint | None = None
+        self.recovered_at = 0.0
+        for host in self.hosts:
+            self.serve(host)
+
+    def serve(self, host: SimulatedEndpoint) -> None:
+        """Host the kind in a new life."""
+        model = host.model("plant", voters=3)
+        host.receivers("tokens", self.factory, model, partitions=PARTITIONS, store=self.store)
+
+    def add(self) -> None:
+        """Send a token to a receiver."""
+        self.numbers += 1
+        number, id = self.numbers, self.chance.choice(IDS)
+        self.sent[id].append(number)
+
+        def note(error: BaseException | None, answer: Any) -> None:
+            if error is None and answer is not None:
+                self.acknowledged[id].append(number)
+
+        self.chance.choice(self.callers).ask(f"tokens/{id}", number, 30.0, note)
+
+    def disturb(self) -> None:
+        """Make the network worse or better, stop or kill a host, or cut hosts off."""
+        chance, world = self.chance, self.world
+        what = chance.random()
+        if what < 0.3:
+            world.network.set_conditions(
+                Conditions(
+                    loss=chance.choice((0.0, 0.1, 0.3)),
+                    duplicate=chance.choice((0.0, 0.1)),
+                    delay=chance.choice((0.0005, 0.02)),
+                    jitter=chance.choice((0.0, 0.01)),
+                )
+            )
+        elif what < 0.55:
+            everyone = [*self.hosts, *self.callers]
+            side = [one.host for one in everyone if chance.random() < 0.5]
+            world.network.partition(side, [one.host for one in everyone if one.host not in side])
+            world.after(chance.uniform(0.5, 6.0), world.network.heal)
+        elif what < 0.8:
+            host = chance.choice(self.hosts)
+            if host.is_running:
+                host.pause()
+                core = host._core
+                world.after(chance.uniform(0.2, 5.0), lambda: host.resume() if host._core is core else None)
+        elif self.down is None and world.time > self.recovered_at:
+            self.down = host = chance.choice(self.hosts)
+            host.crash()
+            world.after(chance.uniform(0.5, 4.0), lambda: self.revive(host))
+
+    def revive(self, host: SimulatedEndpoint) -> None:
+        """Start a crashed host again; another one may crash once it has caught up."""
+        host.restart()
+        self.serve(host)
+        self.down = None
+        self.recovered_at = self.world.time + 6.0
+
+    def run(self) -> None:
+        """Disturb and add for a while, then heal, and compare. Raises AssertionError."""
+        world = self.world
+        world.run(3.0)
+        for _ in range(40):
+            world.run(self.chance.uniform(0, 0.4))
+            if self.chance.random() < 0.25:
+                self.disturb()
+            for _ in range(self.chance.randint(0, 3)):
+                self.add()
+        world.network.set_conditions(Conditions())
+        world.network.heal()
+        world.run(8 * SECOND)
+        for host in self.hosts:
+            host.resume()
+        world.run(10 * SECOND)
+        found = self.read()
+        for id in IDS:
+            tokens = found[id]
+            twice = [token for token, times in Counter(tokens).items() if times > 1]
+            assert not twice, f"{id}: handled twice: {twice}"
+            lost = set(self.acknowledged[id]) - set(tokens)
+            assert not lost, f"{id}: acknowledged and lost: {sorted(lost)}"
+            assert set(tokens) <= set(self.sent[id])
+
+    def read(self) -> dict[str, list[int]]:
+        """What each receiver has at the end."""
+        found: dict[str, list[int]] = {}
+
+        def ask(id: str) -> None:
+            def note(error: BaseException | None, answer: Any) -> None:
+                if error is None:
+                    found[id] = answer
+                else:
+                    ask(id)
+
+            self.callers[0].ask(f"tokens/{id}", None, 5.0, note)
+
+        for id in IDS:
+            ask(id)
+        assert self.world.run_until(lambda: len(found) == len(IDS), 60.0), f"no answer of {set(IDS) - set(found)}"
+        return found
+
+
+def hunt(first: int, last: int) -> int:
+    """Run these seeds; returns how many tokens were acknowledged."""
+    acknowledged = 0
+    for seed in range(first, last):
+        swarm = Swarm(seed)
+        try:
+            swarm.run()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        acknowledged += sum(map(len, swarm.acknowledged.values()))
+    return acknowledged
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    print(hunt(int(sys.argv[1]), int(sys.argv[2])), "acknowledged")

@@ -1,0 +1,261 @@
+"""Receivers of threaded endpoints, over real sockets on loopback."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glue
+from glue.cmd import receivers as command
+from glue.endpoint.stores import open_store
+from tests.support.lan import PATIENCE, Ear, Lan
+
+
+class Account(glue.Receiver):
+    """Keeps a sum."""
+
+    on_error = "park"
+
+    def receive(self, context: glue.Context, message: Any) -> Any:
+        match message:
+            case {"add": number}:
+                context.state["sum"] = context.state.get("sum", 0) + number
+                return context.state["sum"]
+            case "get":
+                return context.state.get("sum", 0)
+            case {"relay": to, "payload": payload}:
+                return context.request(to, payload, timeout=PATIENCE)
+            case {"after": seconds}:
+                context.after(seconds, {"add": 100}, durable=True)
+            case "fail":
+                raise ValueError("no")
+        return None
+
+
+@pytest.fixture
+def hosts(lan: Lan) -> tuple[glue.Endpoint, glue.Endpoint, glue.Endpoint]:
+    """Two hosts of "account", and a caller that is no member of the model."""
+    a, b = lan.pair()
+    for host in (a, b):
+        host.receivers(
+            "account", Account, model=host.model("plant", voters=2, election_timeout=0.1), dead_letters="dead/account"
+        )
+    return a, b, lan.start("c")
+
+
+def alone(host: glue.Endpoint) -> glue.Model:
+    """A model with one voter."""
+    return host.model("plant", voters=1, election_timeout=0.1)
+
+
+Hosts = tuple[glue.Endpoint, glue.Endpoint, glue.Endpoint]
+
+
+def test_each_endpoint_reaches_each_receiver(hosts: Hosts) -> None:
+    for number, endpoint in enumerate(hosts):
+        for id in "xyz":
+            assert endpoint.ask(f"account/{id}", {"add": 1}, PATIENCE) == number + 1
+
+
+def test_messages_of_a_sender_arrive_once_and_in_order(lan: Lan) -> None:
+    a, c = lan.pair()
+    seen: list[int] = []
+    a.receivers("list", lambda context, message: seen.append(message), model=alone(a))
+    for number in range(500):
+        c.send("list/1", number)
+    assert c.ask("list/1", 500, PATIENCE) is None
+    assert seen == list(range(501))
+
+
+def test_increments_of_many_threads_are_all_counted(lan: Lan) -> None:
+    a = lan.start("a")
+    total = [0]
+
+    def count(context: glue.Context, message: Any) -> Any:
+        before = total[0]
+        total[0] = before + 1
+        return total[0]
+
+    a.receivers("count", count, model=alone(a)).wait_until_served(PATIENCE)
+
+    def add() -> None:
+        for _ in range(1000):
+            a.send("count/1", None)
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert a.ask("count/1", None, PATIENCE) == 4001
+
+
+def test_the_state_is_there_after_a_host_has_left(hosts: Hosts) -> None:
+    a, _, c = hosts
+    ids = [f"account/{number}" for number in range(8)]
+    assert [c.ask(id, {"add": 5}, PATIENCE) for id in ids] == [5] * 8
+    assert a.close_receivers(PATIENCE)
+    assert [c.ask(id, "get", PATIENCE) for id in ids] == [5] * 8
+
+
+def test_an_exception_is_told_counted_and_parked(hosts: Hosts) -> None:
+    a, b, c = hosts
+    letters = Ear()
+    c.subscribe("dead/#", letters)
+    for host in (a, b):
+        assert host.wait_for_subscribers("dead/account", 1, PATIENCE)
+    for endpoint in hosts:
+        with pytest.raises(glue.RemoteError, match="account/x: ValueError: no"):
+            endpoint.ask("account/x", "fail", PATIENCE)
+    letters.wait(3)
+    assert letters.heard[0].payload["receiver"] == "account/x"
+
+
+def test_a_receiver_asks_another_and_a_cycle_is_named(hosts: Hosts) -> None:
+    _, _, c = hosts
+    assert c.ask("account/y", {"add": 7}, PATIENCE) == 7
+    assert c.ask("account/x", {"relay": "account/y", "payload": "get"}, PATIENCE) == 7
+    cycle = {"relay": "account/y", "payload": {"relay": "account/x", "payload": "get"}}
+    with pytest.raises(glue.RequestError, match="account/x → account/y → account/x"):
+        c.ask("account/x", cycle, PATIENCE)
+
+
+def test_idle_receivers_are_put_away(lan: Lan) -> None:
+    a = lan.start("a")
+    ended = threading.Event()
+
+    class Short(glue.Receiver):
+        idle = 0.0
+
+        def receive(self, context: glue.Context, message: Any) -> Any:
+            return message
+
+        def deactivate(self, context: glue.Context) -> None:
+            ended.set()
+
+    kind = a.receivers("short", Short, model=alone(a))
+    assert a.ask("short/1", 1, PATIENCE) == 1
+    assert ended.wait(PATIENCE)
+    assert a._running().wait_until(lambda: kind.active == 0, PATIENCE)
+
+
+def test_a_wrong_call_raises_and_says_what_is_expected(lan: Lan) -> None:
+    a = lan.start("a")
+
+    async def receive(context: Any, message: Any) -> None:
+        pass
+
+    for factory, words in ((receive, "glue.aio"), (3, "a class with receive"), (dict, "no method receive")):
+        with pytest.raises(glue.ConfigurationError, match=words):
+            a.receivers("k", factory)  # type: ignore[arg-type]
+    with pytest.raises(glue.ConfigurationError, match="partitions"):
+        a.receivers("k", Account, partitions=0)
+    with pytest.raises(glue.ConfigurationError, match="store"):
+        a.receivers("k", Account, store="nowhere:x")
+    a.receivers("k", Account)
+    with pytest.raises(glue.ConfigurationError, match="already"):
+        a.receivers("k", Account)
+    with pytest.raises(glue.ConfigurationError, match="address"):
+        a.send("nothing", 1)
+    with pytest.raises(glue.RequestTimeoutError):
+        a.ask("nobody/x", 1, 0.1)
+
+
+def test_the_command_lists_asks_and_sends(lan: Lan, capsys: pytest.CaptureFixture[str]) -> None:
+    a = lan.start("a")
+    a.receivers("account", Account, model=alone(a)).wait_until_served(PATIENCE)
+    network = ["--interface", str(lan.settings["interface"]), "--network-id", str(lan.settings["network_id"])]
+    network += ["--multicast-address", str(lan.settings["multicast_address"])]
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = command.main([*words, *network])
+        return code, *capsys.readouterr()
+
+    assert run("account/x", '{"add": 3}')[:2] == (0, "3\n")
+    assert run("account/x", '{"add": 3}', "--send")[:2] == (0, "")
+    code, out, _ = run("--wait", "0.5")
+    assert code == 0
+    assert out.startswith("account at a: 64 of 64 partitions, 1 active, 0 waiting, 2 handled, 0 failed")
+    assert run("account/x", '"fail"')[0] == 1
+    assert run("account")[0] == 2
+
+
+# ------------------------------------------------------------------------------------------------------- stores
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """A Redis server of its own."""
+    server = shutil.which("redis-server")
+    if server is None:
+        pytest.skip("needs redis-server")
+    pytest.importorskip("redis")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def check_store(url: str) -> None:
+    """A store keeps documents, knows timers, and refuses a former owner."""
+    store = open_store(url)
+    assert store is not None
+    assert store.claim("k", 3, 5) == []
+    assert store.load("k", 3, "x") is None
+    store.save("k", 3, "x", 5, {"state": {"a": 1}}, True)
+    assert store.load("k", 3, "x") == {"state": {"a": 1}}
+    assert store.claim("k", 3, 6) == ["x"]
+    with pytest.raises(glue.FencedError):
+        store.save("k", 3, "x", 5, {"state": {}}, False)
+    with pytest.raises(glue.FencedError):
+        store.claim("k", 3, 5)
+    store.save("k", 3, "x", 6, {"state": {"a": 2}}, False)
+    assert store.claim("k", 3, 6) == []
+    assert store.load("k", 3, "x") == {"state": {"a": 2}}
+    assert store.load("k", 4, "x") is None
+    store.close()
+
+
+def test_sqlite_keeps_state_and_fences(tmp_path: Path) -> None:
+    check_store(f"sqlite:{tmp_path / 'state.db'}")
+    with pytest.raises(glue.StorageError):
+        open_store(f"sqlite:{tmp_path / 'no' / 'state.db'}")
+
+
+def test_redis_keeps_state_and_fences(redis_url: str) -> None:
+    check_store(redis_url)
+
+
+def test_state_and_durable_timers_survive_a_restart(lan: Lan, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'state.db'}"
+    a = lan.start("a")
+    a.receivers("account", Account, store=store, model=alone(a))
+    assert a.ask("account/x", {"add": 5}, PATIENCE) == 5
+    assert a.ask("account/x", {"after": 0.3}, PATIENCE) is None
+    a.close(PATIENCE)
+    b = lan.start("b")
+    b.receivers("account", Account, store=store, model=alone(b))
+    until = time.monotonic() + PATIENCE
+    while b.ask("account/x", "get", PATIENCE) != 105:
+        assert time.monotonic() < until
+        time.sleep(0.02)
