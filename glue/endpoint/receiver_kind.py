@@ -214,11 +214,13 @@ class Kind(Partitions):
 
     def now(self) -> float:
         """The time, in monotonic seconds."""
-        return self.runtime.now()
+        now: float = self.runtime.now()
+        return now
 
     def unix_time(self) -> float:
         """The time, in Unix seconds."""
-        return self.runtime.unix_time()
+        now: float = self.runtime.unix_time()
+        return now
 
     def send(self, address: str, payload: Any, path: tuple[str, ...]) -> None:
         """Send a message of a receiver."""
