@@ -6,9 +6,10 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 
 from __future__ import annotations
 
+import logging
 import math
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from threading import RLock
 from typing import Any, cast
@@ -35,6 +36,7 @@ from glue.contract.counters import Counters
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, class_of
@@ -45,10 +47,12 @@ from glue.fastpath.stack import FastStack
 from glue.model import Answer, Happening, Wish
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity
+from glue.stack import LAYERS, SECURITY, Factory, Identity, Secrets
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
 from glue.topics.names import check_type
+
+logger = logging.getLogger("glue")
 
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
@@ -109,6 +113,15 @@ class PublicationOutbox:
         return requests
 
 
+def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secrets | None:
+    """Open what this endpoint seals with, if it has a key."""
+    if settings.key is None:
+        return None
+    from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
+
+    return open_secrets(settings.key, entropy)
+
+
 def _alike(one: Publication, other: Publication) -> bool:
     return (
         one.topic == other.topic
@@ -121,10 +134,18 @@ def _alike(one: Publication, other: Publication) -> bool:
 class EndpointCore:
     """One endpoint without a driver; the driver calls `turn`, at `deadline` at the latest."""
 
-    def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        random: Random,
+        started_at: float,
+        replaced: dict[str, Factory],
+        entropy: Callable[[int], bytes] | None = None,
+    ) -> None:
         """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
 
-        `replaced` are factories for layers other than the default ones, by layer name.
+        `replaced` are factories for layers other than the default ones, by layer name. `entropy` is what keys are
+        drawn from in a simulation; None: `os.urandom`.
         """
         unknown = set(replaced) - set(LAYERS)
         if unknown:
@@ -137,6 +158,8 @@ class EndpointCore:
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
+            secrets=_secrets(settings, entropy),
+            tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
         self.outbox = PublicationOutbox()
@@ -157,6 +180,13 @@ class EndpointCore:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
+        if (security := self.security) is not None:
+            security.renew()  # a child must not go on with the parent's numbers
+
+    @property
+    def security(self) -> Any:
+        """The security layer; None without a key."""
+        return self.stack.layers.get(SECURITY)
 
     # ---------------------------------------------------------------------------------------- publishing
 
