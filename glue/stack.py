@@ -33,11 +33,16 @@ INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,
 
 @dataclass(frozen=True)
 class Secrets:
-    """The key of an endpoint: `entropy` returns that many random bytes, `suite` is the cipher to seal with."""
+    """The key of an endpoint: `entropy` returns that many random bytes, `suite` is the cipher to seal with.
+
+    `on_key` and `new_key`: see `glue.security.Sealing`.
+    """
 
     key: Key
     suite: Suite
     entropy: Callable[[int], bytes]
+    on_key: Callable[[Key], None] | None = None
+    new_key: Callable[[], Key | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ def _security(who: Identity) -> dict[str, Layer[Any, Any, Any, Any]]:
         network_id=who.settings.network_id,
         suite=secrets.suite,
         entropy=secrets.entropy,
+        on_key=secrets.on_key,
+        new_key=secrets.new_key,
         tell=who.tell or (lambda cause, address: None),
     )
     return {SECURITY: layer}

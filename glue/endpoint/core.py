@@ -40,11 +40,12 @@ from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, class_of
+from glue.endpoint.outbox import PublicationOutbox as PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
-from glue.model import Answer, Happening, Wish
+from glue.model import Answer, Happening
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import LAYERS, SECURITY, Factory, Identity, Secrets
@@ -67,52 +68,6 @@ FIRST_ROUND = 0.25
 is published then waits for the end of the round all the same."""
 
 
-class PublicationOutbox:
-    """Publications not yet taken by the stack. All methods may be called from any thread.
-
-    A signal handler may call them too, even if the signal interrupted one of these methods.
-    """
-
-    __slots__ = ("_last", "_lock", "requests", "size")
-
-    def __init__(self) -> None:
-        self.renew_lock()
-        self._last: Publication | None = None
-        self.requests: list[Wish] = []
-        self.size = 0
-
-    def renew_lock(self) -> None:
-        """Make the lock."""
-        self._lock = RLock()
-
-    def add(self, *publications: Publication) -> None:
-        """Queue publications; merge each into its predecessor if only the payloads differ."""
-        for publication in publications:
-            weight = publication.size + MESSAGE_COST * len(publication.payloads)
-            with self._lock:
-                self.size += weight
-                last = self._last
-                if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
-                    last.payloads += publication.payloads
-                    if last.length != publication.length:
-                        last.length = None
-                else:
-                    self._last = publication
-                    self.requests.append(publication)
-
-    def order(self, request: Wish) -> None:
-        """Queue another request behind what was published so far."""
-        with self._lock:
-            self.requests.append(request)
-            self._last = None
-
-    def take(self) -> list[Wish]:
-        """Everything queued so far."""
-        with self._lock:
-            requests, self.requests, self._last, self.size = self.requests, [], None, 0
-        return requests
-
-
 def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secrets | None:
     """Open what this endpoint seals with, if it has a key."""
     if settings.key is None:
@@ -120,15 +75,6 @@ def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secr
     from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
 
     return open_secrets(settings.key, entropy)
-
-
-def _alike(one: Publication, other: Publication) -> bool:
-    return (
-        one.topic == other.topic
-        and one.json == other.json
-        and one.priority == other.priority
-        and (one.options is other.options or one.options == other.options)
-    )
 
 
 class EndpointCore:

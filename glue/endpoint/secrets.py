@@ -6,6 +6,7 @@ ChaCha20-Poly1305 elsewhere.
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import time
@@ -22,6 +23,8 @@ from glue.stack import Secrets
 TRIAL = bytes(1400)
 TRIALS = 32
 """Encryptions of a full datagram that measure a cipher: 50 µs with AES instructions, some milliseconds without."""
+
+logger = logging.getLogger("glue")
 
 LONGEST = 64 << 10  # bytes of a key file
 
@@ -74,17 +77,55 @@ def read_key(path: str | os.PathLike[str]) -> Key:
     return Key.from_text(read_secret(path), os.fspath(path))
 
 
+class KeyFile:
+    """The key file of a running endpoint: read again when it changes, and written by a rotation."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._state = self._stat()
+
+    def _stat(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    def look(self) -> Key | None:
+        """Return the key in the file, if the file has changed; what is wrong with it is logged."""
+        state = self._stat()
+        if state is None or state == self._state:
+            return None
+        self._state = state
+        try:
+            return read_key(self._path)
+        except ConfigurationError as error:
+            logger.error("the key file changed, and is not used: %s", error)
+            return None
+
+    def keep(self, key: Key) -> None:
+        """Write a key that came by a rotation, unless the file has it."""
+        try:
+            if read_key(self._path) != key:
+                write_secret(self._path, key.to_text(), replace=True)
+        except (OSError, ConfigurationError) as error:
+            logger.error("the key was rotated, but its file is not: copy the new key file before a restart: %s", error)
+        self._state = self._stat()
+
+
 def open_secrets(key: Any, entropy: Callable[[int], bytes] | None = None) -> Secrets:
     """Return what an endpoint seals with: `key` is a `Key`, or the path of its file.
 
     In a simulation, with `entropy`, the cipher is always the same. Raises ConfigurationError and MissingExtraError.
     """
     require()
-    if not isinstance(key, Key):
-        if not isinstance(key, str):
-            raise ConfigurationError(f"key={key!r}: expected the path of a key file")
-        key = read_key(key)
-    return Secrets(key, fastest_suite() if entropy is None else AES_GCM, entropy or os.urandom)
+    suite = fastest_suite() if entropy is None else AES_GCM
+    if isinstance(key, Key):
+        return Secrets(key, suite, entropy or os.urandom)
+    if not isinstance(key, str):
+        raise ConfigurationError(f"key={key!r}: expected the path of a key file")
+    file = KeyFile(key)
+    return Secrets(read_key(key), suite, entropy or os.urandom, file.keep, file.look)
 
 
 @lru_cache(maxsize=1)

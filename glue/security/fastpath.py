@@ -26,8 +26,10 @@ class SealingFastPath:
             return CONSUMED
         return self._layer.open_train(now, item)
 
-    def send_one(self, now: float, item: Train) -> Train:
+    def send_one(self, now: float, item: Train) -> Train | None:
         """The train, sealed as it leaves."""
+        if now >= self._layer.look_at:
+            return None
         return SealedTrain(self._layer, item)
 
 

@@ -24,6 +24,10 @@ NO_ECHO: Final = bytes(CHALLENGE_SIZE)
 ASKS: Final = 1
 """Flag: the sender wants its challenge returned."""
 
+EPOCH_KIND: Final = 0x02
+"""The first byte of an epoch that a member passes on."""
+
+_EPOCH: Final = Struct(">BHI32s")
 _BODY: Final = Struct(">BB8s8sH")
 
 
@@ -48,3 +52,22 @@ class Hello(NamedTuple):
             return None
         _, flags, challenge, echo, newest = _BODY.unpack_from(body)
         return cls(bool(flags & ASKS), challenge, echo, newest, body[_BODY.size :])
+
+
+class NewEpoch(NamedTuple):
+    """The next epoch, passed on to a member that has only the one before: its number, overlap (seconds) and root."""
+
+    number: int
+    overlap: int
+    root: bytes
+
+    def encode(self) -> bytes:
+        """The body of the datagram, before it is sealed."""
+        return _EPOCH.pack(EPOCH_KIND, self.number, self.overlap, self.root)
+
+    @classmethod
+    def parse(cls, body: bytes) -> NewEpoch | None:
+        """From a body; None if it is none."""
+        if len(body) != _EPOCH.size or body[0] != EPOCH_KIND:
+            return None
+        return cls(*_EPOCH.unpack(body)[1:])

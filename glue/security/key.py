@@ -8,7 +8,7 @@ valid side by side for a while.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -22,6 +22,10 @@ EPOCHS: Final = 3
 
 RETIRED: Final = 64
 """Ids of former epochs in a file at most, so that what they sealed is refused by its cause."""
+
+OVERLAP: Final = 60.0
+LONGEST: Final = 31 * 86400.0
+"""Seconds for which an epoch stays valid after the next has come: as a rule, and at most."""
 
 NOTE: Final = "Secret: this file makes its holder a member. Copy it to each endpoint; keep its mode 0600."
 
@@ -52,12 +56,16 @@ class Key:
 
     * `epochs`: oldest first; the last is the newest.
     * `retired`: the ids of epochs that are over.
+    * `overlap`: seconds for which the epoch before stays valid after a rotation.
+    * `shares`: whether members that have the newest epoch pass it on to those that have only the one before.
     * `authority`: the public key (32 bytes) that signs the members' certificates; None if members have no identities.
     """
 
     epochs: tuple[Epoch, ...]
     retired: tuple[int, ...] = ()
     authority: bytes | None = None
+    overlap: float = OVERLAP
+    shares: bool = True
 
     @property
     def newest(self) -> Epoch:
@@ -79,6 +87,8 @@ class Key:
         }
         if self.retired:
             document["retired"] = list(self.retired)
+        if len(self.epochs) > 1:
+            document |= {"overlap": self.overlap, "shares": self.shares}
         if self.authority is not None:
             document["authority"] = self.authority.hex()
         return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
@@ -95,6 +105,7 @@ class Key:
                 )
             epochs = tuple(Epoch(one["epoch"], bytes.fromhex(one["root"])) for one in document["epochs"])
             retired = tuple(document.get("retired", ()))
+            overlap, shares = document.get("overlap", OVERLAP), document.get("shares", True)
             authority = bytes.fromhex(document["authority"]) if document.get("authority") else None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ConfigurationError(wrong) if not isinstance(error, ConfigurationError) else error from None
@@ -107,9 +118,10 @@ class Key:
             and all(type(id) is int and 0 <= id < 256 for id in retired)
             and (authority is None or len(authority) == KEY_SIZE)
         )
+        is_right = is_right and type(shares) is bool and type(overlap) in (int, float) and 0 <= overlap <= LONGEST
         if not is_right:
             raise ConfigurationError(wrong)
-        return cls(epochs, retired[-RETIRED:], authority)
+        return cls(epochs, retired[-RETIRED:], authority, float(overlap), shares)
 
 
 def new_key(entropy: Callable[[int], bytes], authority: bytes | None = None) -> Key:
@@ -117,20 +129,22 @@ def new_key(entropy: Callable[[int], bytes], authority: bytes | None = None) -> 
     return Key((Epoch(1, entropy(KEY_SIZE)),), (), authority)
 
 
-def rotated(key: Key, entropy: Callable[[int], bytes]) -> Key:
+def rotated(key: Key, entropy: Callable[[int], bytes], overlap: float = OVERLAP, shares: bool = True) -> Key:
     """Return the key with one more epoch, of another id than all before; the oldest epoch is retired."""
     taken = {epoch.id for epoch in key.epochs} | {*key.retired}
     while (epoch := Epoch(key.newest.number + 1, entropy(KEY_SIZE))).id in taken:
         pass
-    return with_epoch(key, epoch)
+    return replace(with_epoch(key, epoch), overlap=overlap, shares=shares)
 
 
 def with_epoch(key: Key, epoch: Epoch) -> Key:
     """Return the key with a newer epoch; of the older ones, the newest stays valid."""
-    return retire(Key((*key.epochs, epoch), key.retired, key.authority), keep=2)
+    return retire(replace(key, epochs=(*key.epochs, epoch)), keep=2)
 
 
 def retire(key: Key, keep: int = 1) -> Key:
     """Return the key with its newest epochs alone; those before are refused by their ids from now on."""
     over: Sequence[Epoch] = key.epochs[:-keep]
-    return Key(key.epochs[-keep:], (*key.retired, *[epoch.id for epoch in over])[-RETIRED:], key.authority)
+    retired = (*key.retired, *[epoch.id for epoch in over])[-RETIRED:]
+    kept = replace(key, epochs=key.epochs[-keep:], retired=retired)
+    return kept if keep > 1 else replace(kept, overlap=OVERLAP, shares=True)

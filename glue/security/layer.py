@@ -8,21 +8,26 @@ holds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from math import inf
 from typing import Final
 
 from glue.contract import Address, Train
 from glue.contract.counters import Counters
 from glue.contract.sealed import ANOTHER_KEY, HEAD, PLAIN, RETIRED, Tell, sealed_network
-from glue.security.hello import Hello
-from glue.security.key import Key
+from glue.security.hello import Hello, NewEpoch
+from glue.security.key import Epoch, Key, with_epoch
 from glue.security.lives import GROUP_INFO, Life, Lives, Opener
+from glue.security.rotation import Rotation
 from glue.security.runs import LAST, MULTICAST, OVERHEAD, PREFIX_SIZE, open_lone, open_run, seal
 from glue.security.suites import SUITES, Suite, cipher, invalid_tag
 
 ASK_SPACING: Final = 0.01
 """Seconds between two hellos that ask the same life: several round trips, and less than a first round."""
+
+LOOK: Final = 0.9
+"""Seconds between two looks for another key, which cost a call of `stat`; they go with an announcement."""
 
 SALT_SIZE: Final = 16
 _FORMAT, _ID = 0, 1  # bytes of the open part
@@ -59,13 +64,25 @@ class SealedTrain(Train):
 class Sealing:
     """The security layer of one endpoint: Train below and above."""
 
-    deadline = math.inf
     backlog = unfinished = 0
 
     def __init__(
-        self, *, key: Key, network_id: int, suite: Suite, entropy: Callable[[int], bytes], tell: Tell, first: int = 0
+        self,
+        *,
+        key: Key,
+        network_id: int,
+        suite: Suite,
+        entropy: Callable[[int], bytes],
+        tell: Tell,
+        on_key: Callable[[Key], None] | None = None,
+        new_key: Callable[[], Key | None] | None = None,
+        first: int = 0,
     ) -> None:
-        """`entropy` returns that many random bytes: `os.urandom`, outside of a simulation. `first` is for tests."""
+        """`entropy` returns that many random bytes: `os.urandom`, outside of a simulation. `first` is for tests.
+
+        `on_key` is called with a key that a rotation has changed. `new_key` is called about once a second; it returns
+        a key that was put in place of this one.
+        """
         self.statistics = Counters()
         self.suite = suite
         self._entropy = entropy
@@ -75,18 +92,36 @@ class Sealing:
         self._first = first
         self._invalid_tag = invalid_tag()
         self.lives = Lives(entropy, self.statistics)
-        self._set(key)
+        self.rotation = Rotation(key, on_key)
+        self._new_key = new_key
+        self.look_at = -inf if new_key else inf
         self.renew()
 
-    def set_key(self, key: Key) -> None:
-        """Open with all epochs of this key from now on, and seal with its newest."""
-        self._set(key)
-        self.lives.drop_epochs({*range(256)}.difference(self._epochs))
-        self._derive()
+    @property
+    def key(self) -> Key:
+        """The key with its epochs of now."""
+        return self.rotation.key
 
-    def _set(self, key: Key) -> None:
-        self.key = key
-        self._epochs = {epoch.id: epoch for epoch in key.epochs}
+    @property
+    def deadline(self) -> float:
+        """When a rotation goes on (monotonic seconds)."""
+        return self.rotation.deadline
+
+    def set_key(self, key: Key) -> list[Train]:
+        """Take a key with other epochs. Returns what tells the members of it."""
+        self.rotation.take(key)
+        self._use_epochs()
+        told: list[Train] = []
+        for life in self.lives.fresh:
+            if life.address is not None:
+                told.append(self._hello(life, life.address, False))
+                self._pass_on(life, life.address, told)
+        return told
+
+    def _use_epochs(self) -> None:
+        """Open with the epochs of now, and seal with that of now."""
+        self.lives.drop_epochs({*range(256)}.difference(self.rotation.by_id))
+        self._derive()
 
     def renew(self) -> None:
         """Begin another life, with new random bytes and so with a new key: after a fork, and when the numbers end."""
@@ -95,8 +130,8 @@ class Sealing:
         self._derive()
 
     def _derive(self) -> None:
-        """Take the newest epoch for this life's key. The numbers go on."""
-        epoch = self.key.newest
+        """Derive this life's key from the epoch to seal with. The numbers go on."""
+        epoch = self.rotation.sealing
         self.prefix = bytes([self.suite.format, epoch.id]) + self._network + self.salt
         self._encrypt = cipher(self.suite, epoch.root, self.salt, GROUP_INFO + self._network).encrypt
 
@@ -111,7 +146,13 @@ class Sealing:
 
     def send(self, now: float, items: list[Train]) -> list[Train]:
         """Each train, sealed as it leaves."""
-        return [SealedTrain(self, train) for train in items]
+        told: list[Train] = []
+        if now >= self.look_at and self._new_key is not None:
+            self.look_at = now + LOOK
+            key = self._new_key()
+            if key is not None and key.newest.number > self.key.newest.number:
+                told = self.set_key(key)
+        return told + [SealedTrain(self, train) for train in items]
 
     def seal(self, data: bytes | bytearray | memoryview, segment: int, address: Address | None) -> bytes | bytearray:
         """Seal datagrams that leave now for this address; none, or an empty one, is the group."""
@@ -131,6 +172,8 @@ class Sealing:
         """The trains, opened, and hellos in return."""
         up: list[Train] = []
         down: list[Train] = []
+        if now >= self.rotation.deadline and self.rotation.advance(now, self.lives.fresh):
+            self._use_epochs()
         for train in items:
             opened = self.open_train(now, train)
             if opened is not None:
@@ -216,12 +259,16 @@ class Sealing:
             self._meet_clone()
             return
         self.lives.learn(opener)
+        if self.rotation.met(now, data[_ID]):
+            self._derive()
         window.accept(number & LAST)
         life.heard = now
         if plain[:1] == b"{":
             self._take(now, life, address, plain, up, down)
         elif (hello := Hello.parse(plain)) is not None and address is not None:
             self._greet(now, life, address, hello, up, down)
+        elif life.is_fresh and (epoch := NewEpoch.parse(plain)) is not None:
+            self._take_epoch(epoch, down)
         else:
             self.statistics["malformed"] += 1
 
@@ -241,7 +288,7 @@ class Sealing:
             self.statistics["own datagrams heard"] += 1
         elif opener := self.lives.openers.get(data[:PREFIX_SIZE]):
             return opener
-        elif (epoch := self._epochs.get(data[_ID])) is not None and data[_FORMAT] in SUITES:
+        elif (epoch := self.rotation.by_id.get(data[_ID])) is not None and data[_FORMAT] in SUITES:
             return self.lives.candidate(data[:PREFIX_SIZE], epoch)
         else:
             is_retired = data[_ID] in self.key.retired
@@ -285,8 +332,31 @@ class Sealing:
                 life.asked_at = now
             down.append(self._hello(life, address, not life.is_fresh))
         if life.is_fresh:
+            self._pass_on(life, address, down)
+            if self.rotation.advance(now, self.lives.fresh):
+                self._use_epochs()
             while life.held:
                 self._take(now, life, *life.held.popleft(), up, down)
+
+    def _pass_on(self, life: Life, address: Address, down: list[Train]) -> None:
+        """Send a life the newest epoch, if it lacks only this one, and if members may pass it on."""
+        key = self.key
+        if key.shares and not self.rotation.is_over and 0 < life.newest == key.epochs[-2].number:
+            newest = key.newest
+            body = NewEpoch(newest.number, round(key.overlap), newest.root).encode()
+            before, self.rotation.sealing = self.rotation.sealing, key.epochs[-2]  # the only one that it opens
+            self._derive()
+            sealed = bytes(SealedTrain(self, Train(address, body, len(body))).data)
+            self.rotation.sealing = before
+            self._derive()
+            down.append(Train(address, sealed, len(sealed)))
+
+    def _take_epoch(self, epoch: NewEpoch, down: list[Train]) -> None:
+        """Take the next epoch from a member."""
+        if epoch.number == self.key.newest.number + 1 and self.key.authority is None:
+            self.statistics["epochs taken"] += 1
+            key = with_epoch(self.key, Epoch(epoch.number, epoch.root))
+            down += self.set_key(replace(key, overlap=float(epoch.overlap), shares=True))
 
     def _hello(self, life: Life, address: Address, asks: bool) -> Train:
         """A hello for a life."""

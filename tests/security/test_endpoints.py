@@ -25,13 +25,6 @@ from tests.support.lan import PATIENCE, Ear, Lan
 
 
 @pytest.fixture
-def lan() -> object:
-    made = Lan()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def key(tmp_path: Path) -> str:
     path = tmp_path / "plant.key"
     write_secret(path, new_key(os.urandom).to_text())
