@@ -45,7 +45,7 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
-from glue.model import Answer, Happening
+from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import LAYERS, SECURITY, Factory, Identity, Secrets
@@ -234,10 +234,10 @@ class EndpointCore:
         """Run one turn of the stack, with all publications and requests since the last turn."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
-        happenings: list[Happening]
-        happenings, out = self.stack.turn(now, trains, requests)  # type: ignore[assignment]
+        up: list[StackEvent]
+        up, out = self.stack.turn(now, trains, requests)  # type: ignore[assignment]
         events: list[Event] = []
-        for event in happenings:
+        for event in up:
             if event.__class__ is Delivery:
                 self.hold(event)
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)

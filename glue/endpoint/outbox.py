@@ -6,7 +6,7 @@ from threading import RLock
 
 from glue.contract import Publication
 from glue.endpoint.message import MESSAGE_COST
-from glue.model import Wish
+from glue.model import StackRequest
 
 
 class PublicationOutbox:
@@ -20,7 +20,7 @@ class PublicationOutbox:
     def __init__(self) -> None:
         self.renew_lock()
         self._last: Publication | None = None
-        self.requests: list[Wish] = []
+        self.requests: list[StackRequest] = []
         self.size = 0
 
     def renew_lock(self) -> None:
@@ -42,13 +42,13 @@ class PublicationOutbox:
                     self._last = publication
                     self.requests.append(publication)
 
-    def order(self, request: Wish) -> None:
+    def order(self, request: StackRequest) -> None:
         """Queue another request behind what was published so far."""
         with self._lock:
             self.requests.append(request)
             self._last = None
 
-    def take(self) -> list[Wish]:
+    def take(self) -> list[StackRequest]:
         """Everything queued so far."""
         with self._lock:
             requests, self.requests, self._last, self.size = self.requests, [], None, 0

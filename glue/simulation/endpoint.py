@@ -24,13 +24,13 @@ from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import Receipt
 from glue.errors import ClosedError, ConfigurationError
-from glue.model import OpenModel, Replicated, Wish
-from glue.model.storage import Directory
+from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
+from glue.storage import Directory
 from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
@@ -328,9 +328,9 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
             lambda: cast(Replicated, self._core.stack.layers["model"]).groups[name],
         )  # fmt: skip
 
-    def _order(self, wish: Wish) -> None:
+    def _order(self, request: StackRequest) -> None:
         """Hand a request to the stack at this instant."""
-        self._running().outbox.order(wish)
+        self._running().outbox.order(request)
         self._wake()
 
     # --------------------------------------------------------------------------------- peers and progress
