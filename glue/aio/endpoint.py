@@ -17,10 +17,13 @@ from glue.contract import Event, Subscribe, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
+from glue.endpoint.history_methods import HistoryMethods
+from glue.endpoint.history_options import Start
+from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
+from glue.endpoint.queues import Kept, MessageBuffer, waiting_room
 from glue.endpoint.receipt import AwaitableReceipt
 from glue.errors import ClosedError
 from glue.model import OpenModel
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-class Endpoint(AioRequests, BaseEndpoint):
+class Endpoint(AioRequests, HistoryMethods, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -114,6 +117,10 @@ class Endpoint(AioRequests, BaseEndpoint):
         if self._driver.closed:
             raise ClosedError(CLOSED)
         return self._driver
+
+    def _wake_soon(self) -> None:
+        if self._driver is not None:
+            self._driver.wake()
 
     def _announce(self, event: Event) -> None:
         """Call the callback of a piece of news."""
@@ -209,6 +216,8 @@ class Endpoint(AioRequests, BaseEndpoint):
         payload_only: Literal[False] = False,
         policy: Policy = "block",
         limit: int | None = None,
+        start: Start | None = None,
+        last: int | None = None,
     ) -> Subscription: ...
 
     @overload
@@ -220,6 +229,8 @@ class Endpoint(AioRequests, BaseEndpoint):
         payload_only: Literal[True],
         policy: Policy = "block",
         limit: int | None = None,
+        start: Start | None = None,
+        last: int | None = None,
     ) -> Subscription: ...
 
     def subscribe(
@@ -230,6 +241,8 @@ class Endpoint(AioRequests, BaseEndpoint):
         payload_only: bool = False,
         policy: Policy = "block",
         limit: int | None = None,
+        start: Start | None = None,
+        last: int | None = None,
     ) -> Subscription:
         """Receive the messages of the topics that match a pattern.
 
@@ -238,6 +251,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow, as for `glue.Endpoint.subscribe`.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        start, last: begin with history, as for `glue.Endpoint.subscribe`.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit.
         """
@@ -245,7 +259,11 @@ class Endpoint(AioRequests, BaseEndpoint):
         check_pattern(pattern)
         check_payload_only(payload_only, handler)
         check_not_reserved(pattern)
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        waiting: Kept | MessageBuffer | HistoryRoom
+        if start is None and last is None:
+            waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        else:
+            waiting = self._room(pattern, start, last, policy, limit)
         subscription = Subscription(pattern, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(Subscribe(subscription, pattern))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from threading import RLock
 from typing import Any, cast
@@ -34,6 +34,7 @@ from glue.contract import (
 from glue.contract.counters import Counters
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
+from glue.endpoint.history import History, Offers
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
@@ -151,12 +152,24 @@ class EndpointCore:
         self._checked: set[str] = set()
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.offers = Offers(self.statistics)
+        self.history: History | None = None  # opened by its first use
         self.renew_locks()
 
     def renew_locks(self) -> None:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
+
+    def open_history(self, wake: Callable[[], None]) -> History:
+        """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
+        if self.history is None:
+            knows = getattr(self.stack.layers["topics"], "knows", lambda *_: False)
+            self.history = History(
+                self.identity, self.peers, self.statistics, self.offers, self.requests, knows,
+                Random(self.identity.random.getrandbits(64)), wake, self.arrived,
+            )  # fmt: skip
+        return self.history
 
     # ---------------------------------------------------------------------------------------- publishing
 
@@ -225,7 +238,7 @@ class EndpointCore:
     @property
     def deadline(self) -> float:
         """When the next turn is due even if nothing arrives and nothing is published, as of `Stack.commit`."""
-        return self.stack.deadline
+        return self.stack.deadline if self.history is None else min(self.stack.deadline, self.history.deadline)
 
     @property
     def backlog(self) -> int:
@@ -271,6 +284,10 @@ class EndpointCore:
             else:
                 self._note(now, event)
             events.append(event)
+        if self.history is not None:
+            self.outbox.add(*self.history.advance(now, self.stack.backlog))
+            for room in self.history.poked():
+                room.poke()
         return events, out
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
@@ -281,6 +298,11 @@ class EndpointCore:
         requests = self.outbox.take() if self.outbox.requests else []
         requests += publications
         return self.stack.send(now, requests)
+
+    def arrived(self, count: int) -> None:
+        """Count messages that came to a subscription another way than in a turn. May be called from any thread."""
+        with self._counting:
+            self.statistics["messages arrived"] += count
 
     def hold(self, delivery: Delivery) -> None:
         """A delivery waits to be handled by all it is for."""
@@ -348,6 +370,12 @@ class EndpointCore:
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
+            if self.history is not None:
+                self.history.note(event)
+            elif isinstance(event, PeerInterest):
+                self.offers.change(event)
+            else:
+                self.offers.forget(event.peer)
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
 

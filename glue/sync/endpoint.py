@@ -16,10 +16,13 @@ from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
+from glue.endpoint.history_methods import HistoryMethods
+from glue.endpoint.history_options import Start
+from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
+from glue.endpoint.queues import Kept, MessageBuffer, waiting_room
 from glue.endpoint.receipt import WaitingReceipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
-class Endpoint(SyncRequests, BaseEndpoint):
+class Endpoint(SyncRequests, HistoryMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -214,6 +217,8 @@ class Endpoint(SyncRequests, BaseEndpoint):
         payload_only: Literal[False] = False,
         policy: Policy = "block",
         limit: int | None = None,
+        start: Start | None = None,
+        last: int | None = None,
     ) -> Subscription: ...
 
     @overload
@@ -225,6 +230,8 @@ class Endpoint(SyncRequests, BaseEndpoint):
         payload_only: Literal[True],
         policy: Policy = "block",
         limit: int | None = None,
+        start: Start | None = None,
+        last: int | None = None,
     ) -> Subscription: ...
 
     def subscribe(
@@ -235,6 +242,8 @@ class Endpoint(SyncRequests, BaseEndpoint):
         payload_only: bool = False,
         policy: Policy = "block",
         limit: int | None = None,
+        start: Start | None = None,
+        last: int | None = None,
     ) -> Subscription:
         """Receive the messages of the topics that match a pattern.
 
@@ -243,12 +252,18 @@ class Endpoint(SyncRequests, BaseEndpoint):
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow; see below.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        start: begin with history: "earliest", "latest", the number of a message, a datetime, or "-10m" (s, m, h, d).
+        last: begin with so many messages of each topic and publisher.
 
         Several subscriptions to one pattern each get every message. With the policy "block" nothing is dropped:
         publishers wait once `receive_limit` bytes wait here. With any other policy, publishers never wait for this
         subscription and the handler has its own thread. At most `limit` messages and `receive_limit` bytes wait.
         Beyond this limit, "drop_oldest" drops the oldest waiting message and "drop_newest" drops the new one.
         "disconnect" ends the subscription, and the reader gets SlowReaderError. `on_gap` tells what was dropped.
+
+        With `start` or `last`, publishers that remember their messages serve them, and live messages follow without a
+        gap or a duplicate. No publisher waits for this subscription: what a slow reader has no room for is read from
+        history later. With "latest" only this matters. docs/history.md describes it.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
@@ -258,7 +273,11 @@ class Endpoint(SyncRequests, BaseEndpoint):
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        waiting: Kept | MessageBuffer | HistoryRoom
+        if start is None and last is None:
+            waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        else:
+            waiting = self._room(pattern, start, last, policy, limit)
         subscription = Subscription(pattern, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(Subscribe(subscription, pattern))
@@ -271,6 +290,11 @@ class Endpoint(SyncRequests, BaseEndpoint):
             self._subscriptions.discard(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
+
+    def _wake_soon(self) -> None:
+        driver = self._driver
+        if driver is not None:
+            driver.wake()
 
     def _announce(self, event: Event) -> None:
         """Call the callback of a piece of news."""

@@ -1,0 +1,469 @@
+"""A reader: history and live messages of one subscription, joined without a gap and without a duplicate.
+
+Each publisher that serves its history is a *source*. The reader scans it page by page up to its head, and holds what
+comes live meanwhile. From then on live messages are handed over as they come. Whatever is missing before one of them,
+or was dropped because the program reads too slowly, is asked for by number. Now and then the reader asks each source
+for its last numbers, so that a message which was never sent live is found, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from math import inf
+from random import Random
+
+from glue.contract import Delivery, Missed
+from glue.history.stream import Key, Stream, end_of, tail
+from glue.history.wire import FROM, LATEST, RANGES, Page, Range, Request, Start
+from glue.topics.deliveries import deliveries
+from glue.topics.index import Index
+
+STREAMS = 65_536
+"""Streams that a reader follows, of some 400 bytes: 26 MB. The one that was quiet for longest is forgotten."""
+HELD = 4 << 20
+"""Bytes of live messages held at most while history is read; what finds no room is read from history."""
+COST = 128
+"""Bytes that a message is taken to weigh beside its payload."""
+VALUE = 512
+"""Bytes that a decoded JSON value is taken to weigh."""
+REPEAT = 0.1
+"""Seconds after which a request that nobody answered is repeated; each time twice as long, up to REPEAT_LIMIT."""
+REPEAT_LIMIT = 3.0
+CHECK = 2.0
+"""Seconds between two looks at a source's last numbers: two announcement intervals."""
+CHECK_SOON = 0.05
+"""Seconds until the next look if the source did not know this reader's interest."""
+GRACE = 0.1
+"""Seconds for which the first messages of a publisher wait for the news that it serves its history."""
+
+GONE = "no longer kept"
+"""The cause of a gap in history: the message existed, and whoever was asked has it no more."""
+LEFT = "publisher left"
+"""The cause of a gap if the publisher left with what it remembered."""
+REFUSED = "refused"
+"""The cause of a gap if the program reads too slowly, and the publisher serves no history."""
+
+SCAN, LIVE = "scan", "live"
+"""The states of a source: its history is read; it has been read, and live messages follow."""
+
+
+class Source:
+    """A publisher that serves its history, as one reader sees it."""
+
+    __slots__ = (
+        "after", "asked", "behind", "check_at", "due", "index", "life", "name", "patterns", "repeat", "state", "until",
+    )  # fmt: skip
+
+    def __init__(self, life: int, name: str) -> None:
+        self.life = life
+        self.name = name
+        self.state = SCAN
+        self.index: Index[str] = Index()  # of what it offers
+        self.patterns: set[str] = set()
+        self.after = self.until = 0
+        self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
+        self.asked: Request | None = None
+        self.due = inf  # when to repeat the request
+        self.repeat = REPEAT
+        self.check_at = inf
+
+    def covers(self, life: int, topic: str) -> bool:
+        """Whether it serves a topic of that life."""
+        return self.life == life and bool(self.index.match(topic))
+
+
+class Reader:
+    """The messages of one subscription from `start` on. Not thread-safe: its owner guards it.
+
+    `limit` is how many bytes wait at most to be read. `next_id` numbers requests. Counts go to `statistics`.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        start: Start,
+        limit: int,
+        next_id: Callable[[], int],
+        luck: Random,
+        statistics: Counter[str],
+        mine: str,
+    ) -> None:
+        self.pattern = pattern
+        self.start = start
+        self.ready: deque[Delivery | Missed] = deque()
+        self.waiting = 0  # bytes of what is ready, or was taken and is being read
+        self.pushed = 0  # messages that were ever ready
+        self._limit = limit
+        self._next_id = next_id
+        self._luck = luck
+        self._statistics = statistics
+        self._mine = mine
+        self._streams: OrderedDict[Key, Stream] = OrderedDict()
+        self._sources: dict[str, Source] = {}
+        self._silent: dict[str, Source] = {}  # those whose peers fell silent, and may come back
+        self._held = 0  # bytes
+        self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
+        self._met: dict[str, int] = {}  # publishers whose news is awaited no more, with their lives
+
+    # ---------------------------------------------------------------------------------------------- peers
+
+    def offered(self, now: float, peer: str, life: int, name: str, pattern: str) -> None:
+        """A publisher serves its history of a pattern that overlaps this reader's."""
+        self._supersede(peer, life)
+        source = self._sources.get(peer)
+        if source is None and (source := self._silent.pop(peer, None)) is not None:  # only what was missed is asked for
+            source.asked, source.check_at = None, now
+            self._sources[peer] = source
+        if source is None:
+            source = self._sources[peer] = Source(life, name)
+        if pattern not in source.patterns:
+            source.patterns.add(pattern)
+            source.index.add(pattern, pattern)
+            source.state, source.after, source.until, source.asked = SCAN, 0, 0, None
+
+    def withdrawn(self, peer: str, pattern: str) -> None:
+        """A publisher serves a pattern no more."""
+        source = self._sources.get(peer)
+        if source is None or pattern not in source.patterns:
+            return
+        source.patterns.remove(pattern)
+        source.index.remove(pattern, pattern)
+        for key, stream in self._of(peer, source.life):
+            if not source.index.match(key[2]):
+                self._abandon(key, stream)
+        if not source.patterns:
+            del self._sources[peer]
+
+    def lost(self, peer: str, life: int, reason: str) -> None:
+        """A peer is gone. One that left takes its memory with it; one that fell silent may come back with it."""
+        self._met.pop(peer, None)
+        source = self._sources.get(peer)
+        if source is not None and source.life == life:
+            self._silent[peer] = self._sources.pop(peer)
+        if reason != "expired":
+            self._silent.pop(peer, None)
+            self._give_up(peer, life)
+
+    def _supersede(self, peer: str, life: int) -> None:
+        """Give up the former life of a publisher, if there is one."""
+        for sources in (self._sources, self._silent):
+            source = sources.get(peer)
+            if source is not None and source.life != life:
+                del sources[peer]
+                self._give_up(peer, source.life)
+
+    def _give_up(self, peer: str, life: int) -> None:
+        """Hand over what is held of a publisher's life that is over, with the gaps in between."""
+        for key, stream in self._of(peer, life):
+            self._abandon(key, stream)
+            del self._streams[key]
+
+    def _abandon(self, key: Key, stream: Stream) -> None:
+        """Hand over what is held of a stream whose history nobody serves, with the gaps in between."""
+        if not stream.next and stream.held:
+            stream.next = stream.held[0].sequence
+        self._drain(stream)
+        while (missing := stream.missing()) is not None:
+            if stream.next:
+                self._miss(key, stream, missing[1] + 1, LEFT)
+            stream.next = missing[1] + 1
+            self._drain(stream)
+
+    # ----------------------------------------------------------------------------------------------- live
+
+    def live(self, now: float, delivery: Delivery) -> None:
+        """Take messages as they come from topics."""
+        peer, life, topic = key = delivery.publisher_id, delivery.incarnation, delivery.topic
+        stream = self._streams.get(key)
+        if stream is None:
+            self._supersede(peer, life)
+            stream = self._open(key, delivery.publisher)
+        elif len(self._streams) > STREAMS // 2:
+            self._streams.move_to_end(key)
+        source = self._sources.get(peer)
+        if source is not None and source.covers(life, topic):
+            self._splice(key, stream, source, delivery)
+        elif not stream.next and delivery.sequence > 1 and self._is_early(now, peer, life):
+            stream.want = max(stream.want, end_of(delivery))
+            self._hold(stream, delivery)
+        elif not (delivery.retained and delivery.sequence < stream.next):
+            stream.next = stream.want = max(stream.next, end_of(delivery))
+            if self._has_room():
+                self._push(delivery)
+            else:
+                self._tell(delivery, len(delivery.payloads), REFUSED)
+
+    def _splice(self, key: Key, stream: Stream, source: Source, delivery: Delivery) -> None:
+        """Hand over live messages if they come next; else hold them, or leave them to history."""
+        count, is_next = len(delivery.payloads), delivery.sequence <= (stream.next or 1)
+        if end_of(delivery) <= stream.next:
+            self._statistics["messages of history known"] += count
+            return
+        stream.want = max(stream.want, end_of(delivery))
+        if source.state == SCAN:
+            self._hold(stream, delivery)
+            return
+        if not self._has_room():
+            self._statistics["messages left to history"] += count
+        elif is_next or (delivery.retained and not stream.next):
+            fresh = tail(delivery, stream.next)
+            assert fresh is not None
+            stream.next = end_of(delivery)
+            self._push(fresh)
+            self._drain(stream)
+        else:
+            self._hold(stream, delivery)
+        if stream.missing() is not None:
+            stream.newer = stream.newer or source.after
+            source.behind[key] = None
+
+    def _open(self, key: Key, name: str) -> Stream:
+        stream = self._streams[key] = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)
+        while len(self._streams) > STREAMS:
+            _, old = self._streams.popitem(last=False)
+            self._statistics["streams of history forgotten: too many"] += 1
+            self._held -= sum(weight(delivery) for delivery in old.held)
+        return stream
+
+    def _is_early(self, now: float, peer: str, life: int) -> bool:
+        """Whether the news that a publisher serves its history may still come."""
+        if self.start[0] == LATEST or peer == self._mine or self._met.get(peer) == life:
+            return False
+        known, until = self._unknown.get(peer, (-1, 0.0))
+        if known != life:
+            until = now + GRACE
+            self._unknown[peer] = life, until
+        return now < until
+
+    def missed(self, event: Missed) -> None:
+        """A gap in what comes live: told now, unless it is found by number and read from history."""
+        source = self._sources.get(event.publisher_id)
+        if source is None or not source.index.match(event.topic):
+            self.ready.append(event)
+
+    def _hold(self, stream: Stream, delivery: Delivery) -> None:
+        size = weight(delivery)
+        if self._held + size > HELD:
+            self._statistics["messages left to history"] += len(delivery.payloads)
+        elif stream.hold(delivery):
+            self._held += size
+        else:
+            self._statistics["messages of history known"] += len(delivery.payloads)
+
+    def _drain(self, stream: Stream) -> None:
+        """Hand over what is held and comes next."""
+        held = stream.held
+        while held and held[0].sequence <= (stream.next or 1):
+            delivery = held.pop(0)
+            self._held -= weight(delivery)
+            fresh = tail(delivery, stream.next)
+            if fresh is not None:
+                stream.next = end_of(fresh)
+                self._push(fresh)
+
+    # ------------------------------------------------------------------------------------------ to be read
+
+    def _has_room(self) -> bool:
+        return self.waiting < self._limit
+
+    def _push(self, delivery: Delivery) -> None:
+        delivery.to_owned()
+        self.waiting += weight(delivery)
+        self.pushed += len(delivery.payloads)
+        self.ready.append(delivery)
+
+    def _miss(self, key: Key, stream: Stream, until: int, cause: str) -> None:
+        """Tell that the messages up to before a number will not come."""
+        count = until - stream.next
+        self._statistics["messages of history gone"] += count
+        self.ready.append(Missed(key[2], stream.name, key[0], count, cause, ()))
+
+    def _tell(self, like: Delivery, count: int, cause: str) -> None:
+        self.ready.append(Missed(like.topic, like.publisher, like.publisher_id, count, cause, ()))
+
+    def read(self, size: int) -> bool:
+        """The program is done with so many bytes; returns whether more may be asked for now."""
+        was_full = self.waiting * 2 > self._limit
+        self.waiting -= size
+        return was_full and self.waiting * 2 <= self._limit
+
+    # -------------------------------------------------------------------------------------------- history
+
+    def page(self, now: float, peer: str, life: int, page: Page) -> bool:
+        """Take a page; returns whether it answers a request of this reader."""
+        source = self._sources.get(peer)
+        if source is None or source.life != life or source.asked is None or source.asked.id != page.id:
+            return False
+        request, source.asked, source.repeat = source.asked, None, REPEAT
+        if request.ranges:
+            self._take_ranges(now, peer, source, request, page)
+        elif request.heads:
+            self._take_heads(now, peer, source, page)
+        else:
+            self._take_scan(now, peer, source, page)
+        return True
+
+    def _take_groups(self, now: float, peer: str, source: Source, page: Page) -> None:
+        for group in page.groups:
+            if not source.index.match(group.topic):
+                self._statistics["messages of history not asked for"] += len(group.payloads)
+                continue
+            key = peer, source.life, group.topic
+            stream = self._streams.get(key) or self._open(key, source.name)
+            expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
+            for delivery in deliveries(self._statistics, group, source.name, peer, source.life, (self,), expires):
+                self._take(key, stream, delivery)
+            stream.want = max(stream.want, stream.next)
+            if source.state == LIVE and stream.missing() is not None:
+                source.behind[key] = None
+
+    def _take(self, key: Key, stream: Stream, delivery: Delivery) -> None:
+        """Take messages of history: what is missing before them is gone."""
+        fresh = tail(delivery, stream.next)
+        if fresh is None:
+            self._statistics["messages of history known"] += len(delivery.payloads)
+            return
+        if stream.next and fresh.sequence > stream.next:
+            self._miss(key, stream, fresh.sequence, GONE)
+        stream.next = end_of(fresh)
+        self._push(fresh)
+        self._drain(stream)
+
+    def _take_scan(self, now: float, peer: str, source: Source, page: Page) -> None:
+        self._take_groups(now, peer, source, page)
+        source.after = max(source.after, page.next)
+        source.until = page.until
+        if page.next < page.head:
+            return
+        source.state = LIVE
+        source.check_at = now + (self._pause(CHECK) if page.known else CHECK_SOON)
+        for key, stream in self._of(peer, source.life):
+            self._drain(stream)
+            if stream.missing() is not None:
+                stream.newer = stream.newer or source.after
+                source.behind[key] = None
+
+    def _take_heads(self, now: float, peer: str, source: Source, page: Page) -> None:
+        for topic, last, _, _ in page.heads:
+            if not source.index.match(topic):
+                continue
+            key = peer, source.life, topic
+            stream = self._streams.get(key)
+            if stream is None:
+                stream = self._open(key, source.name)
+                stream.newer = source.after
+            if last >= stream.next:
+                stream.want = max(stream.want, last + 1)
+                source.behind[key] = None
+        is_all = page.next >= page.head
+        source.after = max(source.after, page.next)
+        source.check_at = now if not is_all else now + (self._pause(CHECK) if page.known else CHECK_SOON)
+
+    def _take_ranges(self, now: float, peer: str, source: Source, request: Request, page: Page) -> None:
+        self._take_groups(now, peer, source, page)
+        for place, (topic, _, last, _, _, _) in enumerate(request.ranges):
+            key = peer, source.life, topic
+            stream = self._streams.get(key)
+            if stream is None:
+                continue
+            if place < page.answered and stream.next <= last:
+                if stream.next:
+                    self._miss(key, stream, last + 1, GONE)
+                stream.next = last + 1
+                self._drain(stream)
+            if stream.missing() is not None:
+                source.behind[key] = None
+
+    def _of(self, peer: str, life: int) -> list[tuple[Key, Stream]]:
+        """The streams of one life of a publisher."""
+        return [(key, stream) for key, stream in self._streams.items() if key[0] == peer and key[1] == life]
+
+    def _pause(self, seconds: float) -> float:
+        """About so many seconds, so that readers do not ask all at once."""
+        return seconds * (0.75 + self._luck.random() / 2)
+
+    # ------------------------------------------------------------------------------------------- requests
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is due."""
+        due = min((until for _, until in self._unknown.values()), default=inf)
+        for source in self._sources.values():
+            if source.asked is not None:
+                due = min(due, source.due)
+            elif self._may_ask and (source.state == SCAN or source.behind):
+                return -inf
+            elif source.state == LIVE:
+                due = min(due, source.check_at)
+        return due
+
+    @property
+    def _may_ask(self) -> bool:
+        """Whether there is room for a page."""
+        return self.waiting * 2 <= self._limit
+
+    def advance(self, now: float) -> list[tuple[str, Request]]:
+        """Requests that are due now, with the peers to ask."""
+        for peer, (life, until) in list(self._unknown.items()):
+            if now >= until:
+                self._release(peer, life)
+        found: list[tuple[str, Request]] = []
+        for peer, source in self._sources.items():
+            request = source.asked
+            if request is None:
+                request = self._next_request(now, peer, source)
+            elif now < source.due:
+                continue
+            else:
+                self._statistics["requests for history repeated"] += 1
+                source.repeat = min(source.repeat * 2, REPEAT_LIMIT)
+            if request is not None:
+                source.asked = request
+                source.due = now + self._pause(source.repeat)
+                found.append((peer, request))
+        return found
+
+    def _next_request(self, now: float, peer: str, source: Source) -> Request | None:
+        if self._may_ask:
+            room = max(self._limit - self.waiting, 1)
+            if source.state == SCAN:
+                return Request(self._next_id(), self.pattern, self.start, source.after, source.until, room)
+            if ranges := self._ranges(source):
+                return Request(self._next_id(), room=room, ranges=ranges)
+        if source.state == LIVE and now >= source.check_at:
+            return Request(self._next_id(), self.pattern, after=source.after, heads=True)
+        return None
+
+    def _ranges(self, source: Source) -> list[Range]:
+        found: list[Range] = []
+        while source.behind and len(found) < RANGES:
+            key, _ = source.behind.popitem(last=False)
+            stream = self._streams.get(key)
+            missing = None if stream is None else stream.missing()
+            if stream is not None and missing is not None:
+                found.append((key[2], *missing, 0 if stream.next else stream.newer, "", 0))
+        return found
+
+    def _release(self, peer: str, life: int) -> None:
+        """A publisher does not serve history: hand over what waited for that."""
+        del self._unknown[peer]
+        self._met[peer] = life
+        source = self._sources.get(peer)
+        for key, stream in self._of(peer, life):
+            if source is None or not source.covers(life, key[2]):
+                for delivery in stream.held:
+                    self._held -= weight(delivery)
+                    stream.next = end_of(delivery)
+                    self._push(delivery)
+                stream.held.clear()
+
+
+def weight(delivery: Delivery) -> int:
+    """Bytes that a delivery is taken to weigh while it waits."""
+    payloads = delivery.payloads
+    if delivery.length is not None:
+        return (delivery.length + COST) * len(payloads)
+    if payloads and payloads[0].__class__ is bytes:
+        return sum(map(len, payloads)) + COST * len(payloads)
+    return VALUE * len(payloads)
