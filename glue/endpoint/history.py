@@ -167,7 +167,7 @@ class History:
             for room in self._rooms:
                 for pattern in removed:
                     self._collect(room, lambda reader, one=pattern: reader.withdrawn(peer, one))  # type: ignore[misc]
-                self._offer(room.reader, peer, added)
+                self._collect(room, lambda reader: self._offer(reader, peer, added))
 
     def lost(self, news: PeerRemoved) -> None:
         """A peer is gone."""

@@ -202,13 +202,14 @@ class PublishedMemory:
         if not count:
             return
         group, topic = run.group, self._topics[run.group.topic]
-        size = group.size
-        group.drop(count)
-        run.place += count
         topic.count -= count
-        freed = size - group.size
-        if not group.payloads:
-            freed += COST
+        if count < len(group.payloads):
+            freed = sum(map(len, group.payloads[:count]))
+            group.drop(count)
+            run.place += count
+        else:
+            freed = run.size
+            run.place, group.payloads = run.end, []
             topic.runs.drop()
             self._empty += 1
             if not len(topic.runs):
@@ -222,11 +223,10 @@ class PublishedMemory:
             log.drop()
             self._empty -= 1
         if self._empty > 64 and self._empty * 2 > len(log):
-            log.items = [run for run in log if run.group.payloads]
-            log.start = self._empty = 0
-        for limits in self._limits.values():
-            while len(limits.line) and not limits.line.first.group.payloads:
-                limits.line.drop()
+            self._empty = 0
+            for line in (log, *[limits.line for limits in self._limits.values()]):
+                line.items = [run for run in line if run.group.payloads]
+                line.start = 0
 
     # ------------------------------------------------------------------------------------------- reading
 

@@ -15,7 +15,7 @@ from random import Random
 
 from glue.contract import Delivery, Missed
 from glue.history.stream import Key, Stream, end_of, tail
-from glue.history.wire import FROM, LATEST, RANGES, Page, Range, Request, Start
+from glue.history.wire import EARLIEST, FROM, LATEST, RANGES, Page, Range, Request, Start
 from glue.topics.deliveries import deliveries
 from glue.topics.index import Index
 
@@ -53,6 +53,7 @@ class Source:
 
     __slots__ = (
         "after", "asked", "behind", "check_at", "due", "index", "life", "name", "patterns", "repeat", "state", "until",
+        "verified",
     )  # fmt: skip
 
     def __init__(self, life: int, name: str) -> None:
@@ -67,6 +68,7 @@ class Source:
         self.due = inf  # when to repeat the request
         self.repeat = REPEAT
         self.check_at = inf
+        self.verified: int | None = None  # up to which place streams that began before the scan were compared
 
     def covers(self, life: int, topic: str) -> bool:
         """Whether it serves a topic of that life."""
@@ -121,6 +123,13 @@ class Reader:
             source.patterns.add(pattern)
             source.index.add(pattern, pattern)
             source.state, source.after, source.until, source.asked = SCAN, 0, 0, None
+            if any(stream.next for _, stream in self._of(peer, life)):
+                self._doubt(source)
+
+    def _doubt(self, source: Source) -> None:
+        """A scan that does not begin at the beginning may leave out what follows on streams that came live before."""
+        if self.start[0] != EARLIEST:
+            source.verified = 0
 
     def withdrawn(self, peer: str, pattern: str) -> None:
         """A publisher serves a pattern no more."""
@@ -202,6 +211,7 @@ class Reader:
             return
         stream.want = max(stream.want, end_of(delivery))
         if source.state == SCAN:
+            self._doubt(source)
             self._hold(stream, delivery)
             return
         if not self._has_room():
@@ -299,12 +309,13 @@ class Reader:
         if request.ranges:
             self._take_ranges(now, peer, source, request, page)
         elif request.heads:
-            self._take_heads(now, peer, source, page)
+            self._take_heads(now, peer, source, page, is_verifying=source.verified is not None)
         else:
             self._take_scan(now, peer, source, page)
         return True
 
     def _take_groups(self, now: float, peer: str, source: Source, page: Page) -> None:
+        is_narrow = source.state == SCAN and self.start[0] != EARLIEST
         for group in page.groups:
             if not source.index.match(group.topic):
                 self._statistics["messages of history not asked for"] += len(group.payloads)
@@ -313,18 +324,25 @@ class Reader:
             stream = self._streams.get(key) or self._open(key, source.name)
             expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
             for delivery in deliveries(self._statistics, group, source.name, peer, source.life, (self,), expires):
-                self._take(key, stream, delivery)
+                self._take(key, stream, delivery, is_narrow)
             stream.want = max(stream.want, stream.next)
             if source.state == LIVE and stream.missing() is not None:
                 source.behind[key] = None
 
-    def _take(self, key: Key, stream: Stream, delivery: Delivery) -> None:
-        """Take messages of history: what is missing before them is gone."""
+    def _take(self, key: Key, stream: Stream, delivery: Delivery, is_narrow: bool) -> None:
+        """Take messages of history: what is missing before them is gone, unless the request left it out."""
+        if not stream.next and stream.held and stream.held[0].sequence < delivery.sequence:  # it came live before
+            stream.next = stream.held[0].sequence
+            self._drain(stream)
         fresh = tail(delivery, stream.next)
         if fresh is None:
             self._statistics["messages of history known"] += len(delivery.payloads)
             return
         if stream.next and fresh.sequence > stream.next:
+            if is_narrow:
+                stream.want = max(stream.want, end_of(fresh))
+                self._hold(stream, fresh)
+                return
             self._miss(key, stream, fresh.sequence, GONE)
         stream.next = end_of(fresh)
         self._push(fresh)
@@ -338,18 +356,22 @@ class Reader:
             return
         source.state = LIVE
         source.check_at = now + (self._pause(CHECK) if page.known else CHECK_SOON)
+        if source.verified is not None:
+            source.check_at = now
         for key, stream in self._of(peer, source.life):
             self._drain(stream)
             if stream.missing() is not None:
                 stream.newer = stream.newer or source.after
                 source.behind[key] = None
 
-    def _take_heads(self, now: float, peer: str, source: Source, page: Page) -> None:
+    def _take_heads(self, now: float, peer: str, source: Source, page: Page, is_verifying: bool) -> None:
         for topic, last, _, _ in page.heads:
             if not source.index.match(topic):
                 continue
             key = peer, source.life, topic
             stream = self._streams.get(key)
+            if stream is None and is_verifying:
+                continue
             if stream is None:
                 stream = self._open(key, source.name)
                 stream.newer = source.after
@@ -357,6 +379,10 @@ class Reader:
                 stream.want = max(stream.want, last + 1)
                 source.behind[key] = None
         is_all = page.next >= page.head
+        if is_verifying:
+            source.verified = None if is_all else page.next
+            source.check_at = now
+            return
         source.after = max(source.after, page.next)
         source.check_at = now if not is_all else now + (self._pause(CHECK) if page.known else CHECK_SOON)
 
@@ -432,7 +458,8 @@ class Reader:
             if ranges := self._ranges(source):
                 return Request(self._next_id(), room=room, ranges=ranges)
         if source.state == LIVE and now >= source.check_at:
-            return Request(self._next_id(), self.pattern, after=source.after, heads=True)
+            after = source.after if source.verified is None else source.verified
+            return Request(self._next_id(), self.pattern, after=after, heads=True)
         return None
 
     def _ranges(self, source: Source) -> list[Range]:

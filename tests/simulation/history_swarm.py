@@ -43,7 +43,7 @@ class Watcher:
         """Check the order of a message."""
         key = message.publisher_id, message.incarnation, message.topic
         life, number = message.payload
-        assert life == message.incarnation and number == message.sequence, "a message in the place of another"
+        assert (life, number) == (message.incarnation, message.sequence), "a message in the place of another"
         last = self.last.get(key, 0)
         assert number > last, f"{key}: {number} after {last}"
         if last:
@@ -55,7 +55,9 @@ class Watcher:
     def check(self) -> None:
         """When all is calm: everything came, and each gap was told."""
         for (peer, topic), count in self.skipped.items():
-            assert self.told[peer, topic] >= count, f"{count} messages of {topic} are missing, of which nothing was told"
+            assert self.told[peer, topic] >= count, (
+                f"{count} messages of {topic} are missing, of which nothing was told"
+            )
         for publisher in self.swarm.publishers:
             if not publisher.is_running:
                 continue
