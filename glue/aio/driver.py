@@ -18,7 +18,7 @@ from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
 from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
 from glue.errors import ClosedError
-from glue.model import Wish
+from glue.model import StackRequest
 
 GATHERED = 64 << 10  # bytes published in one pass of the event loop, after which publish yields to the loop
 PATIENCE = 0.02  # seconds from a failed turn to the next turn
@@ -150,7 +150,7 @@ class LoopDriver(Lifetime):
                 self._changed.discard(waiter)
         return condition()
 
-    def order(self, request: Wish, wait: bool = False) -> None:
+    def order(self, request: StackRequest, wait: bool = False) -> None:
         """Pass a request to the stack: in this pass of the loop, or with `wait` at once."""
         self._check_open()
         self._core.outbox.order(request)

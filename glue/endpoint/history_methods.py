@@ -14,7 +14,7 @@ from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.responder import Announcement, Receiver
 from glue.errors import ClosedError, ConfigurationError
 from glue.history.wire import OWN, ask_topic, page_topic
-from glue.model import Wish
+from glue.model import StackRequest
 
 ROOM = 8 << 20
 """Bytes that wait at most for the reader of a subscription with history, and are asked for at once."""
@@ -24,7 +24,7 @@ class HistoryReceiver(Receiver):
     """Receives pages for the readers of this endpoint, or requests to it."""
 
     def __init__(
-        self, take: Callable[[Delivery], list[Publication]], owner: OwnerFunctions, order: Callable[[Wish], None],
+        self, take: Callable[[Delivery], list[Publication]], owner: OwnerFunctions, order: Callable[[StackRequest], None],
         counts: bool,
     ) -> None:  # fmt: skip
         """`take` returns what to publish. `counts`: it is this receiver that tells when a delivery is handled."""
@@ -55,10 +55,10 @@ class HistoryMethods:
     _served: dict[str, Announcement] | None = None  # set by the first `remember`; by pattern
     _reads: History | None = None  # whose pages are received
 
-    def _order_request(self, wish: Wish) -> None:
+    def _order_request(self, request: StackRequest) -> None:
         raise NotImplementedError
 
-    def _order_quietly(self, wish: Wish) -> None:
+    def _order_quietly(self, request: StackRequest) -> None:
         raise NotImplementedError
 
     def _wake_soon(self) -> None:

@@ -87,16 +87,16 @@ def _known_names(core: EndpointCore, members: Sequence[str]) -> dict[str, str]:
     return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}
 
 
-def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, Stored]:
+def open_storage(directory: Directory | None, rng: Random) -> tuple[Storage, Stored]:
     """Open the storage in a directory, or in memory without one; returns the storage and its content.
 
     A damaged storage is put aside and logged as an error. The replica then begins a new life: it fetches all state
     from the others before it votes again.
     """
     if directory is None:
-        storage = MemoryStorage(luck)
+        storage = MemoryStorage(rng)
         return storage, storage.load()
-    files = FileStorage(directory, luck)
+    files = FileStorage(directory, rng)
     try:
         return files, files.load()
     except CorruptStorageError as error:

@@ -27,7 +27,7 @@ from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import Kept, MessageBuffer, waiting_room
 from glue.endpoint.receipt import Receipt
 from glue.errors import ClosedError, ConfigurationError
-from glue.model import OpenModel, Replicated, Wish
+from glue.model import OpenModel, Replicated, StackRequest
 from glue.model.storage import Directory
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
@@ -340,9 +340,9 @@ class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
             lambda: cast(Replicated, self._core.stack.layers["model"]).groups[name],
         )  # fmt: skip
 
-    def _order(self, wish: Wish) -> None:
+    def _order(self, request: StackRequest) -> None:
         """Hand a request to the stack at this instant."""
-        self._running().outbox.order(wish)
+        self._running().outbox.order(request)
         self._wake()
 
     # --------------------------------------------------------------------------------- peers and progress

@@ -80,7 +80,7 @@ class Topics:
         self.recorded: Index[str] = Index(changes=self.changes)  # patterns whose publications are recorded
         self._recorder: Callable[[float, Any, float], None] | None = None
         self._retained = RetainedValues()  # this endpoint's own
-        self._heard = RetainedValues()
+        self._received = RetainedValues()
         self._outbox = BundleOutbox()
         # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
         self._local: list[tuple[float, Delivery]] = []
@@ -244,15 +244,15 @@ class Topics:
         expires: float,
         options: Options,
         route: tuple[str, ...],
-        is_heard: bool,
+        is_delivered_here: bool,
     ) -> None:
-        """Send a group to these peers; `is_heard`: this endpoint itself has subscribed to it."""
+        """Send a group to these peers; `is_delivered_here`: this endpoint itself has subscribed to it."""
         if route:
             flow = route, priority
             after = self.published.follow(topic, flow) if options.reliable and options.ordered else ()
             self.statistics["messages owed"] += len(group.payloads) * len(route)
             self._outbox.add(flow, options.reliable, group, expires, after)
-        elif not is_heard:
+        elif not is_delivered_here:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
             self._news.append(Addressed(options.receipt, route))
@@ -270,7 +270,9 @@ class Topics:
                 group.lifespan_ms = milliseconds(max(0.0, parcel.expires - now))
             if not route and parcel.is_lost:
                 self.statistics[NOT_FOUND] += len(group.payloads)
-            self._dispatch(parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_heard)
+            self._dispatch(
+                parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_delivered_here
+            )
         if is_over:
             self._held = None
         self._flush(down)
@@ -287,7 +289,7 @@ class Topics:
     def _subscribe(self, now: float, item: Subscribe) -> None:
         """Begin a subscription with the retained values known here; peers do not send those again."""
         self.subscriptions.add(item.token, item.pattern)
-        for values in (self._retained, self._heard):
+        for values in (self._retained, self._received):
             for value in values.matching([item.pattern], now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
@@ -297,9 +299,9 @@ class Topics:
         interest = self.subscriptions.interest()
         if interest is not None:
             down.append(interest)
-            for topic in self._heard.topics(interest.removed):
+            for topic in self._received.topics(interest.removed):
                 if not self.subscriptions.index.find(topic):
-                    self._heard.drop(topic)  # from now on it would grow stale unnoticed
+                    self._received.drop(topic)  # from now on it would grow stale unnoticed
         down += self._outbox.flush()
 
     # ------------------------------------------------------------------------------------------- to oneself
@@ -358,7 +360,7 @@ class Topics:
             return ()
         if group.retain != KEPT:
             mark = self.subscriptions.mark
-            dropped, jump = self._streams.heard(now, item.peer, item.incarnation, group, item.reliable, mark)
+            dropped, jump = self._streams.receive(now, item.peer, item.incarnation, group, item.reliable, mark)
             if jump is not None:
                 self._miss(group.topic, item.peer, jump, up)
             if dropped and not group.drop(dropped):
@@ -366,7 +368,7 @@ class Topics:
         if group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
             self.statistics["messages expired"] += len(group.payloads)
             return ()
-        elif group.retain and not self._heard.remember(now, item, name, group, self.statistics):
+        elif group.retain and not self._received.remember(now, item, name, group, self.statistics):
             self.statistics["retained values seen before"] += 1
             return ()
         if group.retain == KEPT:

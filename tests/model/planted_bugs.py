@@ -196,7 +196,7 @@ def reads_at_old_index(self: PendingReads, core: ReplicaCore, first_index: int) 
 def reads_by_lease(self: Leader) -> None:
     """A lease on a clock: an answer within an election timeout is taken for a majority, also by who was stopped."""
     count(self)
-    heard = sorted((known.heard for known in self._progress.values()), reverse=True)
+    heard = sorted((known.answered_at for known in self._progress.values()), reverse=True)
     lease = heard[0] + 2 * self.core.settings.election_timeout if heard else inf
     if self._heartbeat <= lease:
         self._reads.confirmed(inf)

@@ -63,11 +63,11 @@ def replace_file(directory: Directory, name: str, data: bytes) -> None:
 
 
 class FileStorage:
-    """A `Storage` in a directory; `luck` draws the life of a new one."""
+    """A `Storage` in a directory; `rng` draws the life of a new one."""
 
-    def __init__(self, directory: Directory, luck: Random) -> None:
+    def __init__(self, directory: Directory, rng: Random) -> None:
         self._directory = directory
-        self._luck = luck
+        self._rng = rng
         self._vital = Vital("")
         self._is_dirty = False
         self._size = 0  # of the log
@@ -161,7 +161,7 @@ class FileStorage:
         if log is None:
             if snapshot is not None:
                 raise CorruptStorageError("there is a snapshot, but no log")
-            self._vital = Vital(new_life(self._luck))
+            self._vital = Vital(new_life(self._rng))
             self._replace_log((0, 0), [])
             return Stored(self._vital)
         payloads, size = scan(log)
