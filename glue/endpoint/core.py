@@ -39,11 +39,12 @@ from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, class_of
+from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
-from glue.model import Answer, StackEvent, StackRequest
+from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
@@ -62,61 +63,6 @@ CHUNK_COUNT = 1024  # payloads taken from a stream at once, at most
 FIRST_ROUND = 0.25
 """Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
 is published then waits for the end of the round all the same."""
-
-
-class PublicationOutbox:
-    """Publications not yet taken by the stack. All methods may be called from any thread.
-
-    A signal handler may call them too, even if the signal interrupted one of these methods.
-    """
-
-    __slots__ = ("_last", "_lock", "requests", "size")
-
-    def __init__(self) -> None:
-        self.renew_lock()
-        self._last: Publication | None = None
-        self.requests: list[StackRequest] = []
-        self.size = 0
-
-    def renew_lock(self) -> None:
-        """Make the lock."""
-        self._lock = RLock()
-
-    def add(self, *publications: Publication) -> None:
-        """Queue publications; merge each into its predecessor if only the payloads differ."""
-        for publication in publications:
-            weight = publication.size + MESSAGE_COST * len(publication.payloads)
-            with self._lock:
-                self.size += weight
-                last = self._last
-                if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
-                    last.payloads += publication.payloads
-                    if last.length != publication.length:
-                        last.length = None
-                else:
-                    self._last = publication
-                    self.requests.append(publication)
-
-    def order(self, request: StackRequest) -> None:
-        """Queue another request behind what was published so far."""
-        with self._lock:
-            self.requests.append(request)
-            self._last = None
-
-    def take(self) -> list[StackRequest]:
-        """Everything queued so far."""
-        with self._lock:
-            requests, self.requests, self._last, self.size = self.requests, [], None, 0
-        return requests
-
-
-def _alike(one: Publication, other: Publication) -> bool:
-    return (
-        one.topic == other.topic
-        and one.json == other.json
-        and one.priority == other.priority
-        and (one.options is other.options or one.options == other.options)
-    )
 
 
 class EndpointCore:
@@ -164,12 +110,16 @@ class EndpointCore:
     def open_history(self, wake: Callable[[], None]) -> History:
         """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
         if self.history is None:
-            knows = getattr(self.stack.layers["topics"], "knows", lambda *_: False)
             self.history = History(
-                self.identity, self.peers, self.statistics, self.offers, self.requests, knows,
+                self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
             )  # fmt: skip
         return self.history
+
+    def _knows(self, peer: str, incarnation: int, pattern: str) -> bool:
+        """Whether what is published goes to this life of a peer, or to this endpoint, if it matches the pattern."""
+        peers = getattr(self.stack.layers["topics"], "peers", None)  # of a layer in place of ours nothing is known
+        return peer == self._id or (peers is not None and peers.knows(peer, incarnation, pattern))
 
     # ---------------------------------------------------------------------------------------- publishing
 

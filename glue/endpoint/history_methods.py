@@ -24,9 +24,12 @@ class HistoryReceiver(Receiver):
     """Receives pages for the readers of this endpoint, or requests to it."""
 
     def __init__(
-        self, take: Callable[[Delivery], list[Publication]], owner: OwnerFunctions, order: Callable[[StackRequest], None],
+        self,
+        take: Callable[[Delivery], list[Publication]],
+        owner: OwnerFunctions,
+        order: Callable[[StackRequest], None],
         counts: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`take` returns what to publish. `counts`: it is this receiver that tells when a delivery is handled."""
         super().__init__()
         self._take = take

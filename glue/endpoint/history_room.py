@@ -14,7 +14,7 @@ from glue.contract import Delivery, Missed
 from glue.endpoint.message import Message
 from glue.endpoint.queues import Clock, QueueOwner
 from glue.history import Reader
-from glue.history.reader import weight
+from glue.history.source import weight
 
 
 class Parts(Protocol):

@@ -8,74 +8,33 @@ for its last numbers, so that a message which was never sent live is found, too.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable
 from math import inf
 from random import Random
 
 from glue.contract import Delivery, Missed
+from glue.history.sequencer import Sequencer
+from glue.history.source import (
+    CHECK,
+    CHECK_SOON,
+    GONE,
+    GRACE,
+    LIVE,
+    REFUSED,
+    REPEAT,
+    REPEAT_LIMIT,
+    SCAN,
+    STREAMS,
+    Source,
+    weight,
+)
 from glue.history.stream import Key, Stream, end_of, tail
-from glue.history.wire import EARLIEST, FROM, LATEST, RANGES, Page, Range, Request, Start
+from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request, Start
 from glue.topics.deliveries import deliveries
-from glue.topics.index import Index
-
-STREAMS = 65_536
-"""Streams that a reader follows, of some 400 bytes: 26 MB. The one that was quiet for longest is forgotten."""
-HELD = 4 << 20
-"""Bytes of live messages held at most while history is read; what finds no room is read from history."""
-COST = 128
-"""Bytes that a message is taken to weigh beside its payload."""
-VALUE = 512
-"""Bytes that a decoded JSON value is taken to weigh."""
-REPEAT = 0.1
-"""Seconds after which a request that nobody answered is repeated; each time twice as long, up to REPEAT_LIMIT."""
-REPEAT_LIMIT = 3.0
-CHECK = 2.0
-"""Seconds between two looks at a source's last numbers: two announcement intervals."""
-CHECK_SOON = 0.05
-"""Seconds until the next look if the source did not know this reader's interest."""
-GRACE = 0.1
-"""Seconds for which the first messages of a publisher wait for the news that it serves its history."""
-
-GONE = "no longer kept"
-"""The cause of a gap in history: the message existed, and whoever was asked has it no more."""
-LEFT = "publisher left"
-"""The cause of a gap if the publisher left with what it remembered."""
-REFUSED = "refused"
-"""The cause of a gap if the program reads too slowly, and the publisher serves no history."""
-
-SCAN, LIVE = "scan", "live"
-"""The states of a source: its history is read; it has been read, and live messages follow."""
 
 
-class Source:
-    """A publisher that serves its history, as one reader sees it."""
-
-    __slots__ = (
-        "after", "asked", "behind", "check_at", "due", "index", "life", "name", "patterns", "repeat", "state", "until",
-        "verified",
-    )  # fmt: skip
-
-    def __init__(self, life: int, name: str) -> None:
-        self.life = life
-        self.name = name
-        self.state = SCAN
-        self.index: Index[str] = Index()  # of what it offers
-        self.patterns: set[str] = set()
-        self.after = self.until = 0
-        self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
-        self.asked: Request | None = None
-        self.due = inf  # when to repeat the request
-        self.repeat = REPEAT
-        self.check_at = inf
-        self.verified: int | None = None  # up to which place streams that began before the scan were compared
-
-    def covers(self, life: int, topic: str) -> bool:
-        """Whether it serves a topic of that life."""
-        return self.life == life and bool(self.index.match(topic))
-
-
-class Reader:
+class Reader(Sequencer):
     """The messages of one subscription from `start` on. Not thread-safe: its owner guards it.
 
     `limit` is how many bytes wait at most to be read. `next_id` numbers requests. Counts go to `statistics`.
@@ -91,20 +50,13 @@ class Reader:
         statistics: Counter[str],
         mine: str,
     ) -> None:
+        super().__init__(start, limit, statistics)
         self.pattern = pattern
-        self.start = start
-        self.ready: deque[Delivery | Missed] = deque()
-        self.waiting = 0  # bytes of what is ready, or was taken and is being read
-        self.pushed = 0  # messages that were ever ready
-        self._limit = limit
         self._next_id = next_id
         self._luck = luck
-        self._statistics = statistics
         self._mine = mine
-        self._streams: OrderedDict[Key, Stream] = OrderedDict()
         self._sources: dict[str, Source] = {}
         self._silent: dict[str, Source] = {}  # those whose peers fell silent, and may come back
-        self._held = 0  # bytes
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
         self._met: dict[str, int] = {}  # publishers whose news is awaited no more, with their lives
 
@@ -168,17 +120,6 @@ class Reader:
             self._abandon(key, stream)
             del self._streams[key]
 
-    def _abandon(self, key: Key, stream: Stream) -> None:
-        """Hand over what is held of a stream whose history nobody serves, with the gaps in between."""
-        if not stream.next and stream.held:
-            stream.next = stream.held[0].sequence
-        self._drain(stream)
-        while (missing := stream.missing()) is not None:
-            if stream.next:
-                self._miss(key, stream, missing[1] + 1, LEFT)
-            stream.next = missing[1] + 1
-            self._drain(stream)
-
     # ----------------------------------------------------------------------------------------------- live
 
     def live(self, now: float, delivery: Delivery) -> None:
@@ -228,14 +169,6 @@ class Reader:
             stream.newer = stream.newer or source.after
             source.behind[key] = None
 
-    def _open(self, key: Key, name: str) -> Stream:
-        stream = self._streams[key] = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)
-        while len(self._streams) > STREAMS:
-            _, old = self._streams.popitem(last=False)
-            self._statistics["streams of history forgotten: too many"] += 1
-            self._held -= sum(weight(delivery) for delivery in old.held)
-        return stream
-
     def _is_early(self, now: float, peer: str, life: int) -> bool:
         """Whether the news that a publisher serves its history may still come."""
         if self.start[0] == LATEST or peer == self._mine or self._met.get(peer) == life:
@@ -251,52 +184,6 @@ class Reader:
         source = self._sources.get(event.publisher_id)
         if source is None or not source.index.match(event.topic):
             self.ready.append(event)
-
-    def _hold(self, stream: Stream, delivery: Delivery) -> None:
-        size = weight(delivery)
-        if self._held + size > HELD:
-            self._statistics["messages left to history"] += len(delivery.payloads)
-        elif stream.hold(delivery):
-            self._held += size
-        else:
-            self._statistics["messages of history known"] += len(delivery.payloads)
-
-    def _drain(self, stream: Stream) -> None:
-        """Hand over what is held and comes next."""
-        held = stream.held
-        while held and held[0].sequence <= (stream.next or 1):
-            delivery = held.pop(0)
-            self._held -= weight(delivery)
-            fresh = tail(delivery, stream.next)
-            if fresh is not None:
-                stream.next = end_of(fresh)
-                self._push(fresh)
-
-    # ------------------------------------------------------------------------------------------ to be read
-
-    def _has_room(self) -> bool:
-        return self.waiting < self._limit
-
-    def _push(self, delivery: Delivery) -> None:
-        delivery.to_owned()
-        self.waiting += weight(delivery)
-        self.pushed += len(delivery.payloads)
-        self.ready.append(delivery)
-
-    def _miss(self, key: Key, stream: Stream, until: int, cause: str) -> None:
-        """Tell that the messages up to before a number will not come."""
-        count = until - stream.next
-        self._statistics["messages of history gone"] += count
-        self.ready.append(Missed(key[2], stream.name, key[0], count, cause, ()))
-
-    def _tell(self, like: Delivery, count: int, cause: str) -> None:
-        self.ready.append(Missed(like.topic, like.publisher, like.publisher_id, count, cause, ()))
-
-    def read(self, size: int) -> bool:
-        """The program is done with so many bytes; returns whether more may be asked for now."""
-        was_full = self.waiting * 2 > self._limit
-        self.waiting -= size
-        return was_full and self.waiting * 2 <= self._limit
 
     # -------------------------------------------------------------------------------------------- history
 
@@ -380,8 +267,7 @@ class Reader:
                 source.behind[key] = None
         is_all = page.next >= page.head
         if is_verifying:
-            source.verified = None if is_all else page.next
-            source.check_at = now
+            source.verified, source.check_at = None if is_all else page.next, now
             return
         source.after = max(source.after, page.next)
         source.check_at = now if not is_all else now + (self._pause(CHECK) if page.known else CHECK_SOON)
@@ -394,16 +280,13 @@ class Reader:
             if stream is None:
                 continue
             if place < page.answered and stream.next <= last:
+                source.unsure |= not stream.next
                 if stream.next:
                     self._miss(key, stream, last + 1, GONE)
                 stream.next = last + 1
                 self._drain(stream)
             if stream.missing() is not None:
                 source.behind[key] = None
-
-    def _of(self, peer: str, life: int) -> list[tuple[Key, Stream]]:
-        """The streams of one life of a publisher."""
-        return [(key, stream) for key, stream in self._streams.items() if key[0] == peer and key[1] == life]
 
     def _pause(self, seconds: float) -> float:
         """About so many seconds, so that readers do not ask all at once."""
@@ -458,6 +341,8 @@ class Reader:
             if ranges := self._ranges(source):
                 return Request(self._next_id(), room=room, ranges=ranges)
         if source.state == LIVE and now >= source.check_at:
+            if source.unsure and source.verified is None:
+                source.unsure, source.verified = False, 0
             after = source.after if source.verified is None else source.verified
             return Request(self._next_id(), self.pattern, after=after, heads=True)
         return None
@@ -484,13 +369,3 @@ class Reader:
                     stream.next = end_of(delivery)
                     self._push(delivery)
                 stream.held.clear()
-
-
-def weight(delivery: Delivery) -> int:
-    """Bytes that a delivery is taken to weigh while it waits."""
-    payloads = delivery.payloads
-    if delivery.length is not None:
-        return (delivery.length + COST) * len(payloads)
-    if payloads and payloads[0].__class__ is bytes:
-        return sum(map(len, payloads)) + COST * len(payloads)
-    return VALUE * len(payloads)

@@ -53,7 +53,7 @@ class PlainPublications:
         self._published = layer.published
         self._peers = layer.peers.index
         self._subscriptions = layer.subscriptions.index
-        self._recorded = layer.recorded
+        self._recorded = layer.recording.index
         self._changes = layer.changes
         self._statistics = layer.statistics
 

@@ -11,9 +11,8 @@ its replay is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from math import inf
-from typing import Any
 
 from glue.contract import (
     Addressed,
@@ -52,12 +51,13 @@ from glue.topics.bundle import (
 )
 from glue.topics.deliveries import deliveries
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
-from glue.topics.index import Changes, Index
+from glue.topics.index import Changes
 from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import BundleOutbox
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
+from glue.topics.recording import Recording
 from glue.topics.retained import RetainedValues, kept, retained
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
@@ -77,8 +77,7 @@ class Topics:
         self.subscriptions = Subscriptions(self.changes)
         self.peers = Peers(self.changes, self.statistics)
         self.published = PublishedTopics(self.peers.table, self.statistics)
-        self.recorded: Index[str] = Index(changes=self.changes)  # patterns whose publications are recorded
-        self._recorder: Callable[[float, Any, float], None] | None = None
+        self.recording = Recording(self.changes)
         self._retained = RetainedValues()  # this endpoint's own
         self._received = RetainedValues()
         self._outbox = BundleOutbox()
@@ -121,13 +120,6 @@ class Topics:
         check_topic(topic)
         return self.peers.index.match(topic)
 
-    def knows(self, peer: str, incarnation: int, pattern: str) -> bool:
-        """Whether this life of a peer is known here to subscribe to this very pattern; this endpoint itself is."""
-        known = self.peers.table.get(peer)
-        if known is None:
-            return peer == self._endpoint_id
-        return known.incarnation == incarnation and pattern in known.interests
-
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Event], list[Downward]]:
         """Bundles become deliveries; news of peers is noted and passed on."""
         up: list[Event] = []
@@ -169,7 +161,7 @@ class Topics:
             elif isinstance(item, Unsubscribe):
                 self.subscriptions.remove(item.token)
             elif isinstance(item, Record):
-                self._record(item)
+                self.recording.change(item)
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
@@ -190,14 +182,6 @@ class Topics:
                 raise ConfigurationError(f"lifespan={options.lifespan!r}: expected a positive number of seconds")
         elif isinstance(item, Subscribe | Record):
             check_pattern(item.pattern)
-
-    def _record(self, item: Record) -> None:
-        """Begin or end to give a recorder what is published on a pattern; all patterns have the same recorder."""
-        if item.recorder is None:
-            self.recorded.remove(item.pattern, item.pattern)
-        else:
-            self._recorder = item.recorder
-            self.recorded.add(item.pattern, item.pattern)
 
     def _publish(self, now: float, item: Publication) -> None:
         count, options = len(item.payloads), item.options
@@ -223,10 +207,8 @@ class Topics:
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
             self._retain(group, expires)
-        if self._recorder is not None and self.recorded.match(item.topic):
-            copied = group.part(0, count)
-            copied.retain = LIVE
-            self._recorder(now, copied, expires)
+        if self.recording.recorder is not None:
+            self.recording.record(now, group, expires)
         tokens = self.subscriptions.index.match(item.topic)
         if tokens:
             self._deliver_to_self(group, expires, tokens)

@@ -9,7 +9,7 @@ import pytest
 
 from glue.contract import Delivery
 from glue.history import PublishedMemory, Reader, Server, reader, stream
-from glue.history.reader import LIVE, Source
+from glue.history.source import LIVE, Source
 from glue.history.stream import Stream, end_of
 from glue.history.wire import Request
 

@@ -30,6 +30,7 @@ class Watcher:
         self.swarm = swarm
         self.options = options
         self.pattern = options.pop("pattern")
+        self.begun = dict(swarm.published)
         self.last: dict[tuple[str, int, str], int] = {}
         self.first: dict[tuple[str, int, str], int] = {}
         self.told: Counter[tuple[str, str]] = Counter()  # by publisher's id and topic
@@ -79,7 +80,7 @@ class Watcher:
         elif "last" in self.options:
             assert last == total, f"{key}: {last} of {total} came"
             assert first <= max(1, total - self.options["last"] + 1) or kept is not None
-        elif last:  # "latest" begins when the two know each other
+        elif last > self.begun.get(key, 0):  # "latest" begins when the two know each other
             assert last == total, f"{key}: {last} of {total} came"
 
 
