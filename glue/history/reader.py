@@ -24,6 +24,7 @@ from glue.history.source import (
     REFUSED,
     REPEAT,
     REPEAT_LIMIT,
+    RETURN,
     SCAN,
     STREAMS,
     Source,
@@ -131,8 +132,10 @@ class Reader(Sequencer):
             stream = self._open(key, delivery.publisher)
         elif len(self._streams) > STREAMS // 2:
             self._streams.move_to_end(key)
-        source = self._sources.get(peer)
+        source = self._sources.get(peer) or self._silent.get(peer)
         if source is not None and source.covers(life, topic):
+            if peer in self._silent:  # it is back; that it still serves its history is not yet known
+                self._unknown.setdefault(peer, (life, now + RETURN))
             self._splice(key, stream, source, delivery)
         elif not stream.next and delivery.sequence > 1 and self._is_early(now, peer, life):
             stream.want = max(stream.want, end_of(delivery))
@@ -181,7 +184,7 @@ class Reader(Sequencer):
 
     def missed(self, event: Missed) -> None:
         """A gap in what comes live: told now, unless it is found by number and read from history."""
-        source = self._sources.get(event.publisher_id)
+        source = self._sources.get(event.publisher_id) or self._silent.get(event.publisher_id)
         if source is None or not source.index.match(event.topic):
             self.ready.append(event)
 
@@ -361,6 +364,10 @@ class Reader(Sequencer):
         """A publisher does not serve history: hand over what waited for that."""
         del self._unknown[peer]
         self._met[peer] = life
+        if peer in self._silent:  # it came back without its history
+            del self._silent[peer]
+            for key, stream in self._of(peer, life):
+                self._abandon(key, stream)
         source = self._sources.get(peer)
         for key, stream in self._of(peer, life):
             if source is None or not source.covers(life, key[2]):

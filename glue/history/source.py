@@ -25,8 +25,11 @@ CHECK = 2.0
 """Seconds between two looks at a source's last numbers: two announcement intervals."""
 CHECK_SOON = 0.05
 """Seconds until the next look if the source did not know this reader's interest."""
-GRACE = 0.1
-"""Seconds for which the first messages of a publisher wait for the news that it serves its history."""
+GRACE = 0.5
+"""Seconds for which the first messages of a publisher wait for the news that it serves its history. Usually the news is
+there before them; half an announcement interval bridges some losses. After it, live messages come first."""
+RETURN = 3.0
+"""Seconds for which messages of a publisher that was silent wait for the news that it still serves its history."""
 
 GONE = "no longer kept"
 """The cause of a gap in history: the message existed, and whoever was asked has it no more."""
