@@ -180,6 +180,8 @@ class Swarm:
         self.world.network.set_conditions(Conditions())
         self.world.network.heal()
         self.world.run(CALM)
+        readers = [watcher.endpoint for watcher in self.watchers]
+        self.world.run_until(lambda: not any(reader.accounting.waiting for reader in readers), 60.0)
         for watcher in self.watchers:
             watcher.check()
         for endpoint in (*self.readers, *self.publishers):
