@@ -16,6 +16,7 @@ from glue.contract.news import (
     PeerInterest,
     PeerRemoved,
     Receipted,
+    Rung,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -26,6 +27,7 @@ from glue.contract.requests import (
     PLAIN,
     URGENT,
     Accept,
+    Alarm,
     Interest,
     Leave,
     Options,
@@ -50,6 +52,7 @@ __all__ = [
     "Accept",
     "Address",
     "Addressed",
+    "Alarm",
     "Delivery",
     "Downward",
     "Event",
@@ -77,6 +80,7 @@ __all__ = [
     "Receipted",
     "Record",
     "Request",
+    "Rung",
     "Subscribe",
     "TopicRoutes",
     "Train",

@@ -72,13 +72,18 @@ class Publication:
 
 
 class Subscribe:
-    """From the application to topics: deliver what matches `pattern` from now on, under `token` (any hashable)."""
+    """From the application to topics: deliver what matches `pattern` from now on, under `token` (any hashable).
 
-    __slots__ = ("pattern", "token")
+    `others` are further patterns; a message that several match comes once. Without `local`, what this endpoint itself
+    publishes does not come.
+    """
 
-    def __init__(self, token: Hashable, pattern: str) -> None:
+    __slots__ = ("local", "patterns", "token")
+
+    def __init__(self, token: Hashable, pattern: str, others: Sequence[str] = (), local: bool = True) -> None:
         self.token = token
-        self.pattern = pattern
+        self.patterns = (pattern, *others)
+        self.local = local
 
 
 class Unsubscribe:
@@ -96,11 +101,24 @@ class Record:
     The recorder is called with the time (monotonic seconds), numbered messages, and when they expire.
     """
 
-    __slots__ = ("pattern", "recorder")
+    __slots__ = ("patterns", "recorder")
 
     def __init__(self, pattern: str, recorder: Callable[[float, Any, float], None] | None) -> None:
-        self.pattern = pattern
+        self.patterns = (pattern,)
         self.recorder = recorder
+
+
+class Alarm:
+    """From the application to topics: pass up a `Rung` with this token at `due` (monotonic seconds), once.
+
+    A later alarm of the token replaces this one; `inf` takes it back. The token is what a driver hands events to.
+    """
+
+    __slots__ = ("due", "token")
+
+    def __init__(self, token: Hashable, due: float) -> None:
+        self.token = token
+        self.due = due
 
 
 class Interest:
@@ -132,5 +150,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Record | Order
+Request = Publication | Subscribe | Unsubscribe | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -131,13 +131,14 @@ class History:
 
     # -------------------------------------------------------------------------------------------- readers
 
-    def room(self, pattern: str, start: Start, limit: int, owner: QueueOwner) -> HistoryRoom:
-        """The queue of a new subscription that begins with history."""
+    def room(self, pattern: str, start: Start, limit: int, owner: QueueOwner, local: bool = True) -> HistoryRoom:
+        """The queue of a new subscription that begins with history; not `local`: without what is published here."""
         with self.lock:
             id = self._identity.endpoint_id
             reader = Reader(
                 pattern, start, limit, self._numbers.__next__, Random(self._luck.getrandbits(64)), self._statistics, id
             )
+            reader.local = local
             room = HistoryRoom(reader, self, owner, self._clocks.clock)
             self._rooms[room] = None
             for peer, patterns in self._offers.patterns.items():
@@ -152,6 +153,8 @@ class History:
     def _offer(self, reader: Reader, peer: str, patterns: Sequence[str] | dict[str, None]) -> None:
         identity, known = self._identity, self._peers.get(peer)
         if peer == identity.endpoint_id:
+            if not reader.local:
+                return
             life, name = identity.incarnation, identity.name
         elif known is not None:
             life, name = known.incarnation, known.name

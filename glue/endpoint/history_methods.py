@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from glue.contract import Delivery, Event, Publication, Record, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.history import History
-from glue.endpoint.history_options import Start, limits_of, start_of
+from glue.endpoint.history_options import limits_of, start_of
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.owner import OwnerFunctions
+from glue.endpoint.queues import Kept, MessageBuffer, waiting_room
 from glue.endpoint.responder import Announcement, Receiver
-from glue.errors import ClosedError, ConfigurationError
+from glue.endpoint.wanted import Wanted
+from glue.errors import ConfigurationError
 from glue.history.wire import OWN, ask_topic, page_topic
 from glue.model import StackRequest
 
@@ -133,16 +134,20 @@ class HistoryMethods:
     def _history(self) -> History:
         return self._core.open_history(self._wake_soon)
 
-    def _room(self, pattern: str, start: Start | None, last: int | None, policy: str, limit: int | None) -> HistoryRoom:
-        """The queue of a new subscription with history. Raises ConfigurationError."""
+    def _waiting_room(self, wanted: Wanted, policy: str, limit: int | None) -> Kept | MessageBuffer | HistoryRoom:
+        """Where the messages of a new subscription wait. Raises ConfigurationError."""
+        core = self._core
+        if not wanted.has_history:
+            return waiting_room(policy, limit, core.settings.receive_limit, self._owner, core.requests.clock)
         if policy != "block" or limit is not None:
             raise ConfigurationError(
                 f"policy={policy!r}, limit={limit!r}: with start or last nothing is dropped; leave them out"
             )
-        core = self._core
-        found = start_of(start, last, core.requests.unix_time())
+        found = start_of(wanted.start, wanted.last, core.requests.unix_time())
         history = self._history()
-        room = history.room(pattern, found, min(ROOM, core.settings.receive_limit), self._owner)
+        room = history.room(
+            wanted.name, found, min(ROOM, core.settings.receive_limit), self._owner, wanted.local
+        )
         if self._reads is not history:
             self._reads = history
             pages = HistoryReceiver(self._take_pages, self._owner, self._order_quietly, self._COUNTS)
@@ -155,8 +160,3 @@ class HistoryMethods:
         for room in history.take_pages(delivery):
             room.poke()
         return history.requests(self._core.requests.clock())
-
-    def _end_room(self, room: HistoryRoom) -> None:
-        """Drop a room whose subscription was not made."""
-        with suppress(ClosedError):
-            self._history().ended(room)

@@ -13,7 +13,8 @@ from glue.model.consensus import ConsensusSettings, Stored
 from glue.model.consensus.agreement import Agreement, founded
 from glue.model.mergeable import Delta, ForeignError, MalformedDeltasError, Prefixes, TooFarError, decode_stored
 from glue.model.state import check_name
-from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
+from glue.model.storage import DeltaFile, FileStorage, MemoryStorage, Storage
+from glue.storage import Directory
 
 HEARTBEATS = 3
 """Heartbeats in an election timeout; each costs CPU also at rest. Two in a row may be lost; a voter that misses a third

@@ -53,6 +53,7 @@ class Reader(Sequencer):
     ) -> None:
         super().__init__(start, limit, statistics)
         self.pattern = pattern
+        self.local = True  # whether it wants what its own endpoint publishes
         self._next_id = next_id
         self._luck = luck
         self._mine = mine

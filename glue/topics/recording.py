@@ -22,11 +22,12 @@ class Recording:
 
     def change(self, item: Record) -> None:
         """Begin or end to record a pattern."""
+        (pattern,) = item.patterns
         if item.recorder is None:
-            self.index.remove(item.pattern, item.pattern)
+            self.index.remove(pattern, pattern)
         else:
             self.recorder = item.recorder
-            self.index.add(item.pattern, item.pattern)
+            self.index.add(pattern, pattern)
 
     def record(self, now: float, group: MessageGroup, expires: float) -> None:
         """Give the recorder a copy of numbered messages if their topic is recorded."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Protocol
 
-from glue.transport.ranges import RangeSet
+from glue.contract.ranges import RangeSet
 from glue.transport.round_trip import RoundTrip
 from glue.transport.window import Window
 from glue.transport.wire import WINDOW

@@ -12,10 +12,10 @@ from typing import Any
 from glue.model.consensus import ConsensusSettings, Outcome, Resolution
 from glue.model.consensus.messages import Message
 from glue.model.consensus.wire import decode, encode
-from glue.simulation.consensus.disk import SimulatedDisk
 from glue.simulation.consensus.history import History
 from glue.simulation.consensus.invariants import InvariantWatch, require
 from glue.simulation.consensus.node import Node
+from glue.simulation.disk import SimulatedDisk
 
 
 class Net:

@@ -21,10 +21,10 @@ from glue.model.consensus import (
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 from glue.simulation.clock import Clock
-from glue.simulation.consensus.disk import SimulatedDisk
 from glue.simulation.consensus.invariants import InvariantWatch
 from glue.simulation.consensus.machine import ChainMachine
 from glue.simulation.consensus.observed import DurableLog, Observed
+from glue.simulation.disk import SimulatedDisk
 
 ROOM_INTERVAL = 0.5
 """Seconds between attempts to write to a full disk."""
