@@ -145,9 +145,7 @@ class HistoryMethods:
             )
         found = start_of(wanted.start, wanted.last, core.requests.unix_time())
         history = self._history()
-        room = history.room(
-            wanted.name, found, min(ROOM, core.settings.receive_limit), self._owner, wanted.local
-        )
+        room = history.room(wanted.name, found, min(ROOM, core.settings.receive_limit), self._owner, wanted.local)
         if self._reads is not history:
             self._reads = history
             pages = HistoryReceiver(self._take_pages, self._owner, self._order_quietly, self._COUNTS)
