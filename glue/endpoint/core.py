@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from threading import RLock
 from typing import Any, cast
@@ -18,6 +19,8 @@ from glue.contract import (
     PLAIN,
     Accept,
     Addressed,
+    AnnotatedPublication,
+    CodedDelivery,
     Delivery,
     Event,
     Missed,
@@ -32,8 +35,10 @@ from glue.contract import (
     Train,
 )
 from glue.contract.counters import Counters
+from glue.contract.metadata import CodecTag
+from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
-from glue.endpoint.encoding import encoded
+from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
@@ -142,6 +147,7 @@ class EndpointCore:
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
+        self._decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those
@@ -171,16 +177,26 @@ class EndpointCore:
         reliability: Reliability = "reliable",
         receipt: Receipt | None = None,
         priority: Priority = "normal",
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
             self._check(topic)
-        if payload.__class__ is bytes:
+        tag: CodecTag | None = None
+        if codec is not None:
+            json = False
+            body, tag = coded.encode(payload, codec)
+        elif payload.__class__ is bytes:
             body, json = payload, False
-        elif retain and payload == "":  # clears, as empty bytes do
+        elif retain and isinstance(payload, str) and not payload:  # clears, as empty bytes do
             body, json = b"", False
         else:
-            body, json = encoded(payload)
+            try:
+                body, json = encoded(payload, True)
+            except NeedsCodecError as needs:
+                codec, json = needs.codec, False
+                body, tag = coded.encode(payload, codec)
         size = len(body)
         if size > self.settings.message_limit:
             raise MessageTooLargeError(
@@ -191,6 +207,9 @@ class EndpointCore:
             options = _options(type, retain, lifespan, reliability, receipt)
         if priority != "normal" or size >= LARGE_MESSAGE:
             level = class_of(priority, size)
+        if properties or tag is not None:
+            metadata = coded.metadata_of(properties, tag)
+            return AnnotatedPublication(topic, [body], now, json, size, level, replace(options, metadata=metadata))
         return Publication(topic, [body], now, json, size, level, options)
 
     def publications(
@@ -265,6 +284,9 @@ class EndpointCore:
             if event.__class__ is Delivery:
                 self.hold(event)
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+            elif event.__class__ is CodedDelivery:
+                events += self._decoded(event)
+                continue
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
                 continue
@@ -272,6 +294,17 @@ class EndpointCore:
                 self._note(now, event)
             events.append(event)
         return events, out
+
+    def _decoded(self, delivery: CodedDelivery) -> list[Event]:
+        """What a codec makes of a delivery."""
+        found: list[Event] = [*self._decoder.opened(delivery)]
+        for event in found:
+            if isinstance(event, Delivery):
+                self.hold(event)
+                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+            elif isinstance(event, Missed):
+                self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
+        return found
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
         """Only the sweep down, with all that was published and asked since the last turn; events come with the next.

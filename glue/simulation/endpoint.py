@@ -197,6 +197,8 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         lifespan: float | None = None,
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: Literal[False] = False,
     ) -> None: ...
@@ -212,6 +214,8 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         lifespan: float | None = None,
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: Literal[True],
     ) -> Receipt: ...
@@ -226,6 +230,8 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         lifespan: float | None = None,
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
     ) -> Receipt | None:
@@ -237,7 +243,10 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         core = self._running()
         now = self.host.unix_time
         ticket = Receipt() if receipt else None
-        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority)])
+        publication = core.publication(
+            topic, payload, now, type, retain, lifespan, reliability, ticket, priority, properties, codec
+        )
+        self._queue([publication])
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

@@ -126,6 +126,8 @@ class Endpoint(SyncRequests, BaseEndpoint):
         lifespan: float | None = None,
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: Literal[False] = False,
     ) -> None: ...
@@ -141,6 +143,8 @@ class Endpoint(SyncRequests, BaseEndpoint):
         lifespan: float | None = None,
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: Literal[True],
     ) -> WaitingReceipt: ...
@@ -155,18 +159,22 @@ class Endpoint(SyncRequests, BaseEndpoint):
         lifespan: float | None = None,
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
     ) -> WaitingReceipt | None:
         """Send a payload to every endpoint that subscribes to the topic.
 
         topic: levels separated by "/", such as "home/kitchen/temperature".
-        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
+        payload: bytes-like (arrives as bytes), any JSON value (arrives equal), or what `codec` encodes.
         type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
         retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
         lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
         reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
         priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
+        properties: up to 64 strings by name, 8 kB in all, which arrive as `Message.properties`; see docs/codecs.md.
+        codec: how the payload is encoded, such as "msgpack"; None: chosen by the payload's type.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
         receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
 
@@ -177,13 +185,13 @@ class Endpoint(SyncRequests, BaseEndpoint):
         """
         driver = self._driver
         if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
-            is_plain = not (retain or receipt) and type is None and lifespan is None
+            is_plain = not (retain or receipt or properties or codec) and type is None and lifespan is None
             if is_plain and driver.reply(topic, payload):
                 return None
         driver = self._running()
         ticket = WaitingReceipt(driver.wait_until) if receipt else None
         publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
+            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority, properties, codec
         )
         driver.publish((publication,), block)
         return ticket
