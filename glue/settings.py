@@ -92,7 +92,7 @@ class Settings:
     interface: str | None = setting(
         None, TEXT, "network interface by name, such as en0 (default: chosen, with its reason)"
     )
-    network_id: int = setting(1, INTEGER, "endpoints hear only those with the same network id (0 to 65535)")
+    network_id: int = setting(1, INTEGER, "endpoints ignore those with another network id (0 to 65535)")
     multicast_address: str = setting("239.192.137.1:37320", TEXT, "multicast group and port; [group]:port for IPv6")
     listen_port: int = setting(0, INTEGER, "UDP port for unicast (0: any free one)")
     announce_interval: float = setting(1.0, NUMBER, "seconds between announcements")

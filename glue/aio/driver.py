@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from glue.aio.subscription import Subscription
-from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Train
+from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Rung, Train
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
 from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
 from glue.errors import ClosedError
-from glue.model import Wish
+from glue.model import StackRequest
 
 GATHERED = 64 << 10  # bytes published in one pass of the event loop, after which publish yields to the loop
 PATIENCE = 0.02  # seconds from a failed turn to the next turn
@@ -96,9 +96,9 @@ class LoopDriver(Lifetime):
         if out:
             self._network.send(out)
         for event in events:
-            if isinstance(event, Delivery | Missed):
+            if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
-                    cast(Subscription, token)._deliver(event)
+                    cast(Any, token)._deliver(event)
             else:
                 self._announce(event)
         self._core.stack.commit()
@@ -146,7 +146,7 @@ class LoopDriver(Lifetime):
                 self._changed.discard(waiter)
         return condition()
 
-    def order(self, request: Wish, wait: bool = False) -> None:
+    def order(self, request: StackRequest, wait: bool = False) -> None:
         """Pass a request to the stack: in this pass of the loop, or with `wait` at once."""
         self._check_open()
         self._core.outbox.order(request)

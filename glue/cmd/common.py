@@ -86,7 +86,7 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
         "--peer", action="append", metavar="HOST[:PORT]", help="look for peers there; may be given repeatedly"
     )
     group.add_argument("--endpoint-name", metavar="NAME", help="unique on the network (default: host name and suffix)")
-    group.add_argument("--network-id", type=int, metavar="NUMBER", help="hear only endpoints with the same (default 1)")
+    group.add_argument("--network-id", type=int, metavar="NUMBER", help="ignore endpoints with another one (default 1)")
     group.add_argument(
         "--discovery",
         choices=("multicast", "dns-sd"),

@@ -18,6 +18,7 @@ from glue.contract.news import (
     PeerInterest,
     PeerRemoved,
     Receipted,
+    Rung,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -28,6 +29,7 @@ from glue.contract.requests import (
     PLAIN,
     URGENT,
     Accept,
+    Alarm,
     AnnotatedPublication,
     Interest,
     Leave,
@@ -52,6 +54,7 @@ __all__ = [
     "Accept",
     "Address",
     "Addressed",
+    "Alarm",
     "AnnotatedPublication",
     "CodedDelivery",
     "Delivery",
@@ -81,6 +84,7 @@ __all__ = [
     "Publication",
     "Receipted",
     "Request",
+    "Rung",
     "Subscribe",
     "TopicRoutes",
     "Train",

@@ -33,7 +33,7 @@ BRIEF, BRIEFER = (
     40e-6,
 )  # seconds after which a session is over if nothing comes, and after which it is committed
 SESSION_ROOM = 512 << 10  # bytes of room in the queue that a session needs: more than can be in flight
-RESTS = 63  # sessions skipped after a session in which nothing passed, at most
+MOST_SKIPPED = 63  # sessions skipped after a session in which nothing passed, at most
 FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
 
 logger = logging.getLogger("glue")
@@ -54,10 +54,8 @@ class ThreadDriver(Turns):
         super().__init__(core, network, news)
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
         self._watching, self._watch = False, threading.Event()
-        self._resting, self._rests = (
-            0,
-            0,
-        )  # how often no session is to be tried, and how often it was not after the last
+        self._skips_left = 0  # how often no session is to be tried
+        self._skip_count = 0  # how many were skipped after the latest session
 
     def _renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
@@ -152,7 +150,7 @@ class ThreadDriver(Turns):
                     self._advance(SLEEP)
             except Exception:  # a fault of ours must not end the endpoint in silence
                 logger.exception("turn failed")
-                self._resting = 1
+                self._skips_left = 1
                 time.sleep(PATIENCE)
             if self._events:
                 self._hand_out_events(me)
@@ -203,16 +201,16 @@ class ThreadDriver(Turns):
         if session.is_open:
             with self._turn_lock:
                 self._update()
-        self._rests = 0 if passed else min(2 * self._rests + 1, RESTS)
-        self._resting = self._rests
+        self._skip_count = 0 if passed else min(2 * self._skip_count + 1, MOST_SKIPPED)
+        self._skips_left = self._skip_count
         return self._leader is not me or bool(self._events)
 
     def _is_exchanging(self, network: NetworkPart) -> bool:
         """Whether lone messages come and go so fast that a session is worth trying."""
         if not self._send_policy.is_exchange(time.monotonic()):
             return False
-        if self._resting:
-            self._resting -= 1
+        if self._skips_left:
+            self._skips_left -= 1
             return False
         return network.is_eager and not self._events
 

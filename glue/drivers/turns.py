@@ -30,7 +30,7 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.errors import ClosedError
 from glue.fastpath.parts import NetworkPart
-from glue.model import Wish
+from glue.model import StackRequest
 
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 
@@ -138,7 +138,7 @@ class Turns(Lifetime):
         finally:
             lock.release()
 
-    def order(self, request: Wish, wait: bool = True) -> None:
+    def order(self, request: StackRequest, wait: bool = True) -> None:
         """Pass a request to the stack, after all earlier publications; without `wait`, never wait for a turn."""
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")

@@ -47,7 +47,7 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
-from glue.model import Answer, Happening, Wish
+from glue.model import Answer, StackEvent, StackRequest
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
@@ -79,7 +79,7 @@ class PublicationOutbox:
     def __init__(self) -> None:
         self.renew_lock()
         self._last: Publication | None = None
-        self.requests: list[Wish] = []
+        self.requests: list[StackRequest] = []
         self.size = 0
 
     def renew_lock(self) -> None:
@@ -101,13 +101,13 @@ class PublicationOutbox:
                     self._last = publication
                     self.requests.append(publication)
 
-    def order(self, request: Wish) -> None:
+    def order(self, request: StackRequest) -> None:
         """Queue another request behind what was published so far."""
         with self._lock:
             self.requests.append(request)
             self._last = None
 
-    def take(self) -> list[Wish]:
+    def take(self) -> list[StackRequest]:
         """Everything queued so far."""
         with self._lock:
             requests, self.requests, self._last, self.size = self.requests, [], None, 0
@@ -277,10 +277,10 @@ class EndpointCore:
         """Run one turn of the stack, with all publications and requests since the last turn."""
         outbox = self.outbox
         requests = outbox.take() if outbox.requests else []
-        happenings: list[Happening]
-        happenings, out = self.stack.turn(now, trains, requests)  # type: ignore[assignment]
+        up: list[StackEvent]
+        up, out = self.stack.turn(now, trains, requests)  # type: ignore[assignment]
         events: list[Event] = []
-        for event in happenings:
+        for event in up:
             if event.__class__ is Delivery:
                 self.hold(event)
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)

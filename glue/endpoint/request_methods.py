@@ -12,7 +12,7 @@ from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.requests import Requests, check_timeout, tail
 from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
 from glue.errors import ClosedError, ConfigurationError
-from glue.model import Wish
+from glue.model import StackRequest
 from glue.requests import Call, Reply
 from glue.requests.wire import reply_topic, request_topic
 from glue.topics import check_topic
@@ -26,7 +26,7 @@ class Replies(Receiver):
     """Receives the replies to this life of an endpoint."""
 
     def __init__(
-        self, requests: Requests, owner: SubscriptionOwner, order: Callable[[Wish], None], counts: bool
+        self, requests: Requests, owner: SubscriptionOwner, order: Callable[[StackRequest], None], counts: bool
     ) -> None:
         """`order` passes requests to the stack. `counts`: it is this receiver that tells when a delivery is handled."""
         super().__init__()
@@ -60,14 +60,14 @@ class RequestMethods:
         """The driver. Raises ClosedError."""
         raise NotImplementedError
 
-    def _order_request(self, wish: Wish) -> None:
+    def _order_request(self, request: StackRequest) -> None:
         """Pass a request to the stack. Raises ClosedError."""
-        self._running().order(wish)
+        self._running().order(request)
 
-    def _order_quietly(self, wish: Wish) -> None:
+    def _order_quietly(self, request: StackRequest) -> None:
         """Pass a request to the stack without waiting for a turn; a closed endpoint drops it."""
         with suppress(ClosedError):
-            self._order_request(wish)
+            self._order_request(request)
 
     def _make_responder(self, pattern: str, handler: RequestHandler) -> BaseResponder:
         """A responder of this kind of endpoint."""

@@ -109,7 +109,7 @@ class Serialization:
             is_lone = len(data) <= segment
             start = bytes(data if is_lone else data[:MAX_HEADER])
             if start.startswith(self.prefix):  # and so is the rest: a train has one source
-                self.statistics["own datagrams heard"] += -(-len(data) // segment)
+                self.statistics["own datagrams received"] += -(-len(data) // segment)
                 continue
             size = start.find(b"\n", 0, min(segment, MAX_HEADER)) + 1
             if not size and is_lone:  # no header, or nothing at all: malformed
@@ -140,7 +140,7 @@ class Serialization:
 
     def _read(self, rows: Rows, frames: list[Inbound]) -> None:
         """Read the runs in `rows`; a datagram with a header of another size is cut and read on its own."""
-        heads, bodies = rows.lifted()
+        heads, bodies = rows.split()
         size = rows.size
         start = 0
         while start < rows.count:

@@ -18,7 +18,7 @@ from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, rep
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler
 from glue.errors import ClosedError, ConfigurationError, RequestTimeoutError, WouldBlockError
-from glue.model import Wish
+from glue.model import StackRequest
 from glue.requests import Call, Reply
 from glue.requests.wire import encode_reply, reply_topic
 
@@ -144,9 +144,9 @@ class SyncRequests(RequestMethods):
     def _running(self) -> ThreadDriver:
         raise NotImplementedError
 
-    def _order_quietly(self, wish: Wish) -> None:
+    def _order_quietly(self, request: StackRequest) -> None:
         with contextlib.suppress(ClosedError):
-            self._running().order(wish, wait=False)
+            self._running().order(request, wait=False)
 
     def _make_responder(self, pattern: str, handler: RequestHandler) -> Responder:
         if is_awaited(handler):

@@ -40,7 +40,7 @@ BUNDLE_SIZE = 1030 * 1024
 """Bytes of payload and index at which a bundle closes: sixteen payloads of 64 KiB, with 6 KiB for their index. Only a
 single message may be larger, as a bundle alone."""
 
-APART = 8000
+COPY_LIMIT = 8000
 """Bytes of a payload, on average of a bundle, from which on it stays where it is until the bundle is cut. Smaller ones
 are copied into one piece, which costs less than to look after each."""
 
@@ -244,7 +244,7 @@ def body_of(groups: Sequence[MessageGroup]) -> Sequence[bytes]:
 
 def _body(found: list[bytes], size: int) -> Sequence[bytes]:
     """Join small parts; keep large parts as `Pieces`, without a copy."""
-    return Pieces(found, size, 1) if size >= APART * len(found) else [b"".join(found)]
+    return Pieces(found, size, 1) if size >= COPY_LIMIT * len(found) else [b"".join(found)]
 
 
 def encode_plain(topic: bytes, sequence: int, at: int, payloads: list[bytes], json: bool) -> Sequence[bytes]:

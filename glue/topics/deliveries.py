@@ -7,6 +7,7 @@ from collections.abc import Hashable
 
 from glue.contract import CodedDelivery, Delivery
 from glue.topics.bundle import KEPT, MessageGroup, decoded
+from glue.topics.wrapped import is_wrapped, unwrapped
 
 JSON_WEIGHT = 512
 """Bytes that a decoded JSON payload is taken to weigh beside its properties."""
@@ -55,3 +56,11 @@ def _annotate(delivery: Delivery, group: MessageGroup) -> None:
     if properties:
         average = JSON_WEIGHT if group.json else -(-group.size // len(group.payloads))
         delivery.length = average + properties
+
+
+def unwrap(delivery: Delivery) -> Delivery:
+    """Take the wrapping off a delivery's topic; any other delivery stays as it is."""
+    if is_wrapped(delivery.topic):
+        delivery.wrapped = delivery.topic
+        delivery.topic = unwrapped(delivery.topic)
+    return delivery

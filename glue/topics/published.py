@@ -17,11 +17,11 @@ from glue.topics.recent import GenerationalCache
 PUBLISHED_TOPICS = 32_768
 """Topics in each of two generations; one that 32,768 others followed may be forgotten. Some 300 bytes each: 20 MB."""
 
-FORGOTTEN_LANES = 256
+FORGOTTEN_FLOWS = 256
 """Flows that forgotten topics went in: more than transport keeps streams for."""
 
 
-class Way:
+class LoneRoute:
     """How lone messages of a topic go, as long as nothing changes; see `fastpath`."""
 
     __slots__ = ("changes", "peers", "priority", "topic")
@@ -39,19 +39,19 @@ class PublishedTopic:
     `counts` holds the numbers of best-effort and of reliable messages.
     """
 
-    __slots__ = ("counts", "priority", "sent", "sequence", "way")
+    __slots__ = ("counts", "lone_route", "priority", "sent", "sequence")
 
     def __init__(self, sequence: int, sent: tuple[Flow, ...]) -> None:
         self.priority = NORMAL
         self.sequence = sequence
         self.sent = sent
         self.counts = [0, 0]
-        self.way: Way | None = None
+        self.lone_route: LoneRoute | None = None
 
     def number(self, count: int, is_reliable: bool) -> tuple[int, int]:
         """Number `count` messages; return the first sequence number, and its position among its reliability."""
         if not is_reliable:
-            self.way = None
+            self.lone_route = None
         first, position = self.sequence + 1, self.counts[is_reliable] + 1
         self.sequence += count
         self.counts[is_reliable] += count
@@ -67,7 +67,7 @@ class PublishedTopic:
         if wanted == NORMAL and self.priority == LARGE:
             return LARGE
         self.priority = wanted
-        self.way = None
+        self.lone_route = None
         return wanted
 
 
@@ -103,7 +103,7 @@ class PublishedTopics:
         peers = set(flow[0])
         after = tuple(before for before in topic.sent if before != flow and not peers.isdisjoint(before[0]))
         topic.sent = self._still_needed((*topic.sent, flow))
-        topic.way = None
+        topic.lone_route = None
         return after
 
     def _still_needed(self, sent: Iterable[Flow]) -> tuple[Flow, ...]:
@@ -123,4 +123,4 @@ class PublishedTopics:
             self._sequence = max(self._sequence, topic.sequence)
             flows.update(dict.fromkeys(topic.sent))
         present = [flow for flow in flows if not self._peers.keys().isdisjoint(flow[0])]
-        self._forgotten = tuple(present[-FORGOTTEN_LANES:])
+        self._forgotten = tuple(present[-FORGOTTEN_FLOWS:])

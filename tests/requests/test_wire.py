@@ -99,14 +99,14 @@ def test_what_was_published_as_json_is_malformed() -> None:
 
 
 def test_damage_is_malformed_or_read_and_never_anything_else() -> None:
-    luck = Random(1)
+    rng = Random(1)
     (request,) = encode_requests(71, 2.0, extra_of(True, PATH), [tail_of(b"payload", True)])
     for original in (request, encode_reply(71, error_tail("E", "m")), encode_reply(71, tail_of(b"1", True))):
         for _ in range(3000):
             damaged = bytearray(original)
-            for _ in range(luck.randint(1, 3)):
-                place = luck.randrange(len(damaged))
-                damaged[place : place + luck.randint(0, 3)] = luck.randbytes(luck.randint(0, 3))
+            for _ in range(rng.randint(1, 3)):
+                place = rng.randrange(len(damaged))
+                damaged[place : place + rng.randint(0, 3)] = rng.randbytes(rng.randint(0, 3))
             for decode in (decode_request, decode_reply):
                 try:
                     decode(bytes(damaged))

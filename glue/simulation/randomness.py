@@ -16,7 +16,7 @@ def stream(seed: int, purpose: str) -> random.Random:
     return random.Random(f"{seed}/{purpose}")
 
 
-class Luck:
+class RandomStreams:
     """Random streams of one link, one for each kind of fault. A stream is made at its first use (2.5 kB each)."""
 
     __slots__ = ("_draws", "_owner", "_seed")

@@ -1,4 +1,4 @@
-"""A set of integers kept as sorted, disjoint, half-open ranges: which frames arrived, which were acknowledged.
+"""A set of integers as sorted, disjoint, half-open ranges: frames that arrived, messages that a log holds.
 
 After the range set of QUIC implementations. Few ranges are alive at a time (holes are repaired within a few
 round trips), so a plain list with bisection beats anything cleverer.

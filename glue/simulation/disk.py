@@ -31,12 +31,12 @@ class SimulatedFile:
 class SimulatedDisk:
     """A `Directory` in memory, with faults. `calls` counts the calls that change something."""
 
-    def __init__(self, luck: Random) -> None:
+    def __init__(self, rng: Random) -> None:
         self.calls = 0
         self.power_cut_after: int | None = None
         self.fails_to_sync = False
         self.is_full = False
-        self._luck = luck
+        self._rng = rng
         self._files: dict[str, SimulatedFile] = {}
         self._durable: dict[str, SimulatedFile] = {}
         self._names: list[tuple[str, str, SimulatedFile]] = []  # renames that are not durable; creations rename from ""
@@ -58,7 +58,7 @@ class SimulatedDisk:
         """Append bytes. A full disk keeps a random part of them and raises OSError."""
         file = self._files[name]
         if self._is_cut() or self.is_full:
-            file.data += data[: self._luck.randint(0, len(data))]
+            file.data += data[: self._rng.randint(0, len(data))]
         self._count()
         if self.is_full:
             raise OSError(ENOSPC, "no space left on the simulated disk")
@@ -109,8 +109,8 @@ class SimulatedDisk:
 
     def crash(self) -> None:
         """Lose power and return with the durable data and a random part of the rest."""
-        luck = self._luck
-        for old, new, file in self._names[: luck.randint(0, len(self._names))]:
+        rng = self._rng
+        for old, new, file in self._names[: rng.randint(0, len(self._names))]:
             self._durable.pop(old, None)
             self._durable[new] = file
         self._names.clear()
@@ -118,10 +118,10 @@ class SimulatedDisk:
         for file in self._files.values():
             unsynced = len(file.data) - file.synced
             if unsynced:
-                kept = luck.choice((0, unsynced, luck.randint(0, unsynced)))
+                kept = rng.choice((0, unsynced, rng.randint(0, unsynced)))
                 del file.data[file.synced + kept :]
-                if kept < unsynced and luck.random() < 0.3:
-                    file.data += bytes(luck.randint(1, min(LONGEST_HOLE, unsynced - kept)))
+                if kept < unsynced and rng.random() < 0.3:
+                    file.data += bytes(rng.randint(1, min(LONGEST_HOLE, unsynced - kept)))
             file.synced = len(file.data)
         self.power_cut_after = None
         self.fails_to_sync = self.is_full = False
