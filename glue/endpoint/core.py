@@ -6,7 +6,6 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 
 from __future__ import annotations
 
-import math
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,6 @@ from glue.contract import (
     Event,
     Missed,
     NameClash,
-    Options,
     PeerAdded,
     PeerInterest,
     PeerRemoved,
@@ -42,7 +40,7 @@ from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
-from glue.endpoint.options import Priority, Reliability, class_of
+from glue.endpoint.options import Priority, Reliability, checked_options, class_of
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
@@ -53,7 +51,6 @@ from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
-from glue.topics.names import check_type
 
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
@@ -185,8 +182,7 @@ class EndpointCore:
             self._check(topic)
         tag: CodecTag | None = None
         if codec is not None:
-            json = False
-            body, tag = coded.encode(payload, codec)
+            json, (body, tag) = False, coded.encode(payload, codec)
         elif payload.__class__ is bytes:
             body, json = payload, False
         elif retain and isinstance(payload, str) and not payload:  # clears, as empty bytes do
@@ -195,8 +191,7 @@ class EndpointCore:
             try:
                 body, json = encoded(payload, True)
             except NeedsCodecError as needs:
-                codec, json = needs.codec, False
-                body, tag = coded.encode(payload, codec)
+                json, (body, tag) = False, coded.encode(payload, needs.codec)
         size = len(body)
         if size > self.settings.message_limit:
             raise MessageTooLargeError(
@@ -204,7 +199,7 @@ class EndpointCore:
             )
         options, level = PLAIN, NORMAL
         if type is not None or retain or lifespan is not None or reliability != "reliable" or receipt is not None:
-            options = _options(type, retain, lifespan, reliability, receipt)
+            options = checked_options(type, retain, lifespan, reliability, receipt)
         if priority != "normal" or size >= LARGE_MESSAGE:
             level = class_of(priority, size)
         if properties or tag is not None:
@@ -285,7 +280,7 @@ class EndpointCore:
                 self.hold(event)
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
             elif event.__class__ is CodedDelivery:
-                events += self._decoded(event)
+                events += self._decoded(now, event)
                 continue
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
@@ -295,15 +290,15 @@ class EndpointCore:
             events.append(event)
         return events, out
 
-    def _decoded(self, delivery: CodedDelivery) -> list[Event]:
+    def _decoded(self, now: float, delivery: CodedDelivery) -> list[Event]:
         """What a codec makes of a delivery."""
         found: list[Event] = [*self._decoder.opened(delivery)]
         for event in found:
             if isinstance(event, Delivery):
                 self.hold(event)
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
-            elif isinstance(event, Missed):
-                self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
+            else:
+                self._note(now, event)
         return found
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
@@ -393,25 +388,6 @@ def check_not_reserved(name: str) -> None:
     """Raise TopicError for a topic or pattern among those that glue itself uses."""
     if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
-
-
-def _options(type: str | None, retain: bool, lifespan: float | None, reliability: Reliability, receipt: Any) -> Options:
-    """Options of which any is set, checked."""
-    reliable = reliability == "reliable"
-    if not reliable and reliability != "best-effort":
-        raise ConfigurationError(f"reliability={reliability!r}: expected one of reliable, best-effort")
-    if lifespan is not None and not _is_duration(lifespan):
-        raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
-    if type is not None:
-        check_type(type)
-    if receipt is not None and not reliable:
-        raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
-    return Options(type, retain, lifespan, reliable, True, receipt)
-
-
-def _is_duration(value: Any) -> bool:
-    """Whether it is a positive number of seconds, and not infinite."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def weight(delivery: Delivery) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Any, Literal
 
-from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT
+from glue.contract import BULK, HIGH, LARGE, NORMAL, URGENT, Options
 from glue.errors import ConfigurationError
+from glue.topics.names import check_type
 
 Priority = Literal["urgent", "high", "normal", "bulk"]
 """The order of sending: no message holds back messages of a higher priority on other topics."""
@@ -27,3 +29,24 @@ def class_of(priority: Priority, size: int) -> int:
     if level is None:
         raise ConfigurationError(f"priority={priority!r}: expected one of {', '.join(PRIORITIES)}")
     return LARGE if level == NORMAL and size >= LARGE_MESSAGE else level
+
+
+def checked_options(
+    type: str | None, retain: bool, lifespan: float | None, reliability: Reliability, receipt: Any
+) -> Options:
+    """Options of which any is set, checked."""
+    reliable = reliability == "reliable"
+    if not reliable and reliability != "best-effort":
+        raise ConfigurationError(f"reliability={reliability!r}: expected one of reliable, best-effort")
+    if lifespan is not None and not _is_duration(lifespan):
+        raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
+    if type is not None:
+        check_type(type)
+    if receipt is not None and not reliable:
+        raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
+    return Options(type, retain, lifespan, reliable, True, receipt)
+
+
+def _is_duration(value: Any) -> bool:
+    """Whether it is a positive number of seconds, and not infinite."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf

@@ -26,14 +26,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
 from math import ceil
-from types import MappingProxyType
 from typing import Any
 
 import orjson
 
-from glue.contract.metadata import CodecTag, Metadata, fault_of_properties, is_codec
+from glue.contract.metadata import Metadata
 from glue.contract.pieces import Pieces, cut
 from glue.errors import TopicError
+from glue.topics.metadata import metadata_entry, metadata_of
 from glue.topics.names import TYPE_LIMIT, check_topic
 
 BUNDLE_SIZE = 1030 * 1024
@@ -209,16 +209,6 @@ class MessageGroup:
         return entry
 
 
-def metadata_entry(metadata: Metadata) -> dict[str, Any]:
-    """The keys of metadata in a group's entry."""
-    entry: dict[str, Any] = {}
-    if metadata.properties:
-        entry["properties"] = dict(metadata.properties)
-    if metadata.codec is not None:
-        entry["codec"] = metadata.codec
-    return entry
-
-
 def common_length(payloads: list[bytes]) -> int | None:
     """The length that all payloads have, or None if they differ."""
     lengths = set(map(len, payloads))
@@ -364,20 +354,10 @@ def _take_options(group: MessageGroup, entry: dict[str, Any]) -> None:
         group.ordered = not unordered
     group.type, group.json, group.retain, group.lifespan_ms = tag, json == 1, retain, lifespan
     if "properties" in entry or "codec" in entry:
-        group.metadata = _metadata(entry.get("properties"), entry.get("codec"))
-        if group.json and group.metadata is not None and group.metadata.codec is not None:
-            raise MalformedBundleError("malformed codec")
-
-
-def _metadata(properties: Any, codec: CodecTag | None) -> Metadata | None:
-    """Check the metadata of an entry; None if there is none."""
-    if properties is not None and (properties.__class__ is not dict or fault_of_properties(properties)):
-        raise MalformedBundleError("malformed properties")
-    if codec is not None and not is_codec(codec):
-        raise MalformedBundleError("malformed codec")
-    if not properties:
-        return None if codec is None else Metadata(None, codec)
-    return Metadata(MappingProxyType(properties), codec)
+        try:
+            group.metadata = metadata_of(entry)
+        except ValueError as error:
+            raise MalformedBundleError(f"malformed {error}") from None
 
 
 def decoded(payloads: list[bytes], sequence: int) -> list[tuple[int, Sequence[Any]]]:

@@ -22,8 +22,8 @@ from glue.topics.bundle import (
     UNORDERED_SIZE,
     MessageGroup,
     body_of,
-    metadata_entry,
 )
+from glue.topics.metadata import metadata_entry
 
 
 class Bundle:
