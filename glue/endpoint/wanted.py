@@ -7,13 +7,20 @@ from collections.abc import Hashable, Sequence
 from typing import TypedDict
 
 from glue.contract import Subscribe
-from glue.endpoint.core import check_not_reserved
+from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.handlers import Handler
+from glue.endpoint.queues import Clock, Kept, MessageBuffer
+from glue.endpoint.shared import Acknowledger, Order, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
+from glue.topics.shared.wire import interest_of, member_id
 from glue.topics.wrapped import INTERVAL_LIMIT, limited
 
 PATTERNS = 1024
 """Patterns of one subscription at most: each is announced to all peers."""
+
+GROUP_NAME = 200
+"""Characters in the name of a group at most."""
 
 Pattern = str | Sequence[str]
 """One pattern, or several."""
@@ -24,18 +31,20 @@ class Asking(TypedDict, total=False):
 
     * `local`: False leaves out what this endpoint itself publishes.
     * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
+    * `group`: the name of a group, of whose members each message goes to one.
     """
 
     local: bool
     max_rate: float | None
+    group: str | None
 
 
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("interests", "local", "name")
+    __slots__ = ("group", "interests", "local", "name")
 
-    def __init__(self, pattern: Pattern, asking: Asking) -> None:
+    def __init__(self, pattern: Pattern, asking: Asking, core: EndpointCore) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
         unknown = asking.keys() - Asking.__annotations__.keys()
         if unknown:
@@ -45,14 +54,32 @@ class Wanted:
         self.local = asking.get("local", True)
         if not isinstance(self.local, bool):
             raise ConfigurationError(f"local={self.local!r}: expected True or False")
-        max_rate = asking.get("max_rate")
-        if max_rate is None:
-            self.interests = patterns
-        else:
+        max_rate, self.group = asking.get("max_rate"), asking.get("group")
+        self.interests = patterns
+        if self.group is not None:
+            _check_group(self.group)
+            if max_rate is not None or not self.local:
+                raise ConfigurationError("group=…: a shared subscription has neither max_rate nor local=False")
+            member = member_id(core.identity.endpoint_id, core.next_member())
+            self.interests = [interest_of(self.group, member, one) for one in patterns]
+        elif max_rate is not None:
             interval = _interval(max_rate)
             self.interests = [limited(interval, one) for one in patterns]
-            for interest in self.interests:
-                check_pattern(interest)  # which is longer
+        for interest in self.interests:
+            check_pattern(interest)  # which may be longer
+
+    def reader(
+        self, handler: Handler | None, payload_only: bool, waiting: Kept | MessageBuffer, order: Order, clock: Clock
+    ) -> tuple[Handler | None, bool, Kept | MessageBuffer]:
+        """Return the handler, whether it gets payloads only, and the queue; those of a group acknowledge by `order`."""
+        if self.group is None:
+            return handler, payload_only, waiting
+        if not isinstance(waiting, Kept):
+            raise ConfigurationError('group=…: a shared subscription has the policy "block", as it loses nothing')
+        acknowledger = Acknowledger(order, clock)
+        if handler is None:
+            return None, False, SharedMessages(waiting.owner, clock, acknowledger)
+        return acknowledger.around(handler, payload_only), False, waiting
 
     def subscribe(self, token: Hashable) -> Subscribe:
         """Return the request that begins the subscription."""
@@ -71,6 +98,13 @@ def _patterns(pattern: Pattern) -> list[str]:
         check_pattern(one)
         check_not_reserved(one)
     return list(patterns)
+
+
+def _check_group(group: str) -> None:
+    """Raise ConfigurationError unless it can be the name of a group."""
+    is_text = isinstance(group, str) and 1 <= len(group) <= GROUP_NAME
+    if not is_text or not {"/", "+", "#", "\0"}.isdisjoint(group):
+        raise ConfigurationError(f"group={group!r:.80}: expected 1 to {GROUP_NAME} characters without / + and #")
 
 
 def _interval(max_rate: float) -> int:
