@@ -9,6 +9,8 @@ from typing import TypedDict
 from glue.contract import Subscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.handlers import Handler
+from glue.endpoint.history_options import Start
+from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.queues import Clock, Kept, MessageBuffer
 from glue.endpoint.shared import Acknowledger, Order, SharedMessages
 from glue.errors import ConfigurationError, TopicError
@@ -18,6 +20,9 @@ from glue.topics.wrapped import INTERVAL_LIMIT, limited
 
 PATTERNS = 1024
 """Patterns of one subscription at most: each is announced to all peers."""
+
+Queue = Kept | MessageBuffer | HistoryRoom
+"""Where the messages of a subscription wait."""
 
 GROUP_NAME = 200
 """Characters in the name of a group at most."""
@@ -32,17 +37,21 @@ class Asking(TypedDict, total=False):
     * `local`: False leaves out what this endpoint itself publishes.
     * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
     * `group`: the name of a group, of whose members each message goes to one.
+    * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
+    * `last`: begin with so many messages of each topic and publisher.
     """
 
     local: bool
     max_rate: float | None
     group: str | None
+    start: Start | None
+    last: int | None
 
 
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("group", "interests", "local", "name")
+    __slots__ = ("group", "interests", "last", "local", "name", "start")
 
     def __init__(self, pattern: Pattern, asking: Asking, core: EndpointCore) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
@@ -54,14 +63,19 @@ class Wanted:
         self.local = asking.get("local", True)
         if not isinstance(self.local, bool):
             raise ConfigurationError(f"local={self.local!r}: expected True or False")
+        self.start, self.last = asking.get("start"), asking.get("last")
+        if self.has_history and len(patterns) > 1:
+            raise ConfigurationError("start and last are for a single pattern; subscribe to each")
         max_rate, self.group = asking.get("max_rate"), asking.get("group")
         self.interests = patterns
         if self.group is not None:
             _check_group(self.group)
-            if max_rate is not None or not self.local:
-                raise ConfigurationError("group=…: a shared subscription has neither max_rate nor local=False")
+            if max_rate is not None or not self.local or self.has_history:
+                raise ConfigurationError("group=…: a shared subscription has no max_rate, local=False, start and last")
             member = member_id(core.identity.endpoint_id, core.next_member())
             self.interests = [interest_of(self.group, member, one) for one in patterns]
+        elif max_rate is not None and self.has_history:
+            raise ConfigurationError(f"max_rate={max_rate!r}: that is for a subscription without start and last")
         elif max_rate is not None:
             interval = _interval(max_rate)
             self.interests = [limited(interval, one) for one in patterns]
@@ -69,8 +83,8 @@ class Wanted:
             check_pattern(interest)  # which may be longer
 
     def reader(
-        self, handler: Handler | None, payload_only: bool, waiting: Kept | MessageBuffer, order: Order, clock: Clock
-    ) -> tuple[Handler | None, bool, Kept | MessageBuffer]:
+        self, handler: Handler | None, payload_only: bool, waiting: Queue, order: Order, clock: Clock
+    ) -> tuple[Handler | None, bool, Queue]:
         """Return the handler, whether it gets payloads only, and the queue; those of a group acknowledge by `order`."""
         if self.group is None:
             return handler, payload_only, waiting
@@ -80,6 +94,11 @@ class Wanted:
         if handler is None:
             return None, False, SharedMessages(waiting.owner, clock, acknowledger)
         return acknowledger.around(handler, payload_only), False, waiting
+
+    @property
+    def has_history(self) -> bool:
+        """Whether the subscription begins with history."""
+        return self.start is not None or self.last is not None
 
     def subscribe(self, token: Hashable) -> Subscribe:
         """Return the request that begins the subscription."""

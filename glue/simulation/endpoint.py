@@ -27,11 +27,11 @@ from glue.contract import (
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.handlers import Handler
+from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
 from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
@@ -47,7 +47,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -94,7 +94,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, BaseEndpoint):
         core = EndpointCore(self.settings, random, unix_time, self._factories)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = self._delays = None
+        self._replies = self._responders = self._served = self._reads = self._delays = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -214,7 +214,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, BaseEndpoint):
         """
         core = self._running()
         wanted = Wanted(pattern, asking, core)
-        queue = waiting_room(policy, limit, self.settings.receive_limit, self._owner, lambda: self.host.now)
+        queue = self._waiting_room(wanted, policy, limit)
         handler, _, waiting = wanted.reader(handler, False, queue, self._acknowledge, lambda: self.host.now)
         subscription = SimulatedSubscription(
             wanted.name, handler, handling_time, self._owner, waiting, self.host, self.world
@@ -247,6 +247,9 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, BaseEndpoint):
         """Call `on_gap`, if the program has set it."""
         if self.on_gap is not None:
             self.on_gap(gap)
+
+    def _wake_soon(self) -> None:
+        self._wake()
 
     def _wake(self) -> None:
         """Schedule a turn at this instant, unless this life is over."""

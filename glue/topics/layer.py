@@ -31,6 +31,7 @@ from glue.contract import (
     PeerInterest,
     PeerRemoved,
     Publication,
+    Record,
     Request,
     Rung,
     Subscribe,
@@ -39,7 +40,6 @@ from glue.contract import (
     Upward,
 )
 from glue.contract.counters import Counters
-from glue.errors import ConfigurationError
 from glue.topics.alarms import Alarms
 from glue.topics.asking import Asking
 from glue.topics.bundle import (
@@ -53,18 +53,20 @@ from glue.topics.bundle import (
     decode,
     milliseconds,
 )
+from glue.topics.checks import check_request
 from glue.topics.deliveries import deliveries, unwrap
 from glue.topics.direct import DirectSender
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
 from glue.topics.limits import Limits
 from glue.topics.local import LocalDeliveries
-from glue.topics.names import check_pattern, check_topic, check_type
+from glue.topics.names import check_topic
 from glue.topics.outbox import BundleOutbox
 from glue.topics.own_values import OwnValues
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
+from glue.topics.recording import Recording
 from glue.topics.retained import RetainedValues, kept
 from glue.topics.shared.sharing import Sharing
 from glue.topics.streams import Jump, Streams
@@ -84,6 +86,7 @@ class Topics:
         self.subscriptions = Subscriptions(self.changes, self.asking, endpoint_id)
         self.peers = Peers(self.changes, self.statistics, self.asking)
         self.published = PublishedTopics(self.peers.table, self.statistics)
+        self.recording = Recording(self.changes)
         self._received = RetainedValues()
         self._outbox = BundleOutbox()
         self._identity = name, endpoint_id, incarnation
@@ -177,7 +180,7 @@ class Topics:
         Raises TopicError or ConfigurationError before any item has an effect if one of them is wrong.
         """
         for item in items:
-            self._check(item)
+            check_request(item)
         down: list[Downward] = []
         for item in items:
             if isinstance(item, Publication):
@@ -186,6 +189,8 @@ class Topics:
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
                 self.subscriptions.remove(item.token)
+            elif isinstance(item, Record):
+                self.recording.change(item)
             elif isinstance(item, Alarm):
                 self._alarms.set(item.token, item.due)
             elif isinstance(item, Acknowledge):
@@ -199,18 +204,6 @@ class Topics:
         return down
 
     # ------------------------------------------------------------------------------------------------- down
-
-    def _check(self, item: Request) -> None:
-        if isinstance(item, Publication):
-            options = item.options
-            check_topic(item.topic)
-            if options.type is not None:
-                check_type(options.type)
-            if options.lifespan is not None and not 0 < options.lifespan < inf:
-                raise ConfigurationError(f"lifespan={options.lifespan!r}: expected a positive number of seconds")
-        elif isinstance(item, Subscribe):
-            for pattern in item.patterns:
-                check_pattern(pattern)
 
     def _publish(self, now: float, item: Publication) -> None:
         if not item.payloads:
@@ -245,6 +238,8 @@ class Topics:
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
             self._values.keep(group, expires)
+        if self.recording.recorder is not None:
+            self.recording.record(now, group, expires)
         tokens = self.subscriptions.own(item.topic)
         if tokens:
             self._local.publish(group, expires, tokens)
