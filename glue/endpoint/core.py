@@ -6,6 +6,7 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
@@ -36,6 +37,7 @@ from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.history import History, Offers
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
@@ -47,9 +49,11 @@ from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity
+from glue.stack import LAYERS, SECURITY, Factory, Identity, Secrets
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
+
+logger = logging.getLogger("glue")
 
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
@@ -64,13 +68,30 @@ FIRST_ROUND = 0.25
 is published then waits for the end of the round all the same."""
 
 
+def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secrets | None:
+    """Open what this endpoint seals with, if it has a key."""
+    if settings.key is None:
+        return None
+    from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
+
+    return open_secrets(settings.key, entropy)
+
+
 class EndpointCore:
     """One endpoint without a driver; the driver calls `turn`, at `deadline` at the latest."""
 
-    def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        random: Random,
+        started_at: float,
+        replaced: dict[str, Factory],
+        entropy: Callable[[int], bytes] | None = None,
+    ) -> None:
         """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
 
-        `replaced` are factories for layers other than the default ones, by layer name.
+        `replaced` are factories for layers other than the default ones, by layer name. `entropy` is what keys are
+        drawn from in a simulation; None: `os.urandom`.
         """
         unknown = set(replaced) - set(LAYERS)
         if unknown:
@@ -83,6 +104,8 @@ class EndpointCore:
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
+            secrets=_secrets(settings, entropy),
+            tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
         self.outbox = PublicationOutbox()
@@ -106,6 +129,13 @@ class EndpointCore:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
+        if (security := self.security) is not None:
+            security.renew()  # a child must not go on with the parent's numbers
+
+    @property
+    def security(self) -> Any:
+        """The security layer; None without a key."""
+        return self.stack.layers.get(SECURITY)
 
     def open_history(self, wake: Callable[[], None]) -> History:
         """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""

@@ -91,7 +91,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         self._lives += 1
         unix_time = self.host.unix_time if self._lives > 1 else EPOCH + self.world.time
         random = self.world.random(f"life {self._lives} of endpoint {self._number}")
-        core = EndpointCore(self.settings, random, unix_time, self._factories)
+        core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
         self._replies = self._responders = self._served = self._reads = self._delays = None
