@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from glue import codecs
-from glue.contract import CodedDelivery, Delivery, Missed
+from glue.contract import CodedDelivery, Delivery, Event, Missed
 from glue.contract.metadata import CodecTag, Metadata, fault_of_properties
+from glue.endpoint.accounting import MISSED
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError
 
 UNKNOWN, MALFORMED = "unknown codec", "malformed payload"
@@ -64,6 +65,17 @@ class Decoder:
         self._statistics = statistics
         self._told: set[CodecTag] = set()
 
+    def taken(self, coded: CodedDelivery, hold: Callable[[Delivery], None]) -> list[Event]:
+        """Decode a delivery that came in a turn, and count what it brought; `hold` counts what waits."""
+        found: list[Event] = [*self.opened(coded)]
+        for event in found:
+            if isinstance(event, Delivery):
+                hold(event)
+                self._statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+            elif isinstance(event, Missed):
+                self._statistics[MISSED + event.cause] += event.count * len(event.tokens)
+        return found
+
     def opened(self, coded: CodedDelivery) -> list[Delivery | Missed]:
         """Decode a delivery: what its codec decodes, and gaps for the rest."""
         tag = coded.metadata.codec
@@ -111,6 +123,8 @@ def _part(coded: CodedDelivery, sequence: int) -> Delivery:
     part.metadata, part.encoded = it.metadata, []
     if (age := getattr(it, "age", 0.0)) > 0:
         part.age = age
+    if hasattr(it, "wrapped"):
+        part.wrapped = it.wrapped
     part.length = it.length
     if part.length is None:
         part.length = -(-sum(map(len, it.payloads)) // len(it.payloads))

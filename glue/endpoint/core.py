@@ -6,9 +6,11 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from random import Random
 from threading import RLock
 from typing import Any, cast
@@ -29,6 +31,7 @@ from glue.contract import (
     PeerRemoved,
     Publication,
     Receipted,
+    Rung,
     TopicRoutes,
     Train,
 )
@@ -38,10 +41,11 @@ from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.history import History, Offers
-from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.message import Peer, delivery_weight
+from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
-from glue.endpoint.options import Priority, Reliability, checked_options, class_of
+from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
@@ -50,9 +54,11 @@ from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity
+from glue.stack import LAYERS, SECURITY, Factory, Identity, Secrets
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
+
+logger = logging.getLogger("glue")
 
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
@@ -67,13 +73,30 @@ FIRST_ROUND = 0.25
 is published then waits for the end of the round all the same."""
 
 
+def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secrets | None:
+    """Open what this endpoint seals with, if it has a key."""
+    if settings.key is None:
+        return None
+    from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
+
+    return open_secrets(settings.key, entropy)
+
+
 class EndpointCore:
     """One endpoint without a driver; the driver calls `turn`, at `deadline` at the latest."""
 
-    def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        random: Random,
+        started_at: float,
+        replaced: dict[str, Factory],
+        entropy: Callable[[int], bytes] | None = None,
+    ) -> None:
         """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
 
-        `replaced` are factories for layers other than the default ones, by layer name.
+        `replaced` are factories for layers other than the default ones, by layer name. `entropy` is what keys are
+        drawn from in a simulation; None: `os.urandom`.
         """
         unknown = set(replaced) - set(LAYERS)
         if unknown:
@@ -86,12 +109,14 @@ class EndpointCore:
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
+            secrets=_secrets(settings, entropy),
+            tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
-        self._decoder = coded.Decoder(self.statistics)
+        self.decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those
@@ -99,6 +124,7 @@ class EndpointCore:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
+        self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
         self.offers = Offers(self.statistics)
@@ -109,6 +135,13 @@ class EndpointCore:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
+        if (security := self.security) is not None:
+            security.renew()  # a child must not go on with the parent's numbers
+
+    @property
+    def security(self) -> Any:
+        """The security layer; None without a key."""
+        return self.stack.layers.get(SECURITY)
 
     def open_history(self, wake: Callable[[], None]) -> History:
         """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
@@ -137,6 +170,7 @@ class EndpointCore:
         reliability: Reliability = "reliable",
         receipt: Receipt | None = None,
         priority: Priority = "normal",
+        key: str | None = None,
         properties: Mapping[str, str] | None = None,
         codec: str | None = None,
     ) -> Publication:
@@ -161,8 +195,9 @@ class EndpointCore:
                 f"message of {size} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
             )
         options, level = PLAIN, NORMAL
-        if type is not None or retain or lifespan is not None or reliability != "reliable" or receipt is not None:
-            options = checked_options(type, retain, lifespan, reliability, receipt)
+        is_plain = type is None and not retain and lifespan is None and key is None
+        if not is_plain or reliability != "reliable" or receipt is not None:
+            options = chosen_options(type, retain, lifespan, reliability, receipt, key)
         if priority != "normal" or size >= LARGE_MESSAGE:
             level = class_of(priority, size)
         if properties or tag is not None:
@@ -196,6 +231,10 @@ class EndpointCore:
             if len(self._checked) >= KNOWN_TOPICS:
                 self._checked.clear()
             self._checked.add(topic)
+
+    def next_member(self) -> int:
+        """The number of the next subscription of this endpoint that is a group's member."""
+        return next(self._members)
 
     # ---------------------------------------------------------------------------------------------- turns
 
@@ -243,7 +282,7 @@ class EndpointCore:
                 self.hold(event)
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
             elif event.__class__ is CodedDelivery:
-                events += self._decoded(now, event)
+                events += self.decoder.taken(event, self.hold)
                 continue
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
@@ -256,17 +295,6 @@ class EndpointCore:
             for room in self.history.poked():
                 room.poke()
         return events, out
-
-    def _decoded(self, now: float, delivery: CodedDelivery) -> list[Event]:
-        """What a codec makes of a delivery."""
-        found: list[Event] = [*self._decoder.opened(delivery)]
-        for event in found:
-            if isinstance(event, Delivery):
-                self.hold(event)
-                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
-            else:
-                self._note(now, event)
-        return found
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
         """Only the sweep down, with all that was published and asked since the last turn; events come with the next.
@@ -284,7 +312,7 @@ class EndpointCore:
 
     def hold(self, delivery: Delivery) -> None:
         """A delivery waits to be handled by all it is for."""
-        self._wait(delivery, weight(delivery) * len(delivery.tokens))
+        self._wait(delivery, delivery_weight(delivery) * len(delivery.tokens))
 
     def _wait(self, delivery: Delivery, change: int) -> bool:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done.
@@ -317,14 +345,14 @@ class EndpointCore:
 
     def keep(self, delivery: Delivery) -> None:
         """A subscription holds on to a delivery, to be read later. May be called from any thread."""
-        self._wait(delivery, weight(delivery))
+        self._wait(delivery, delivery_weight(delivery))
 
     def handled(self, delivery: Delivery) -> bool:
         """One subscription is done with a delivery. May be called from any thread; may leave an order to send.
 
         Returns whether this endpoint is overfed no more by what it published to itself.
         """
-        return self._wait(delivery, -weight(delivery))
+        return self._wait(delivery, -delivery_weight(delivery))
 
     def settled(self, outcome: str, count: int) -> None:
         """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`). May be called from any thread."""
@@ -354,6 +382,8 @@ class EndpointCore:
                 self.offers.change(event)
             else:
                 self.offers.forget(event.peer)
+        elif isinstance(event, Rung):
+            self.outbox.add(*event.tokens[0].rung(now))
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
 
@@ -366,13 +396,3 @@ def check_not_reserved(name: str) -> None:
     """Raise TopicError for a topic or pattern among those that glue itself uses."""
     if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
-
-
-def weight(delivery: Delivery) -> int:
-    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
-    payloads, length = delivery.payloads, delivery.length
-    if length is not None:
-        return (length + MESSAGE_COST) * len(payloads)
-    if payloads and payloads[0].__class__ is bytes:
-        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
-    return JSON_COST * len(payloads)

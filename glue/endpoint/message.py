@@ -10,6 +10,7 @@ from typing import Any
 from glue.codecs import name_of_tag
 from glue.contract import Delivery, Missed
 from glue.contract.metadata import NO_PROPERTIES
+from glue.topics.wrapped import SHARED
 
 JSON_COST = 512  # estimated bytes of a decoded JSON payload that waits for its handler
 MESSAGE_COST = 64  # estimated bytes of bookkeeping for any waiting message
@@ -82,6 +83,12 @@ class Message:
         encoded = getattr(self.delivery, "encoded", None)
         return None if encoded is None else bytes(encoded[self.sequence - self.delivery.sequence])
 
+    @property
+    def redelivered(self) -> bool:
+        """Whether another member of the group may have handled it before: it left without an acknowledgement."""
+        wrapped = getattr(self.delivery, "wrapped", "")
+        return wrapped.startswith(SHARED) and wrapped.split("/", 5)[4] == "1"
+
     def expired(self, now: float) -> bool:
         """Whether the message's lifespan is over at `now` (monotonic seconds, or virtual ones in the simulator)."""
         return self.delivery.expires < now
@@ -106,6 +113,8 @@ def rest(delivery: Delivery, sequence: int) -> Delivery:
     part = Delivery(
         it.topic, payloads, *source, sequence, it.published_at, it.retained, it.tokens, it.expires, it.length
     )
+    if hasattr(it, "wrapped"):
+        part.wrapped = it.wrapped
     if (metadata := getattr(it, "metadata", None)) is not None:
         part.metadata = metadata
     if (encoded := getattr(it, "encoded", None)) is not None:
@@ -120,6 +129,16 @@ def weight(message: Message) -> int:
         return length + MESSAGE_COST
     payload = message.payload
     return len(payload) + MESSAGE_COST if payload.__class__ is bytes else JSON_COST
+
+
+def delivery_weight(delivery: Delivery) -> int:
+    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
+    payloads, length = delivery.payloads, delivery.length
+    if length is not None:
+        return (length + MESSAGE_COST) * len(payloads)
+    if payloads and payloads[0].__class__ is bytes:
+        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+    return JSON_COST * len(payloads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ Policy = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 
 PRIORITIES: dict[Priority, int] = {"urgent": URGENT, "high": HIGH, "normal": NORMAL, "bulk": BULK}
 
+KEY = 1000
+"""Characters of the key of a message to groups at most."""
+
 LARGE_MESSAGE = 32 << 10  # bytes of a normal message from which on it is LARGE: half of what one system call sends
 
 
@@ -31,8 +34,8 @@ def class_of(priority: Priority, size: int) -> int:
     return LARGE if level == NORMAL and size >= LARGE_MESSAGE else level
 
 
-def checked_options(
-    type: str | None, retain: bool, lifespan: float | None, reliability: Reliability, receipt: Any
+def chosen_options(
+    type: str | None, retain: bool, lifespan: float | None, reliability: Reliability, receipt: Any, key: str | None
 ) -> Options:
     """Options of which any is set, checked."""
     reliable = reliability == "reliable"
@@ -44,7 +47,9 @@ def checked_options(
         check_type(type)
     if receipt is not None and not reliable:
         raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
-    return Options(type, retain, lifespan, reliable, True, receipt)
+    if key is not None and (not isinstance(key, str) or len(key) > KEY):
+        raise ConfigurationError(f"key={key!r:.80}: expected a string of at most {KEY} characters")
+    return Options(type, retain, lifespan, reliable, True, receipt, key)
 
 
 def _is_duration(value: Any) -> bool:
