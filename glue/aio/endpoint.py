@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.aio.callbacks import Callbacks
 from glue.aio.driver import LoopDriver
+from glue.aio.keeping import AioKeeping
 from glue.aio.requests import AioRequests
 from glue.aio.subscription import Subscription
 from glue.contract import Event, Subscribe, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
+from glue.endpoint.durability import Acks
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
@@ -31,7 +34,10 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-class Endpoint(AioRequests, BaseEndpoint):
+NO_CONTEXT = contextlib.nullcontext()
+
+
+class Endpoint(AioKeeping, AioRequests, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -89,6 +95,8 @@ class Endpoint(AioRequests, BaseEndpoint):
             return
         self._core.requests.close(ClosedError(CLOSED))
         try:
+            if self._writers:
+                await asyncio.to_thread(self._end_keeping, max(timeout, LINGER))
             await driver.wait_until(lambda: self._core.is_done, timeout)
         finally:  # also if cancelled meanwhile
             self._leave(driver)
@@ -98,6 +106,7 @@ class Endpoint(AioRequests, BaseEndpoint):
             return
         for model in list(self._models.values()):
             model.close()
+        self._end_keeping(0.0)
         driver.leave()
         for subscription in self._subscriptions.copy():
             subscription.close()
@@ -113,6 +122,9 @@ class Endpoint(AioRequests, BaseEndpoint):
             raise ClosedError("the endpoint was not started; await start(), or use it in an async with block")
         if self._driver.closed:
             raise ClosedError(CLOSED)
+        return self._driver
+
+    def _driver_or_none(self) -> LoopDriver | None:
         return self._driver
 
     def _announce(self, event: Event) -> None:
@@ -154,6 +166,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         priority: Priority = "normal",
         block: bool = True,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> AwaitableReceipt: ...
 
     async def publish(
@@ -168,6 +181,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         priority: Priority = "normal",
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
     ) -> AwaitableReceipt | None:
         """Send a payload to every endpoint that subscribes to the topic.
 
@@ -180,15 +194,21 @@ class Endpoint(AioRequests, BaseEndpoint):
         priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
         receipt: return a receipt, which can be awaited: `await (await endpoint.publish(..., receipt=True))`.
+        acks: with a receipt, the keepers that must have the message on disk: "disk" for one, "replicas", or a number.
 
         If the call is cancelled, nothing was published. Raises what `glue.Endpoint.publish` raises.
         """
         driver = self._running()
-        ticket = AwaitableReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
-        )
-        await driver.publish((publication,), block)
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt)
+        elif receipt:
+            ticket = AwaitableReceipt(driver.wait_until)
+        with self._dropped_unless_published(ticket) if acks is not None else NO_CONTEXT:
+            publication = self._core.publication(
+                topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
+            )
+            await driver.publish((publication,), block)
         return ticket
 
     async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

@@ -16,6 +16,7 @@ from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, 
 from glue.endpoint.admission import SHARES
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.durability import Acks
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
@@ -27,6 +28,7 @@ from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
+from glue.simulation.keeping import SimulatedKeeping
 from glue.simulation.model import SimulatedModel
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
@@ -37,7 +39,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
+class SimulatedEndpoint(SimulatedKeeping, SimulatedRequests, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -84,7 +86,8 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         core = EndpointCore(self.settings, random, unix_time, self._factories)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = None
+        self._replies = self._responders = self._acknowledgements = self._writers = None
+        self._keepers = ()
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -104,6 +107,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
             return
         core = self._core
         core.requests.close(ClosedError(CLOSED))
+        self._end_keeping(timeout)
         self._state = CLOSING
         if core.is_done:
             self._leave(core)
@@ -214,6 +218,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         priority: Priority = "normal",
         block: bool = False,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> Receipt: ...
 
     def publish(
@@ -228,6 +233,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         priority: Priority = "normal",
         block: bool = False,
         receipt: bool = False,
+        acks: Acks | None = None,
     ) -> Receipt | None:
         """Publish a message as `glue.Endpoint.publish` does, without ever waiting.
 
@@ -236,8 +242,13 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         """
         core = self._running()
         now = self.host.unix_time
-        ticket = Receipt() if receipt else None
-        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority)])
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt)
+        elif receipt:
+            ticket = Receipt()
+        with self._dropped_unless_published(ticket):
+            self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority)])
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

@@ -15,6 +15,7 @@ from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND, check_not_reserved
+from glue.endpoint.durability import Acks
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
@@ -24,6 +25,7 @@ from glue.endpoint.receipt import WaitingReceipt
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.sync.keeping import SyncKeeping
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
 from glue.topics import check_pattern
@@ -31,10 +33,11 @@ from glue.topics import check_pattern
 if TYPE_CHECKING:
     from glue.sync.model import Model
 
+NO_CONTEXT = contextlib.nullcontext()
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
-class Endpoint(SyncRequests, BaseEndpoint):
+class Endpoint(SyncKeeping, SyncRequests, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -93,6 +96,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         self._core.requests.close(ClosedError(CLOSED))
         for model in list(self._models.values()):
             model.close()
+        self._end_keeping(max(timeout, LINGER))
         self._driver.close(timeout)
         subscriptions = self._subscriptions.copy()
         for subscription in subscriptions:
@@ -143,6 +147,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         priority: Priority = "normal",
         block: bool = True,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> WaitingReceipt: ...
 
     def publish(
@@ -157,6 +162,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         priority: Priority = "normal",
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
     ) -> WaitingReceipt | None:
         """Send a payload to every endpoint that subscribes to the topic.
 
@@ -169,6 +175,8 @@ class Endpoint(SyncRequests, BaseEndpoint):
         priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
         receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
+        acks: with a receipt, the keepers that must have the message on disk before it is true: "disk" for one,
+            "replicas" for as many as `keep` says, or a number. See docs/storage.md.
 
         An empty payload that clears a value arrives as b"". The priorities are described in docs/delivery.md. A receipt
         can be waited for; it is false if the message went to no peer.
@@ -177,15 +185,20 @@ class Endpoint(SyncRequests, BaseEndpoint):
         """
         driver = self._driver
         if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
-            is_plain = not (retain or receipt) and type is None and lifespan is None
+            is_plain = not (retain or receipt) and type is None and lifespan is None and acks is None
             if is_plain and driver.reply(topic, payload):
                 return None
         driver = self._running()
-        ticket = WaitingReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
-        )
-        driver.publish((publication,), block)
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt)
+        elif receipt:
+            ticket = WaitingReceipt(driver.wait_until)
+        with self._dropped_unless_published(ticket) if acks is not None else NO_CONTEXT:
+            publication = self._core.publication(
+                topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
+            )
+            driver.publish((publication,), block)
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
