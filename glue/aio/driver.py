@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from glue.aio.subscription import Subscription
-from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Train
+from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Rung, Train
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
@@ -97,9 +97,9 @@ class LoopDriver(Lifetime):
         if out:
             self._network.send(out)
         for event in events:
-            if isinstance(event, Delivery | Missed):
+            if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
-                    cast(Subscription, token)._deliver(event)
+                    cast(Any, token)._deliver(event)
             else:
                 self._announce(event)
         self._core.stack.commit()

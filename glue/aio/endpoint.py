@@ -15,9 +15,9 @@ from glue.aio.driver import LoopDriver
 from glue.aio.keeping import AioKeeping
 from glue.aio.requests import AioRequests
 from glue.aio.subscription import Subscription
-from glue.contract import Event, Subscribe, Unsubscribe
+from glue.contract import Event, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
-from glue.endpoint.core import FIRST_ROUND, check_not_reserved
+from glue.endpoint.core import FIRST_ROUND
 from glue.endpoint.durability import Acks
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
 from glue.endpoint.message import Gap
@@ -25,10 +25,10 @@ from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import AwaitableReceipt
+from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError
 from glue.model import OpenModel
 from glue.settings import Keywords
-from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.aio.model import Model
@@ -223,52 +223,56 @@ class Endpoint(AioKeeping, AioRequests, BaseEndpoint):
     @overload
     def subscribe(
         self,
-        pattern: str,
+        pattern: Pattern,
         handler: MessageHandler | None = None,
         *,
         payload_only: Literal[False] = False,
         policy: Policy = "block",
         limit: int | None = None,
+        **asking: Unpack[Asking],
     ) -> Subscription: ...
 
     @overload
     def subscribe(
         self,
-        pattern: str,
+        pattern: Pattern,
         handler: PayloadHandler,
         *,
         payload_only: Literal[True],
         policy: Policy = "block",
         limit: int | None = None,
+        **asking: Unpack[Asking],
     ) -> Subscription: ...
 
     def subscribe(
         self,
-        pattern: str,
+        pattern: Pattern,
         handler: Handler | None = None,
         *,
         payload_only: bool = False,
         policy: Policy = "block",
         limit: int | None = None,
+        **asking: Unpack[Asking],
     ) -> Subscription:
         """Receive the messages of the topics that match a pattern.
 
-        pattern: a topic in which `+` matches any single level, and a last `#` all further levels.
+        pattern: a topic in which `+` matches any single level, and a last `#` all further levels; or a list of such.
         handler: called with each `Message`; an awaitable result is awaited. None: iterate with `async for`.
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow, as for `glue.Endpoint.subscribe`.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        local: False leaves out what this endpoint itself publishes.
+        max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit.
         """
         driver = self._running()
-        check_pattern(pattern)
+        wanted = Wanted(pattern, asking)
         check_payload_only(payload_only, handler)
-        check_not_reserved(pattern)
         waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
-        subscription = Subscription(pattern, handler, self._owner, waiting, payload_only)
+        subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
-        driver.order(Subscribe(subscription, pattern))
+        driver.order(wanted.subscribe(subscription))
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:

@@ -14,6 +14,7 @@ COMMANDS = {
     "endpoint": "subscribe and publish from a shell",
     "request": "ask the endpoints that answer a topic",
     "keep": "keep topics on a disk, also for others",
+    "mqtt": "a door for MQTT clients",
     "discovery": "show the endpoints on the network as they come and go",
     "network": "list the interfaces and the choice; send and show bare datagrams",
     "transport": "deliver many small messages in order, and show what that took",

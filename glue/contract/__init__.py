@@ -16,6 +16,7 @@ from glue.contract.news import (
     PeerInterest,
     PeerRemoved,
     Receipted,
+    Rung,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -26,6 +27,7 @@ from glue.contract.requests import (
     PLAIN,
     URGENT,
     Accept,
+    Alarm,
     Interest,
     Leave,
     Options,
@@ -49,6 +51,7 @@ __all__ = [
     "Accept",
     "Address",
     "Addressed",
+    "Alarm",
     "Delivery",
     "Downward",
     "Event",
@@ -75,6 +78,7 @@ __all__ = [
     "Publication",
     "Receipted",
     "Request",
+    "Rung",
     "Subscribe",
     "TopicRoutes",
     "Train",

@@ -20,12 +20,14 @@ class Delivery:
     * `length`: the size of each payload. None: unknown, different sizes, or not bytes.
     * `age`: seconds that the messages were held on their way. Unset if it is 0 or unknown, as on the fast path, so that
       a plain message pays nothing for it: `getattr(delivery, "age", 0.0)`.
+    * `wrapped`: the topic on which it travelled, if that wraps `topic`. Else unset, as `age` may be.
     """
 
     age: float
+    wrapped: str
     __slots__ = (
         "age", "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
-        "sequence", "tokens", "topic", "type",
+        "sequence", "tokens", "topic", "type", "wrapped",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +79,15 @@ class Missed:
         self.count = count
         self.cause = cause
         self.tokens = tokens
+
+
+class Rung:
+    """From topics: the time of an `Alarm` has come. Drivers hand it to its token in turn, as a delivery."""
+
+    __slots__ = ("tokens",)
+
+    def __init__(self, token: Any) -> None:
+        self.tokens = (token,)
 
 
 class Undelivered:
@@ -194,5 +205,5 @@ class NameClash:
 News = (
     PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | FrameGap | Addressed | Receipted
 )
-Event = Delivery | Missed | News
+Event = Delivery | Missed | Rung | News
 """The events of a stack for the application."""

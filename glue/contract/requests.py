@@ -72,13 +72,18 @@ class Publication:
 
 
 class Subscribe:
-    """From the application to topics: deliver what matches `pattern` from now on, under `token` (any hashable)."""
+    """From the application to topics: deliver what matches `pattern` from now on, under `token` (any hashable).
 
-    __slots__ = ("pattern", "token")
+    `others` are further patterns; a message that several match comes once. Without `local`, what this endpoint itself
+    publishes does not come.
+    """
 
-    def __init__(self, token: Hashable, pattern: str) -> None:
+    __slots__ = ("local", "patterns", "token")
+
+    def __init__(self, token: Hashable, pattern: str, others: Sequence[str] = (), local: bool = True) -> None:
         self.token = token
-        self.pattern = pattern
+        self.patterns = (pattern, *others)
+        self.local = local
 
 
 class Unsubscribe:
@@ -88,6 +93,19 @@ class Unsubscribe:
 
     def __init__(self, token: Hashable) -> None:
         self.token = token
+
+
+class Alarm:
+    """From the application to topics: pass up a `Rung` with this token at `due` (monotonic seconds), once.
+
+    A later alarm of the token replaces this one; `inf` takes it back. The token is what a driver hands events to.
+    """
+
+    __slots__ = ("due", "token")
+
+    def __init__(self, token: Hashable, due: float) -> None:
+        self.token = token
+        self.due = due
 
 
 class Interest:
@@ -119,5 +137,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Order
+Request = Publication | Subscribe | Unsubscribe | Alarm | Order
 """The requests of an application to a stack."""

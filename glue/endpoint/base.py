@@ -21,6 +21,7 @@ from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
+from glue.topics import check_topic
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
 
@@ -131,6 +132,12 @@ class BaseEndpoint:
     def peers(self) -> list[Peer]:
         """The endpoints now known, by name."""
         return sorted(self._core.peers.copy().values(), key=lambda peer: peer.name)
+
+    def subscribers(self, topic: str) -> list[str]:
+        """Names of the peers that are known to subscribe to a topic, sorted. Raises TopicError."""
+        check_topic(topic)
+        peers = self._core.peers
+        return sorted(peers[found].name for found in self._core.subscribers(topic) if found in peers)
 
     @property
     def statistics(self) -> dict[str, Counter[str]]:

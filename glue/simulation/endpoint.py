@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, Unpack, cast, overload
 
-from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Subscribe, Train, Unsubscribe
+from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Rung, Train, Unsubscribe
 from glue.endpoint.admission import SHARES
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
-from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.core import EndpointCore
 from glue.endpoint.durability import Acks
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Gap
@@ -24,6 +24,7 @@ from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import Receipt
+from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
@@ -33,7 +34,6 @@ from glue.simulation.model import SimulatedModel
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
 from glue.storage import Directory
-from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
@@ -182,9 +182,9 @@ class SimulatedEndpoint(SimulatedKeeping, SimulatedRequests, BaseEndpoint):
         for event in events:
             if self._core is not core or self._state is None:
                 return
-            if isinstance(event, Delivery | Missed):
+            if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
-                    cast(SimulatedSubscription, token)._deliver(event)
+                    cast(Any, token)._deliver(event)
             else:
                 self._tell(event)
 
@@ -265,12 +265,13 @@ class SimulatedEndpoint(SimulatedKeeping, SimulatedRequests, BaseEndpoint):
 
     def subscribe(
         self,
-        pattern: str,
+        pattern: Pattern,
         handler: Handler | None = None,
         *,
         handling_time: float = 0.0,
         policy: Policy = "block",
         limit: int | None = None,
+        **asking: Unpack[Asking],
     ) -> SimulatedSubscription:
         """Subscribe as `glue.Endpoint.subscribe` does. Without a handler, `received` of the subscription lists the
         messages.
@@ -278,15 +279,14 @@ class SimulatedEndpoint(SimulatedKeeping, SimulatedRequests, BaseEndpoint):
         `handling_time` is the duration of the handler for each message, in seconds of virtual time. Later messages
         wait.
         """
-        check_pattern(pattern)
-        check_not_reserved(pattern)
+        wanted = Wanted(pattern, asking)
         core = self._running()
         waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, lambda: self.host.now)
         subscription = SimulatedSubscription(
-            pattern, handler, handling_time, self._owner, waiting, self.host, self.world
+            wanted.name, handler, handling_time, self._owner, waiting, self.host, self.world
         )
         self._subscriptions[subscription] = None
-        core.outbox.order(Subscribe(subscription, pattern))
+        core.outbox.order(wanted.subscribe(subscription))
         self._wake()
         return subscription
 

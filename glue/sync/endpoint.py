@@ -10,11 +10,11 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from glue.contract import Event, Subscribe, Unsubscribe
+from glue.contract import Event, Unsubscribe
 from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
-from glue.endpoint.core import FIRST_ROUND, check_not_reserved
+from glue.endpoint.core import FIRST_ROUND
 from glue.endpoint.durability import Acks
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
 from glue.endpoint.message import Gap
@@ -22,13 +22,13 @@ from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import WaitingReceipt
+from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
 from glue.sync.keeping import SyncKeeping
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
-from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.sync.model import Model
@@ -221,60 +221,64 @@ class Endpoint(SyncKeeping, SyncRequests, BaseEndpoint):
     @overload
     def subscribe(
         self,
-        pattern: str,
+        pattern: Pattern,
         handler: MessageHandler | None = None,
         *,
         payload_only: Literal[False] = False,
         policy: Policy = "block",
         limit: int | None = None,
+        **asking: Unpack[Asking],
     ) -> Subscription: ...
 
     @overload
     def subscribe(
         self,
-        pattern: str,
+        pattern: Pattern,
         handler: PayloadHandler,
         *,
         payload_only: Literal[True],
         policy: Policy = "block",
         limit: int | None = None,
+        **asking: Unpack[Asking],
     ) -> Subscription: ...
 
     def subscribe(
         self,
-        pattern: str,
+        pattern: Pattern,
         handler: Handler | None = None,
         *,
         payload_only: bool = False,
         policy: Policy = "block",
         limit: int | None = None,
+        **asking: Unpack[Asking],
     ) -> Subscription:
         """Receive the messages of the topics that match a pattern.
 
-        pattern: a topic in which `+` matches any single level, and a last `#` all further levels.
+        pattern: a topic in which `+` matches any single level, and a last `#` all further levels; or a list of such.
         handler: called with each `Message` from a background thread; None: iterate over the subscription.
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow; see below.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        local: False leaves out what this endpoint itself publishes.
+        max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
 
-        Several subscriptions to one pattern each get every message. With the policy "block" nothing is dropped:
-        publishers wait once `receive_limit` bytes wait here. With any other policy, publishers never wait for this
-        subscription and the handler has its own thread. At most `limit` messages and `receive_limit` bytes wait.
+        A message that several patterns match comes once; several subscriptions each get it. With the policy "block"
+        nothing is dropped: publishers wait once `receive_limit` bytes wait here. With any other policy, publishers
+        never wait for it and the handler has its own thread. At most `limit` messages and `receive_limit` bytes wait.
         Beyond this limit, "drop_oldest" drops the oldest waiting message and "drop_newest" drops the new one.
         "disconnect" ends the subscription, and the reader gets SlowReaderError. `on_gap` tells what was dropped.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
-        check_pattern(pattern)
+        wanted = Wanted(pattern, asking)
         check_payload_only(payload_only, handler)
-        check_not_reserved(pattern)
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
         waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
-        subscription = Subscription(pattern, handler, self._owner, waiting, payload_only)
+        subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
-        driver.order(Subscribe(subscription, pattern))
+        driver.order(wanted.subscribe(subscription))
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:

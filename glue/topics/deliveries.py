@@ -7,6 +7,7 @@ from collections.abc import Hashable
 
 from glue.contract import Delivery
 from glue.topics.bundle import KEPT, MessageGroup, decoded
+from glue.topics.wrapped import is_wrapped, unwrapped
 
 
 def deliveries(
@@ -33,3 +34,11 @@ def deliveries(
         Delivery(topic, values, type, name, endpoint_id, incarnation, sequence, at, replayed, tokens, expires)
         for sequence, values in runs
     ]
+
+
+def unwrap(delivery: Delivery) -> Delivery:
+    """Take the wrapping off a delivery's topic; any other delivery stays as it is."""
+    if is_wrapped(delivery.topic):
+        delivery.wrapped = delivery.topic
+        delivery.topic = unwrapped(delivery.topic)
+    return delivery

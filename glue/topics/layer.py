@@ -16,7 +16,7 @@ from math import inf
 
 from glue.contract import (
     Addressed,
-    Delivery,
+    Alarm,
     Downward,
     Event,
     FirstRoundOver,
@@ -31,12 +31,14 @@ from glue.contract import (
     PeerRemoved,
     Publication,
     Request,
+    Rung,
     Subscribe,
     Unsubscribe,
     Upward,
 )
 from glue.contract.counters import Counters
 from glue.errors import ConfigurationError
+from glue.topics.alarms import Alarms
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
     KEEP,
@@ -48,17 +50,21 @@ from glue.topics.bundle import (
     decode,
     milliseconds,
 )
-from glue.topics.deliveries import deliveries
+from glue.topics.deliveries import deliveries, unwrap
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
+from glue.topics.limits import Limits
+from glue.topics.local import LocalDeliveries
 from glue.topics.names import check_pattern, check_topic, check_type
 from glue.topics.outbox import BundleOutbox
+from glue.topics.own_values import OwnValues
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
-from glue.topics.retained import RetainedValues, kept, retained
+from glue.topics.retained import RetainedValues, kept
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
+from glue.topics.wrapped import unwrapped
 
 
 class Topics:
@@ -68,19 +74,17 @@ class Topics:
 
     def __init__(self, *, endpoint_id: str, incarnation: int, name: str) -> None:
         self.statistics = Counters()
-        self._endpoint_id = endpoint_id
-        self._incarnation = incarnation
-        self._name = name
         self.changes = Changes()  # to the patterns of the peers and of this endpoint
-        self.subscriptions = Subscriptions(self.changes)
-        self.peers = Peers(self.changes, self.statistics)
+        self.limits = Limits(self.statistics)
+        self.subscriptions = Subscriptions(self.changes, self.limits)
+        self.peers = Peers(self.changes, self.statistics, self.limits)
         self.published = PublishedTopics(self.peers.table, self.statistics)
-        self._retained = RetainedValues()  # this endpoint's own
         self._received = RetainedValues()
         self._outbox = BundleOutbox()
-        # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
-        self._local: list[tuple[float, Delivery]] = []
-        self._local_size = 0
+        self._identity = name, endpoint_id, incarnation
+        self._values = OwnValues(self._identity, self.published, self._outbox, self.limits, self.statistics)
+        self._local = LocalDeliveries(self.statistics)
+        self._alarms = Alarms()
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
@@ -93,12 +97,13 @@ class Topics:
         """When `receive` is due (monotonic seconds): at once for local deliveries, else for gaps and held parcels."""
         if self._local or self._news:
             return -inf
-        return self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
+        held = inf if self._held is None else self._held.deadline
+        return min(self._streams.deadline, held, self._alarms.deadline, self.limits.deadline)
 
     @property
     def backlog(self) -> int:
         """Payload bytes queued for own subscriptions or held until the subscribers are known."""
-        return self._local_size if self._held is None else self._local_size + self._held.size
+        return self._local.size if self._held is None else self._local.size + self._held.size
 
     def commit(self) -> None:
         """Nothing is deferred."""
@@ -122,7 +127,7 @@ class Topics:
         up: list[Event] = []
         down: list[Downward] = []
         if self._local:
-            self._take_local(now, up)
+            self._local.take(now, up)
         if self._news:
             up += self._news
             self._news.clear()
@@ -140,6 +145,11 @@ class Topics:
         if self._streams.deadline <= now:
             for peer, topic, jump in self._streams.overdue(now):
                 self._miss(topic, peer, jump, up)
+        if self.limits.deadline <= now:
+            for latest in self.limits.due(now):
+                self._emit(now, latest)
+            self._flush(down)
+        up += map(Rung, self._alarms.due(now))
         return up, down
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
@@ -157,6 +167,8 @@ class Topics:
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
                 self.subscriptions.remove(item.token)
+            elif isinstance(item, Alarm):
+                self._alarms.set(item.token, item.due)
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
@@ -176,13 +188,23 @@ class Topics:
             if options.lifespan is not None and not 0 < options.lifespan < inf:
                 raise ConfigurationError(f"lifespan={options.lifespan!r}: expected a positive number of seconds")
         elif isinstance(item, Subscribe):
-            check_pattern(item.pattern)
+            for pattern in item.patterns:
+                check_pattern(pattern)
 
     def _publish(self, now: float, item: Publication) -> None:
-        count, options = len(item.payloads), item.options
-        if not count:
+        if not item.payloads:
             return
-        self.statistics["messages published"] += count
+        self.statistics["messages published"] += len(item.payloads)
+        is_limited = False
+        if self.limits:
+            for latest in self.limits.offer(now, item):
+                self._emit(now, latest)
+            is_limited = bool(self.limits.intervals(item.topic))
+        self._emit(now, item, is_limited)
+
+    def _emit(self, now: float, item: Publication, is_heard: bool = False) -> None:
+        """Send a publication to its subscribers; `is_heard`: if there are none, it reached others all the same."""
+        count, options = len(item.payloads), item.options
         topic = self.published.topic(item.topic)
         sequence, position = topic.number(count, options.reliable)
         group = MessageGroup(
@@ -201,15 +223,16 @@ class Topics:
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
-            self._retain(group, expires)
-        tokens = self.subscriptions.index.match(item.topic)
+            self._values.keep(group, expires)
+        tokens = self.subscriptions.own(item.topic)
         if tokens:
             self._deliver_to_self(group, expires, tokens)
+            is_heard = True
         route = self.peers.index.match(item.topic)
         if self._held is not None and self._held.has_to_wait(now, options, route):
-            self._held.add(Parcel(topic, group, priority, expires, options, bool(tokens)))
+            self._held.add(Parcel(topic, group, priority, expires, options, is_heard))
         else:
-            self._dispatch(topic, group, priority, expires, options, route, bool(tokens))
+            self._dispatch(topic, group, priority, expires, options, route, is_heard)
 
     def _dispatch(
         self,
@@ -252,23 +275,15 @@ class Topics:
             self._held = None
         self._flush(down)
 
-    def _retain(self, group: MessageGroup, expires: float) -> None:
-        """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
-        if not group.payloads[-1]:
-            self._retained.discard(group.topic, self._endpoint_id)
-            return
-        value = retained(group, self._name, self._endpoint_id, self._incarnation, expires)
-        if not self._retained.put(value):
-            self.statistics["retained values refused: too many"] += 1
-
     def _subscribe(self, now: float, item: Subscribe) -> None:
         """Begin a subscription with the retained values known here; peers do not send those again."""
-        self.subscriptions.add(item.token, item.pattern)
-        for values in (self._retained, self._received):
-            for value in values.matching([item.pattern], now):
+        self.subscriptions.add(item.token, item.patterns, item.local)
+        self._values.keep_limited(item.patterns)
+        for values in (self._values.table, self._received) if item.local else (self._received,):
+            for value in values.matching(item.patterns, now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
-                    self._queue(delivery, value.expires, len(value.payload))
+                    self._local.add(unwrap(delivery), value.expires, len(value.payload))
 
     def _flush(self, down: list[Downward]) -> None:
         interest = self.subscriptions.interest()
@@ -285,24 +300,9 @@ class Topics:
         size = group.size
         live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
         live.retain = LIVE
-        publisher = self._name, self._endpoint_id, self._incarnation
-        for delivery in deliveries(self.statistics, live, *publisher, tokens, expires):
-            self._queue(delivery, expires, size)
+        for delivery in deliveries(self.statistics, live, *self._identity, tokens, expires):
+            self._local.add(unwrap(delivery), expires, size)
             size = 0
-
-    def _queue(self, delivery: Delivery, expires: float, size: int) -> None:
-        self.statistics["messages to oneself"] += len(delivery.payloads)
-        self._local.append((expires, delivery))
-        self._local_size += size
-
-    def _take_local(self, now: float, up: list[Event]) -> None:
-        for expires, delivery in self._local:
-            if expires < now:
-                self.statistics["messages expired"] += len(delivery.payloads)
-            else:
-                up.append(delivery)
-        self._local.clear()
-        self._local_size = 0
 
     # --------------------------------------------------------------------------------------------------- up
 
@@ -315,6 +315,9 @@ class Topics:
                 self.statistics[f"malformed bundle: {error}"] += 1
                 continue
             for group in groups:
+                if group.topic[0] == "$" and not unwrapped(group.topic):
+                    self.statistics["malformed wrapped topic"] += 1
+                    continue
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
@@ -323,7 +326,7 @@ class Topics:
                     if item.age:
                         for delivery in found:
                             delivery.age = item.age
-                    up += found
+                    up += map(unwrap, found) if group.topic[0] == "$" else found
 
     def _wanted(
         self, now: float, item: Inbound, name: str, group: MessageGroup, up: list[Event]
@@ -353,6 +356,7 @@ class Topics:
     def _miss(self, topic: str, peer: str, jump: Jump, up: list[Event]) -> None:
         tokens = self.subscriptions.since(jump.mark, topic)
         if tokens:
+            topic = unwrapped(topic)
             up.append(Missed(topic, self.peers.name(peer), peer, jump.count, jump.cause, tokens))
 
     # ------------------------------------------------------------------------------------------------- news
@@ -361,7 +365,8 @@ class Topics:
         if isinstance(news, PeerInterest):
             added = self.peers.change(news)
             if added:
-                self._replay(now, news.peer, added)
+                self._values.keep_limited(added)
+                self._values.replay(now, news.peer, added, self._held)
                 self._flush(down)
                 self._release(now, down)
         elif isinstance(news, FirstRoundOver):
@@ -375,18 +380,3 @@ class Topics:
             self._streams.forget(news.peer)
         elif isinstance(news, FrameGap):
             self._streams.give_up(now, news.peer, news.cause)
-
-    def _replay(self, now: float, peer: str, patterns: list[str]) -> None:
-        """Send a peer the values kept for what it is now interested in."""
-        for value in self._retained.matching(patterns, now):
-            if self._held is not None and value.topic in self._held.retained:
-                continue  # it is sent once it need not wait
-            group = kept(value)
-            if value.expires < inf:
-                group.lifespan_ms = milliseconds(value.expires - now)
-            topic = self.published.topic(value.topic)
-            flow = (peer,), topic.priority
-            after = self.published.follow(topic, flow)
-            self._outbox.add(flow, True, group, value.expires, after)
-            self.statistics["messages owed"] += 1
-            self.statistics["retained values replayed"] += 1

@@ -10,7 +10,9 @@ from collections import Counter
 from glue.contract import PeerAdded, PeerInterest, PeerRemoved
 from glue.errors import TopicError
 from glue.topics.index import Changes, Index
+from glue.topics.limits import Limits
 from glue.topics.names import check_pattern, is_wildcard
+from glue.topics.wrapped import LIMITED
 
 NODE_SIZE = 512
 """Bytes that a pattern occupies beside its text; one with wildcards, for each of its levels at most."""
@@ -37,10 +39,11 @@ class SubscribingPeer:
 class Peers:
     """The table of peers, updated by discovery's news; `index` finds the peers interested in a topic."""
 
-    __slots__ = ("_changes", "_size", "_statistics", "index", "table")
+    __slots__ = ("_changes", "_limits", "_size", "_statistics", "index", "table")
 
-    def __init__(self, changes: Changes, statistics: Counter[str]) -> None:
+    def __init__(self, changes: Changes, statistics: Counter[str], limits: Limits) -> None:
         self._changes = changes
+        self._limits = limits
         self.index: Index[str] = Index(changes=changes)
         self.table: dict[str, SubscribingPeer] = {}
         self._size = 0
@@ -90,6 +93,8 @@ class Peers:
         peer.size += size
         self._size += size
         self.index.add(pattern, peer_id)
+        if pattern.startswith(LIMITED):
+            self._limits.add(pattern)
         return True
 
     def _withdraw(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> None:
@@ -97,6 +102,8 @@ class Peers:
         peer.size -= size
         self._size -= size
         self.index.remove(pattern, peer_id)
+        if pattern.startswith(LIMITED):
+            self._limits.remove(pattern)
 
     def _forget(self, peer_id: str) -> None:
         peer = self.table.pop(peer_id, None)

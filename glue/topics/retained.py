@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
+from copy import copy
 from math import inf
 
 from glue.contract import Inbound
@@ -60,6 +61,12 @@ class RetainedValue:
         """Accounted size of the value in bytes: payload and topic."""
         return len(self.payload) + len(self.topic)
 
+    def wrapped(self, topic: str, sequence: int) -> RetainedValue:
+        """This value on another topic, with its number there."""
+        value = copy(self)
+        value.topic, value.sequence = topic, sequence
+        return value
+
     def covers(self, incarnation: int, sequence: int) -> bool:
         """Whether this value is as new as message `sequence` of life `incarnation`, or newer."""
         return self.incarnation == incarnation and self.sequence >= sequence
@@ -100,6 +107,10 @@ class RetainedValues:
         while not self.put(value):
             forgotten += self.drop(next(iter(self._topics)))
         return forgotten
+
+    def of(self, topic: str) -> list[RetainedValue]:
+        """The values of a topic, by publisher."""
+        return list(self._topics.get(topic, {}).values())
 
     def discard(self, topic: str, publisher_id: str) -> None:
         """Forget this publisher's value, if there is one."""

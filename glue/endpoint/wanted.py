@@ -1,0 +1,83 @@
+"""What a subscription asks for: its patterns, and the options by which it asks for less."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import TypedDict
+
+from glue.contract import Subscribe
+from glue.endpoint.core import check_not_reserved
+from glue.errors import ConfigurationError, TopicError
+from glue.topics import check_pattern
+from glue.topics.wrapped import INTERVAL_LIMIT, limited
+
+PATTERNS = 1024
+"""Patterns of one subscription at most: each is announced to all peers."""
+
+Pattern = str | Sequence[str]
+"""One pattern, or several."""
+
+
+class Asking(TypedDict, total=False):
+    """Options of `subscribe`.
+
+    * `local`: False leaves out what this endpoint itself publishes.
+    * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
+    """
+
+    local: bool
+    max_rate: float | None
+
+
+class Wanted:
+    """The checked patterns and options of a subscription."""
+
+    __slots__ = ("interests", "local", "name")
+
+    def __init__(self, pattern: Pattern, asking: Asking) -> None:
+        """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
+        unknown = asking.keys() - Asking.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"subscribe() has no option {min(unknown)!r}")
+        patterns = _patterns(pattern)
+        self.name = ", ".join(patterns)
+        self.local = asking.get("local", True)
+        if not isinstance(self.local, bool):
+            raise ConfigurationError(f"local={self.local!r}: expected True or False")
+        max_rate = asking.get("max_rate")
+        if max_rate is None:
+            self.interests = patterns
+        else:
+            interval = _interval(max_rate)
+            self.interests = [limited(interval, one) for one in patterns]
+            for interest in self.interests:
+                check_pattern(interest)  # which is longer
+
+    def subscribe(self, token: Hashable) -> Subscribe:
+        """Return the request that begins the subscription."""
+        first, *others = self.interests
+        return Subscribe(token, first, others, self.local)
+
+
+def _patterns(pattern: Pattern) -> list[str]:
+    """Return the patterns, checked."""
+    patterns = [pattern] if isinstance(pattern, str) else pattern
+    if not isinstance(patterns, (list, tuple, set, frozenset)):
+        raise TopicError(f"pattern {pattern!r:.80}: expected a string, or several in a list")
+    if not 1 <= len(patterns) <= PATTERNS:
+        raise TopicError(f"{len(patterns)} patterns: expected 1 to {PATTERNS}")
+    for one in patterns:
+        check_pattern(one)
+        check_not_reserved(one)
+    return list(patterns)
+
+
+def _interval(max_rate: float) -> int:
+    """Milliseconds between two messages of a topic."""
+    is_number = isinstance(max_rate, (int, float)) and not isinstance(max_rate, bool)
+    if not is_number or not 1000 / INTERVAL_LIMIT <= max_rate <= 1000:
+        raise ConfigurationError(
+            f"max_rate={max_rate!r}: expected messages a second, from {1000 / INTERVAL_LIMIT} to 1000"
+        )
+    return min(math.ceil(1000 / max_rate), INTERVAL_LIMIT)
