@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-NO_CONTEXT = contextlib.nullcontext()
-
-
 class Endpoint(AioKeeping, AioRequests, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
@@ -204,11 +201,15 @@ class Endpoint(AioKeeping, AioRequests, BaseEndpoint):
             ticket = self._durable_receipt(topic, acks, receipt)
         elif receipt:
             ticket = AwaitableReceipt(driver.wait_until)
-        with self._dropped_unless_published(ticket) if acks is not None else NO_CONTEXT:
+        try:
             publication = self._core.publication(
                 topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
             )
             await driver.publish((publication,), block)
+        except BaseException:
+            if acks is not None:
+                self._drop([ticket])
+            raise
         return ticket
 
     async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

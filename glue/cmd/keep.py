@@ -57,9 +57,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
         )  # fmt: skip
         reporter = Reporter(keepers[0], output)
         with common.until_ended(arguments.duration):
-            while True:
-                common.pause(LOOK_INTERVAL)
-                reporter.look()
+            reporter.watch()
     reporter.look()
     return common.FAILURE if log.failure else common.SUCCESS
 
@@ -72,6 +70,12 @@ class Reporter:
         self._output = output
         self._durable = keeper.log.durable
         self._failure = ""
+
+    def watch(self) -> None:
+        """Report changes until the command ends."""
+        while True:
+            common.pause(LOOK_INTERVAL)
+            self.look()
 
     def look(self) -> None:
         """Report changes since the last look."""

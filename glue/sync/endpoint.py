@@ -33,7 +33,6 @@ from glue.sync.subscription import Subscription
 if TYPE_CHECKING:
     from glue.sync.model import Model
 
-NO_CONTEXT = contextlib.nullcontext()
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
@@ -194,11 +193,15 @@ class Endpoint(SyncKeeping, SyncRequests, BaseEndpoint):
             ticket = self._durable_receipt(topic, acks, receipt)
         elif receipt:
             ticket = WaitingReceipt(driver.wait_until)
-        with self._dropped_unless_published(ticket) if acks is not None else NO_CONTEXT:
+        try:
             publication = self._core.publication(
                 topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
             )
             driver.publish((publication,), block)
+        except BaseException:
+            if acks is not None:
+                self._drop([ticket])
+            raise
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
