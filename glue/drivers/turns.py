@@ -184,6 +184,10 @@ class Turns(Lifetime):
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
 
+    def wake(self) -> None:
+        """Have another thread run a turn soon. Never waits, so it may be called with a lock held."""
+        self._wake()
+
     def _wake(self) -> None:
         if self._network_seat.is_aside:
             self._network_seat.call()

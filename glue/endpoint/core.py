@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from threading import RLock
 from typing import Any, cast
@@ -35,15 +35,17 @@ from glue.contract.counters import Counters
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.durability import Durability
 from glue.endpoint.encoding import encoded
+from glue.endpoint.history import History, Offers
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, class_of
+from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
-from glue.model import Answer, StackEvent, StackRequest
+from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import LAYERS, Factory, Identity
@@ -62,61 +64,6 @@ CHUNK_COUNT = 1024  # payloads taken from a stream at once, at most
 FIRST_ROUND = 0.25
 """Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
 is published then waits for the end of the round all the same."""
-
-
-class PublicationOutbox:
-    """Publications not yet taken by the stack. All methods may be called from any thread.
-
-    A signal handler may call them too, even if the signal interrupted one of these methods.
-    """
-
-    __slots__ = ("_last", "_lock", "requests", "size")
-
-    def __init__(self) -> None:
-        self.renew_lock()
-        self._last: Publication | None = None
-        self.requests: list[StackRequest] = []
-        self.size = 0
-
-    def renew_lock(self) -> None:
-        """Make the lock."""
-        self._lock = RLock()
-
-    def add(self, *publications: Publication) -> None:
-        """Queue publications; merge each into its predecessor if only the payloads differ."""
-        for publication in publications:
-            weight = publication.size + MESSAGE_COST * len(publication.payloads)
-            with self._lock:
-                self.size += weight
-                last = self._last
-                if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
-                    last.payloads += publication.payloads
-                    if last.length != publication.length:
-                        last.length = None
-                else:
-                    self._last = publication
-                    self.requests.append(publication)
-
-    def order(self, request: StackRequest) -> None:
-        """Queue another request behind what was published so far."""
-        with self._lock:
-            self.requests.append(request)
-            self._last = None
-
-    def take(self) -> list[StackRequest]:
-        """Everything queued so far."""
-        with self._lock:
-            requests, self.requests, self._last, self.size = self.requests, [], None, 0
-        return requests
-
-
-def _alike(one: Publication, other: Publication) -> bool:
-    return (
-        one.topic == other.topic
-        and one.json == other.json
-        and one.priority == other.priority
-        and (one.options is other.options or one.options == other.options)
-    )
 
 
 class EndpointCore:
@@ -153,12 +100,28 @@ class EndpointCore:
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
         self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
+        self.offers = Offers(self.statistics)
+        self.history: History | None = None  # opened by its first use
         self.renew_locks()
 
     def renew_locks(self) -> None:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
+
+    def open_history(self, wake: Callable[[], None]) -> History:
+        """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
+        if self.history is None:
+            self.history = History(
+                self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
+                Random(self.identity.random.getrandbits(64)), wake, self.arrived,
+            )  # fmt: skip
+        return self.history
+
+    def _knows(self, peer: str, incarnation: int, pattern: str) -> bool:
+        """Whether what is published goes to this life of a peer, or to this endpoint, if it matches the pattern."""
+        peers = getattr(self.stack.layers["topics"], "peers", None)  # of a layer in place of ours nothing is known
+        return peer == self._id or (peers is not None and peers.knows(peer, incarnation, pattern))
 
     # ---------------------------------------------------------------------------------------- publishing
 
@@ -227,7 +190,7 @@ class EndpointCore:
     @property
     def deadline(self) -> float:
         """When the next turn is due even if nothing arrives and nothing is published, as of `Stack.commit`."""
-        return self.stack.deadline
+        return self.stack.deadline if self.history is None else min(self.stack.deadline, self.history.deadline)
 
     @property
     def backlog(self) -> int:
@@ -273,6 +236,10 @@ class EndpointCore:
             else:
                 self._note(now, event)
             events.append(event)
+        if self.history is not None:
+            self.outbox.add(*self.history.advance(now, self.stack.backlog))
+            for room in self.history.poked():
+                room.poke()
         return events, out
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
@@ -283,6 +250,11 @@ class EndpointCore:
         requests = self.outbox.take() if self.outbox.requests else []
         requests += publications
         return self.stack.send(now, requests)
+
+    def arrived(self, count: int) -> None:
+        """Count messages that came to a subscription another way than in a turn. May be called from any thread."""
+        with self._counting:
+            self.statistics["messages arrived"] += count
 
     def hold(self, delivery: Delivery) -> None:
         """A delivery waits to be handled by all it is for."""
@@ -354,6 +326,12 @@ class EndpointCore:
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
             self.durability.note(event)
+            if self.history is not None:
+                self.history.note(event)
+            elif isinstance(event, PeerInterest):
+                self.offers.change(event)
+            else:
+                self.offers.forget(event.peer)
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
 
