@@ -186,8 +186,12 @@ class KeepMethods(Generic[SomeReceipt]):
             durability.want(identity.endpoint_id, identity.incarnation)
         return durability.expect(topic, count, acks, ended)
 
-    def _durable_receipt(self, topic: str, acks: Acks, receipt: bool) -> SomeReceipt:
+    def _durable_receipt(
+        self, topic: str, acks: Acks, receipt: bool, delay: float | None, deliver_at: float | None
+    ) -> SomeReceipt:
         """Return the receipt of a message that is to be published. Raises ConfigurationError, TopicError."""
+        if delay is not None or deliver_at is not None:
+            raise ConfigurationError(f"acks={acks!r}: a message that is published later cannot wait for keepers")
         if not receipt:
             raise ConfigurationError(f"acks={acks!r}: it is the receipt that tells; say receipt=True, too")
         return self._make_receipt(topic, 1, acks)

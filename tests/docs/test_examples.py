@@ -53,4 +53,13 @@ def test_durable_orders() -> None:
         'orders/books {"title":"Persuasion"}',
         'orders/books {"title":"Sanditon"}',
     ]
+
+
+def test_shared_work() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "shared_work.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["cancelled: True", "all handled: True", "jobs done: 41"]
     assert done.returncode == 0
