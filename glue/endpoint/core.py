@@ -68,13 +68,15 @@ FIRST_ROUND = 0.25
 is published then waits for the end of the round all the same."""
 
 
-def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secrets | None:
+def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None, started_at: float) -> Secrets | None:
     """Open what this endpoint seals with, if it has a key."""
     if settings.key is None:
+        if settings.identity is not None:
+            raise ConfigurationError("identity without a key: name the key file, too (key=, GLUE_KEY or --key)")
         return None
     from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
 
-    return open_secrets(settings.key, entropy)
+    return open_secrets(settings.key, settings.identity, entropy, started_at)
 
 
 class EndpointCore:
@@ -96,7 +98,11 @@ class EndpointCore:
         unknown = set(replaced) - set(LAYERS)
         if unknown:
             raise ConfigurationError(f"unknown layer {min(unknown)!r}; the layers are network, {', '.join(LAYERS)}")
-        name = settings.name or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
+        secrets = _secrets(settings, entropy, started_at)
+        proved = secrets.identity.name if secrets is not None and secrets.identity is not None else None
+        if proved is not None and settings.name not in (None, proved):
+            raise ConfigurationError(f"name={settings.name!r}: the identity is that of {proved!r}; leave the name out")
+        name = settings.name or proved or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
         self.settings = settings
         self.identity = Identity(
             name=name,
@@ -104,7 +110,7 @@ class EndpointCore:
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
-            secrets=_secrets(settings, entropy),
+            secrets=secrets,
             tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
