@@ -113,6 +113,10 @@ class LoopDriver(Lifetime):
         if self._core.outbox.requests:
             self._turn_soon()
 
+    def wake(self) -> None:
+        """Run a turn in this pass of the loop."""
+        self._turn_soon()
+
     def _turn_soon(self) -> None:
         """Run one turn for everything that is published in this pass of the loop."""
         if self._soon is None and not self.closed:

@@ -17,10 +17,10 @@ from glue.contract import Event, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
+from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import AwaitableReceipt
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-class Endpoint(AioRequests, BaseEndpoint):
+class Endpoint(AioRequests, HistoryMethods, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -114,6 +114,10 @@ class Endpoint(AioRequests, BaseEndpoint):
         if self._driver.closed:
             raise ClosedError(CLOSED)
         return self._driver
+
+    def _wake_soon(self) -> None:
+        if self._driver is not None:
+            self._driver.wake()
 
     def _announce(self, event: Event) -> None:
         """Call the callback of a piece of news."""
@@ -241,6 +245,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow, as for `glue.Endpoint.subscribe`.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        start, last: begin with history, as described in docs/history.md.
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
 
@@ -249,7 +254,7 @@ class Endpoint(AioRequests, BaseEndpoint):
         driver = self._running()
         wanted = Wanted(pattern, asking)
         check_payload_only(payload_only, handler)
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        waiting = self._waiting_room(wanted, policy, limit)
         subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(wanted.subscribe(subscription))

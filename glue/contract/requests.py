@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
 """The classes of data, most urgent first. Data of a class never wait behind data of a less urgent one.
@@ -95,6 +95,19 @@ class Unsubscribe:
         self.token = token
 
 
+class Record:
+    """From the application to topics: give a `recorder` what is published on a pattern; None: no more.
+
+    The recorder is called with the time (monotonic seconds), numbered messages, and when they expire.
+    """
+
+    __slots__ = ("patterns", "recorder")
+
+    def __init__(self, pattern: str, recorder: Callable[[float, Any, float], None] | None) -> None:
+        self.patterns = (pattern,)
+        self.recorder = recorder
+
+
 class Alarm:
     """From the application to topics: pass up a `Rung` with this token at `due` (monotonic seconds), once.
 
@@ -137,5 +150,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Alarm | Order
+Request = Publication | Subscribe | Unsubscribe | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -35,12 +35,13 @@ from glue.contract import (
 from glue.contract.counters import Counters
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
+from glue.endpoint.history import History, Offers
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
 from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, class_of
-from glue.endpoint.outbox import PublicationOutbox as PublicationOutbox
+from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
@@ -126,6 +127,8 @@ class EndpointCore:
         self._checked: set[str] = set()
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.offers = Offers(self.statistics)
+        self.history: History | None = None  # opened by its first use
         self.renew_locks()
 
     def renew_locks(self) -> None:
@@ -139,6 +142,20 @@ class EndpointCore:
     def security(self) -> Any:
         """The security layer; None without a key."""
         return self.stack.layers.get(SECURITY)
+
+    def open_history(self, wake: Callable[[], None]) -> History:
+        """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
+        if self.history is None:
+            self.history = History(
+                self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
+                Random(self.identity.random.getrandbits(64)), wake, self.arrived,
+            )  # fmt: skip
+        return self.history
+
+    def _knows(self, peer: str, incarnation: int, pattern: str) -> bool:
+        """Whether what is published goes to this life of a peer, or to this endpoint, if it matches the pattern."""
+        peers = getattr(self.stack.layers["topics"], "peers", None)  # of a layer in place of ours nothing is known
+        return peer == self._id or (peers is not None and peers.knows(peer, incarnation, pattern))
 
     # ---------------------------------------------------------------------------------------- publishing
 
@@ -207,7 +224,7 @@ class EndpointCore:
     @property
     def deadline(self) -> float:
         """When the next turn is due even if nothing arrives and nothing is published, as of `Stack.commit`."""
-        return self.stack.deadline
+        return self.stack.deadline if self.history is None else min(self.stack.deadline, self.history.deadline)
 
     @property
     def backlog(self) -> int:
@@ -253,6 +270,10 @@ class EndpointCore:
             else:
                 self._note(now, event)
             events.append(event)
+        if self.history is not None:
+            self.outbox.add(*self.history.advance(now, self.stack.backlog))
+            for room in self.history.poked():
+                room.poke()
         return events, out
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
@@ -263,6 +284,11 @@ class EndpointCore:
         requests = self.outbox.take() if self.outbox.requests else []
         requests += publications
         return self.stack.send(now, requests)
+
+    def arrived(self, count: int) -> None:
+        """Count messages that came to a subscription another way than in a turn. May be called from any thread."""
+        with self._counting:
+            self.statistics["messages arrived"] += count
 
     def hold(self, delivery: Delivery) -> None:
         """A delivery waits to be handled by all it is for."""
@@ -330,6 +356,12 @@ class EndpointCore:
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
+            if self.history is not None:
+                self.history.note(event)
+            elif isinstance(event, PeerInterest):
+                self.offers.change(event)
+            else:
+                self.offers.forget(event.peer)
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
 

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from glue.contract import Subscribe
 from glue.endpoint.core import check_not_reserved
+from glue.endpoint.history_options import Start
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
 from glue.topics.wrapped import INTERVAL_LIMIT, limited
@@ -24,16 +25,20 @@ class Asking(TypedDict, total=False):
 
     * `local`: False leaves out what this endpoint itself publishes.
     * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
+    * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
+    * `last`: begin with so many messages of each topic and publisher.
     """
 
     local: bool
     max_rate: float | None
+    start: Start | None
+    last: int | None
 
 
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("interests", "local", "name")
+    __slots__ = ("interests", "last", "local", "name", "start")
 
     def __init__(self, pattern: Pattern, asking: Asking) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
@@ -45,14 +50,24 @@ class Wanted:
         self.local = asking.get("local", True)
         if not isinstance(self.local, bool):
             raise ConfigurationError(f"local={self.local!r}: expected True or False")
+        self.start, self.last = asking.get("start"), asking.get("last")
+        if self.has_history and len(patterns) > 1:
+            raise ConfigurationError("start and last are for a single pattern; subscribe to each")
         max_rate = asking.get("max_rate")
         if max_rate is None:
             self.interests = patterns
+        elif self.has_history:
+            raise ConfigurationError(f"max_rate={max_rate!r}: that is for a subscription without start and last")
         else:
             interval = _interval(max_rate)
             self.interests = [limited(interval, one) for one in patterns]
             for interest in self.interests:
                 check_pattern(interest)  # which is longer
+
+    @property
+    def has_history(self) -> bool:
+        """Whether the subscription begins with history."""
+        return self.start is not None or self.last is not None
 
     def subscribe(self, token: Hashable) -> Subscribe:
         """Return the request that begins the subscription."""

@@ -17,11 +17,11 @@ from glue.endpoint.admission import SHARES
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.handlers import Handler
+from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
@@ -37,7 +37,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -84,7 +84,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = None
+        self._replies = self._responders = self._served = self._reads = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -270,7 +270,7 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         """
         wanted = Wanted(pattern, asking)
         core = self._running()
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, lambda: self.host.now)
+        waiting = self._waiting_room(wanted, policy, limit)
         subscription = SimulatedSubscription(
             wanted.name, handler, handling_time, self._owner, waiting, self.host, self.world
         )
@@ -297,6 +297,9 @@ class SimulatedEndpoint(SimulatedRequests, BaseEndpoint):
         """Call `on_gap`, if the program has set it."""
         if self.on_gap is not None:
             self.on_gap(gap)
+
+    def _wake_soon(self) -> None:
+        self._wake()
 
     def _wake(self) -> None:
         """Schedule a turn at this instant, unless this life is over."""

@@ -16,10 +16,10 @@ from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
+from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
 from glue.endpoint.receipt import WaitingReceipt
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
-class Endpoint(SyncRequests, BaseEndpoint):
+class Endpoint(SyncRequests, HistoryMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -246,6 +246,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow; see below.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        start, last: begin with history, as described in docs/history.md.
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
 
@@ -255,6 +256,9 @@ class Endpoint(SyncRequests, BaseEndpoint):
         Beyond this limit, "drop_oldest" drops the oldest waiting message and "drop_newest" drops the new one.
         "disconnect" ends the subscription, and the reader gets SlowReaderError. `on_gap` tells what was dropped.
 
+        With `start` ("earliest", "latest", "-10m", a datetime, a message's number) or `last` (messages of each topic),
+        publishers that remember serve their messages, and live ones follow. No publisher waits for such a subscription.
+
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
         wanted = Wanted(pattern, asking)
@@ -262,7 +266,7 @@ class Endpoint(SyncRequests, BaseEndpoint):
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
+        waiting = self._waiting_room(wanted, policy, limit)
         subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(wanted.subscribe(subscription))
@@ -275,6 +279,11 @@ class Endpoint(SyncRequests, BaseEndpoint):
             self._subscriptions.discard(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
+
+    def _wake_soon(self) -> None:
+        driver = self._driver
+        if driver is not None:
+            driver.wake()
 
     def _announce(self, event: Event) -> None:
         """Call the callback of a piece of news."""

@@ -30,6 +30,7 @@ from glue.contract import (
     PeerInterest,
     PeerRemoved,
     Publication,
+    Record,
     Request,
     Rung,
     Subscribe,
@@ -61,6 +62,7 @@ from glue.topics.own_values import OwnValues
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
+from glue.topics.recording import Recording
 from glue.topics.retained import RetainedValues, kept
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
@@ -79,6 +81,7 @@ class Topics:
         self.subscriptions = Subscriptions(self.changes, self.limits)
         self.peers = Peers(self.changes, self.statistics, self.limits)
         self.published = PublishedTopics(self.peers.table, self.statistics)
+        self.recording = Recording(self.changes)
         self._received = RetainedValues()
         self._outbox = BundleOutbox()
         self._identity = name, endpoint_id, incarnation
@@ -167,6 +170,8 @@ class Topics:
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
                 self.subscriptions.remove(item.token)
+            elif isinstance(item, Record):
+                self.recording.change(item)
             elif isinstance(item, Alarm):
                 self._alarms.set(item.token, item.due)
             else:
@@ -187,7 +192,7 @@ class Topics:
                 check_type(options.type)
             if options.lifespan is not None and not 0 < options.lifespan < inf:
                 raise ConfigurationError(f"lifespan={options.lifespan!r}: expected a positive number of seconds")
-        elif isinstance(item, Subscribe):
+        elif isinstance(item, Subscribe | Record):
             for pattern in item.patterns:
                 check_pattern(pattern)
 
@@ -224,6 +229,8 @@ class Topics:
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
             self._values.keep(group, expires)
+        if self.recording.recorder is not None:
+            self.recording.record(now, group, expires)
         tokens = self.subscriptions.own(item.topic)
         if tokens:
             self._deliver_to_self(group, expires, tokens)

@@ -54,6 +54,11 @@ class Peers:
         known = self.table.get(peer)
         return peer if known is None else known.name
 
+    def knows(self, peer: str, incarnation: int, pattern: str) -> bool:
+        """Whether this life of a peer is known to subscribe to this very pattern."""
+        known = self.table.get(peer)
+        return known is not None and known.incarnation == incarnation and pattern in known.interests
+
     def add(self, news: PeerAdded) -> None:
         """Begin a life of a peer, without interests."""
         self._forget(news.peer)

@@ -7,6 +7,7 @@ import logging
 import ssl
 import time
 from collections import deque
+from contextlib import suppress
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,7 @@ from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.door import Door
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
 from glue.gateway.mqtt.session import Subscription as ClientSubscription
@@ -76,7 +78,8 @@ class Gateway:
         plugins = load_plugins()
         decides = access or Everybody()
         self.broker = Broker(PluginAccess(plugins, decides) if plugins else decides, Random(), limits)
-        self.broker.watchers = plugins
+        self._neighbours = Neighbours(endpoint, self.broker)
+        self.broker.watchers = [*plugins, self._neighbours]
         self.broker.log, self.broker.wall_clock = logger.log, time.time
         self._system = SystemTopics(self.broker, system_interval, glue.__version__)
         self._door: Door | None = None
@@ -101,6 +104,7 @@ class Gateway:
         except BaseException:
             await door.close()
             raise
+        self._neighbours.begin()
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())
         self._check_access(time.monotonic())
@@ -147,10 +151,10 @@ class Gateway:
                 if run.retain or self.endpoint.subscribers(run.topic):
                     self._outgoing.append(run)
                     self._outgoing_bytes += run.size
-            if self._outgoing:
-                self._has_outgoing.set()
-                if self._outgoing_bytes > NETWORK_QUEUE and self._door is not None:
-                    self._door.network_full(True)
+            if self._outgoing_bytes > NETWORK_QUEUE and self._door is not None:
+                self._door.network_full(True)
+        if self._outgoing or self._neighbours.has_news:
+            self._has_outgoing.set()
         if broker.subscriptions.is_changed:
             broker.subscriptions.is_changed = False
             self._follow()
@@ -163,6 +167,8 @@ class Gateway:
         """Publish what clients published, in order."""
         while True:
             await self._has_outgoing.wait()
+            with suppress(ClosedError):
+                await self._neighbours.announce()
             while self._outgoing:
                 run = self._outgoing.popleft()
                 self._outgoing_bytes -= run.size
@@ -193,11 +199,11 @@ class Gateway:
         for pattern in self._subscriptions.keys() - wanted:
             self._subscriptions.pop(pattern).close()
         for pattern in wanted - self._subscriptions.keys():
-            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, self._receive)
+            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, self._receive, local=False)
 
     def _receive(self, message: Message) -> None:
         """Take a message of another endpoint; those of one turn go to clients together."""
-        if message.retained or message.publisher_id == self.endpoint.id:
+        if message.retained:
             return  # a new subscription asks for these itself
         if not self._incoming:
             asyncio.get_running_loop().call_soon(self._deliver)
@@ -222,11 +228,11 @@ class Gateway:
             return
 
         def give(message: Message) -> None:
-            if message.retained and message.publisher_id != self.endpoint.id and self._door is not None:
+            if message.retained and self._door is not None:
                 self.broker.replay_from_network(time.monotonic(), subscription, _run([message]), message.published_at)
                 self._door.flush()
 
-        asking = self.endpoint.subscribe(pattern, give)
+        asking = self.endpoint.subscribe(pattern, give, local=False)
         asyncio.get_running_loop().call_later(REPLAY_TIME, asking.close)
 
 

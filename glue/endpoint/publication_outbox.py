@@ -1,4 +1,4 @@
-"""The outbox of an endpoint: what any thread published, and the stack has not taken yet."""
+"""What was published and asked of a stack, and waits for the next turn."""
 
 from __future__ import annotations
 
