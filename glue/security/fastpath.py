@@ -40,14 +40,14 @@ class SealedNetworkPart:
     A glance opens a datagram and changes no state; the datagram counts as accepted when it is taken.
     """
 
-    __slots__ = ("_layer", "_network", "_sealed", "commit")
+    __slots__ = ("_layer", "_network", "_sealed", "commit", "expect_answer")
 
     def __init__(self, network: Any, layer: Sealing) -> None:
         """`network` is the part of the network itself."""
         self._network = network
         self._layer = layer
         self._sealed = b""
-        self.commit = network.commit
+        self.commit, self.expect_answer = network.commit, network.expect_answer
 
     @property
     def is_eager(self) -> bool:

@@ -96,4 +96,5 @@ class NewEpoch(NamedTuple):
             return None
         if type(revoked) is not list or not all(type(name) is str for name in revoked):
             return None
-        return cls(*_EPOCH.unpack_from(body)[1:], tuple(revoked), rest[end:])
+        _, number, overlap, root = _EPOCH.unpack_from(body)
+        return cls(number, overlap, root, tuple(revoked), rest[end:])

@@ -75,24 +75,33 @@ class Prover:
         self, proof: bytes, salt: bytes, challenge: bytes, revoked: tuple[str, ...], address: Address | None
     ) -> tuple[Certificate, bytes] | None:
         """Return the certificate and the X25519 key of a life; None, counted and told, if it is not who it says."""
+        found, cause = self._read(proof)
+        if found is not None:
+            certificate, public, signature = found
+            name, until = certificate.name, certificate.until
+            if not certificate.is_of(self._authority):
+                cause = "certificate of another authority"
+            elif name in revoked:
+                cause = f"{name} is revoked"
+            elif until is not None and self._unix_time() > until:
+                cause = f"certificate of {name} is over"
+            elif not is_signed(certificate.public, signature, _HELLO + salt + public + challenge):
+                cause = f"not {name}"
+            else:
+                return certificate, public
+        self._statistics["refused: no identity"] += 1
+        self._tell(f"{NO_IDENTITY}: {cause}", address)
+        return None
+
+    def _read(self, proof: bytes) -> tuple[tuple[Certificate, bytes, bytes] | None, str]:
+        """Return the certificate, the X25519 key and the signature in a proof; or None and what is wrong."""
         if len(proof) < _LENGTH.size:
-            return self._refuse("no proof of identity", address)
+            return None, "no proof of identity"
         size = _LENGTH.unpack_from(proof)[0]
         place = _LENGTH.size + size
         if size > CERTIFICATE_SIZE or len(proof) != place + 2 * SIGNATURE_SIZE + PUBLIC_SIZE:
-            return self._refuse("malformed proof", address)
+            return None, "malformed proof"
         certificate = Certificate.parse(proof[_LENGTH.size : place], proof[place : place + SIGNATURE_SIZE])
-        public, signature = proof[place + SIGNATURE_SIZE : -SIGNATURE_SIZE], proof[-SIGNATURE_SIZE:]
-        if certificate is None or not certificate.is_of(self._authority):
-            return self._refuse("certificate of another authority", address)
-        if certificate.name in revoked:
-            return self._refuse(f"{certificate.name} is revoked", address)
-        if certificate.until is not None and self._unix_time() > certificate.until:
-            return self._refuse(f"certificate of {certificate.name} is over", address)
-        if not is_signed(certificate.public, signature, _HELLO + salt + public + challenge):
-            return self._refuse(f"not {certificate.name}", address)
-        return certificate, public
-
-    def _refuse(self, cause: str, address: Address | None) -> None:
-        self._statistics["refused: no identity"] += 1
-        self._tell(f"{NO_IDENTITY}: {cause}", address)
+        if certificate is None:
+            return None, "malformed certificate"
+        return (certificate, proof[place + SIGNATURE_SIZE : -SIGNATURE_SIZE], proof[-SIGNATURE_SIZE:]), ""
