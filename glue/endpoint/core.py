@@ -45,12 +45,13 @@ from glue.endpoint.options import Priority, Reliability, chosen_options, class_o
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
+from glue.endpoint.sealing import proved_name, secrets_of
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, SECURITY, Factory, Identity, Secrets
+from glue.stack import LAYERS, SECURITY, Factory, Identity
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
 
@@ -67,15 +68,6 @@ CHUNK_COUNT = 1024  # payloads taken from a stream at once, at most
 FIRST_ROUND = 0.25
 """Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
 is published then waits for the end of the round all the same."""
-
-
-def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secrets | None:
-    """Open what this endpoint seals with, if it has a key."""
-    if settings.key is None:
-        return None
-    from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
-
-    return open_secrets(settings.key, entropy)
 
 
 class EndpointCore:
@@ -97,7 +89,8 @@ class EndpointCore:
         unknown = set(replaced) - set(LAYERS)
         if unknown:
             raise ConfigurationError(f"unknown layer {min(unknown)!r}; the layers are network, {', '.join(LAYERS)}")
-        name = settings.name or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
+        secrets = secrets_of(settings, entropy, started_at)
+        name = settings.name or proved_name(secrets) or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
         self.settings = settings
         self.identity = Identity(
             name=name,
@@ -105,7 +98,7 @@ class EndpointCore:
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
-            secrets=_secrets(settings, entropy),
+            secrets=secrets,
             tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
