@@ -39,6 +39,7 @@ from glue.contract.counters import Counters
 from glue.contract.metadata import CodecTag
 from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
+from glue.endpoint.durability import Durability
 from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.history import History, Offers
 from glue.endpoint.message import Peer, delivery_weight
@@ -49,12 +50,13 @@ from glue.endpoint.options import Priority, Reliability, chosen_options, class_o
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
+from glue.endpoint.sealing import proved_name, secrets_of
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, SECURITY, Factory, Identity, Secrets
+from glue.stack import LAYERS, SECURITY, Factory, Identity
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
 
@@ -71,15 +73,6 @@ CHUNK_COUNT = 1024  # payloads taken from a stream at once, at most
 FIRST_ROUND = 0.25
 """Seconds that a start waits at most for the first round, which takes 0.04 unless the machine is too busy for it. What
 is published then waits for the end of the round all the same."""
-
-
-def _secrets(settings: Settings, entropy: Callable[[int], bytes] | None) -> Secrets | None:
-    """Open what this endpoint seals with, if it has a key."""
-    if settings.key is None:
-        return None
-    from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
-
-    return open_secrets(settings.key, entropy)
 
 
 class EndpointCore:
@@ -101,7 +94,8 @@ class EndpointCore:
         unknown = set(replaced) - set(LAYERS)
         if unknown:
             raise ConfigurationError(f"unknown layer {min(unknown)!r}; the layers are network, {', '.join(LAYERS)}")
-        name = settings.name or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
+        secrets = secrets_of(settings, entropy, started_at)
+        name = settings.name or proved_name(secrets) or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
         self.settings = settings
         self.identity = Identity(
             name=name,
@@ -109,7 +103,7 @@ class EndpointCore:
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
-            secrets=_secrets(settings, entropy),
+            secrets=secrets,
             tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
@@ -127,6 +121,7 @@ class EndpointCore:
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use
         self.renew_locks()
@@ -369,13 +364,17 @@ class EndpointCore:
         if isinstance(event, Missed):
             self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
         elif isinstance(event, Addressed | Receipted):
-            cast(Receipt, event.receipt).note(event, self.peers)
+            receipt = cast(Receipt, event.receipt)
+            receipt.note(event, self.peers)
+            if isinstance(event, Addressed) and receipt.expectation is not None:
+                self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
+            self.durability.note(event)
             if self.history is not None:
                 self.history.note(event)
             elif isinstance(event, PeerInterest):
