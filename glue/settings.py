@@ -135,6 +135,9 @@ class Settings:
     key: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
         None, FILE, "key file of the group: seal all datagrams, and hear only endpoints with the same key"
     )
+    identity: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "identity file of this endpoint, where members of the group have identities"
+    )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
@@ -218,6 +221,7 @@ class Keywords(TypedDict, total=False):
     parity: float | None
     discovery: Discovery | Callable[..., Any] | None
     key: Any
+    identity: Any
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]

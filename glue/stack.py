@@ -26,7 +26,7 @@ from glue.topics import BUNDLE_SIZE, Topics
 from glue.transport import Transport
 
 if TYPE_CHECKING:
-    from glue.security import Key, Suite
+    from glue.security import Key, MemberIdentity, Suite
 
 INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
 
@@ -35,7 +35,7 @@ INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,
 class Secrets:
     """The key of an endpoint: `entropy` returns that many random bytes, `suite` is the cipher to seal with.
 
-    `on_key` and `new_key`: see `glue.security.Sealing`.
+    The other fields are arguments of `glue.security.Sealing`.
     """
 
     key: Key
@@ -43,6 +43,8 @@ class Secrets:
     entropy: Callable[[int], bytes]
     on_key: Callable[[Key], None] | None = None
     new_key: Callable[[], Key | None] | None = None
+    identity: MemberIdentity | None = None
+    unix_time: Callable[[], float] = lambda: 0.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ def _security(who: Identity) -> dict[str, Layer[Any, Any, Any, Any]]:
         entropy=secrets.entropy,
         on_key=secrets.on_key,
         new_key=secrets.new_key,
+        identity=secrets.identity,
+        unix_time=secrets.unix_time,
         tell=who.tell or (lambda cause, address: None),
     )
     return {SECURITY: layer}

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import glue
 from glue.cmd import common
 from glue.cmd.output import CommandOutput
-from glue.endpoint.secrets import fastest_suite, read_key, write_secret
+from glue.endpoint.secrets import fastest_suite, read_key, read_secret, write_secret
 from glue.errors import ConfigurationError
-from glue.security import new_key, rotated
+from glue.security import MemberIdentity, granted, new_key, rotated
+from glue.security.identity import PUBLIC_SIZE, authority_text, public_of, read_authority
 from glue.security.key import LONGEST, OVERLAP
+from glue.security.rules import ACTIONS as ACTION_NAMES
 from glue.security.suites import require
 
 EPILOG = """\
@@ -25,6 +30,8 @@ examples:
 Anyone with the file is a member. See docs/security.md for what that protects against, and what not.
 """
 
+
+FILES = {"authority": "the authority's file", "admit": "the identity file"}
 
 TELLING = 5.0
 """Seconds that `rotate` passes the new epoch on, at most."""
@@ -42,7 +49,15 @@ def parser() -> common.Parser:
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, run, help in ACTIONS:
         action = actions.add_parser(name, help=help, description=help.capitalize() + ".")
-        action.add_argument("file", metavar="FILE", help="the key file")
+        if name == "identity":
+            action.add_argument("name", metavar="NAME", help="the endpoint's name")
+            action.add_argument("file", metavar="FILE", nargs="?", help="the identity file (default: NAME.identity)")
+        else:
+            action.add_argument("file", metavar="FILE", help=FILES.get(name, "the key file"))
+        if name == "authority":
+            action.add_argument("--key", metavar="FILE", help="the key whose members need identities from now on")
+        if name == "admit":
+            add_rights(action)
         if name == "rotate":
             add_rotation(action)
         action.add_argument("--json", action="store_true", help="print one JSON object a line")
@@ -59,10 +74,7 @@ def new(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Make the key of a new group."""
     require()
     key = new_key(os.urandom)
-    try:
-        write_secret(arguments.file, key.to_text())
-    except FileExistsError:
-        raise ConfigurationError(f"{arguments.file} exists; a new key does not replace it") from None
+    create(arguments.file, key.to_text())
     text = f"{arguments.file}: {key.newest.described()}; copy it to each endpoint, and keep it secret"
     output.event("key", text, file=arguments.file, epoch=key.newest.number, id=f"{key.newest.id:02x}")
     return common.SUCCESS
@@ -79,6 +91,14 @@ def show(arguments: argparse.Namespace, output: CommandOutput) -> int:
     return common.SUCCESS
 
 
+def add_rights(action: argparse.ArgumentParser) -> None:
+    """Add the options of `admit`."""
+    action.add_argument("--authority", metavar="FILE", required=True, help="the authority's file")
+    action.add_argument("--days", type=common.positive_number, metavar="NUMBER", help="end after so many days")
+    for name in ACTION_NAMES:
+        action.add_argument(f"--{name}", metavar="PATTERN", nargs="+", default=[], help=f"topics that it may {name}")
+
+
 def add_rotation(action: argparse.ArgumentParser) -> None:
     """Add the options of `rotate`."""
     action.add_argument(
@@ -91,6 +111,9 @@ def add_rotation(action: argparse.ArgumentParser) -> None:
         default=OVERLAP,
         help="how long the epoch before stays valid (default 60)",
     )
+    action.add_argument("--authority", metavar="FILE", help="the authority's file, where members have identities")
+    action.add_argument("--without", metavar="NAME", nargs="+", default=[], help="identities that are members no more")
+    action.add_argument("--identity", metavar="FILE", help="the identity to pass it on with")
     action.add_argument("--duration", type=common.positive_number, metavar="SECONDS", default=TELLING)
     action.add_argument("--interface", metavar="NAME")
     action.add_argument("--multicast-address", metavar="GROUP:PORT")
@@ -101,6 +124,11 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Begin another epoch of a key, and pass it on to the members."""
     require()
     key = rotated(read_key(arguments.file), os.urandom, arguments.overlap, not arguments.leaked)
+    if arguments.authority is not None:
+        secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
+        key = granted(key, secret, arguments.without)
+    elif key.authority is not None or arguments.without:
+        raise ConfigurationError("members of this key have identities, so --authority has to sign the new epoch")
     if arguments.overlap > LONGEST:
         raise ConfigurationError(f"--overlap {arguments.overlap}: expected at most {LONGEST:.0f} seconds")
     write_secret(arguments.file, key.to_text(), replace=True)
@@ -112,7 +140,7 @@ def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
         output.event("copy", text, file=arguments.file, seconds=arguments.overlap)
         return common.SUCCESS
     settings = {name: getattr(arguments, name) for name in ("interface", "multicast_address", "network_id")}
-    with glue.Endpoint(key=arguments.file, **settings) as endpoint:
+    with glue.Endpoint(key=arguments.file, identity=arguments.identity, **settings) as endpoint:
         driver = endpoint._running()
         common.wait_for(lambda seconds: driver.wait_until(lambda: is_known(endpoint), seconds), arguments.duration)
         have, all_ = members(endpoint)
@@ -133,8 +161,64 @@ def is_known(endpoint: glue.Endpoint) -> bool:
     return 0 < have == all_
 
 
+def authority(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Make an authority, which admits members by name; with --key, the members of that key need identities."""
+    require()
+    secret = os.urandom(PUBLIC_SIZE)
+    key = None if arguments.key is None else replace(read_key(arguments.key), authority=public_of(secret))
+    create(arguments.file, authority_text(secret))
+    text = f"{arguments.file}: keep it off the endpoints; whoever has it admits members"
+    if key is not None:
+        write_secret(arguments.key, key.to_text(), replace=True)
+        text += f". Members of {arguments.key} need identities from now on"
+    output.event("authority", text, file=arguments.file, key=arguments.key, public=public_of(secret).hex())
+    return common.SUCCESS
+
+
+def identity(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Make the identity of an endpoint, for the authority to admit."""
+    require()
+    made = MemberIdentity(arguments.name, os.urandom(PUBLIC_SIZE))
+    file = arguments.file or f"{arguments.name}.identity"
+    create(file, made.to_text())
+    public = public_of(made.secret).hex()
+    text = f"{file}: {made.name}, public key {public[:16]}…; now: glue key admit {file} --authority FILE"
+    output.event("identity", text, file=file, name=made.name, public=public)
+    return common.SUCCESS
+
+
+def admit(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Sign an identity with the authority, with the rights that it is to have."""
+    require()
+    secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
+    before = MemberIdentity.from_text(read_secret(arguments.file, "identity"), arguments.file)
+    until = None if arguments.days is None else time.time() + arguments.days * 86400
+    rules: list[dict[str, Any]] = [
+        {"may": [action], "topics": getattr(arguments, action)} for action in ACTION_NAMES if getattr(arguments, action)
+    ]
+    made = before.admitted(secret, until, rules)
+    write_secret(arguments.file, made.to_text(), replace=True)
+    rights = "; ".join(f"{rule['may'][0]} {' '.join(rule['topics'])}" for rule in rules) or "none of its own"
+    duration = "for good" if until is None else f"for {arguments.days:g} days"
+    output.event(
+        "admitted", f"{made.name} is admitted {duration}; rights: {rights}", name=made.name, until=until, rules=rules
+    )
+    return common.SUCCESS
+
+
+def create(path: str, content: str) -> None:
+    """Write a new secret file. Raises ConfigurationError if it exists."""
+    try:
+        write_secret(path, content)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} exists; it is not replaced") from None
+
+
 ACTIONS = (
     ("new", new, "make the key of a new group"),
+    ("authority", authority, "make an authority, which admits members by name"),
+    ("identity", identity, "make the identity of an endpoint"),
+    ("admit", admit, "sign an identity with the authority, with its rights"),
     ("rotate", rotate, "begin another epoch of a key, and pass it on to the members"),
     ("show", show, "show what a key file holds, without its secrets"),
 )

@@ -3,8 +3,10 @@
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
+from glue.contract.metadata import Metadata
 from glue.contract.news import (
     Addressed,
+    CodedDelivery,
     Delivery,
     Event,
     FirstRoundOver,
@@ -27,7 +29,9 @@ from glue.contract.requests import (
     PLAIN,
     URGENT,
     Accept,
+    Acknowledge,
     Alarm,
+    AnnotatedPublication,
     Interest,
     Leave,
     Options,
@@ -50,9 +54,12 @@ __all__ = [
     "TO_PEERS",
     "URGENT",
     "Accept",
+    "Acknowledge",
     "Address",
     "Addressed",
     "Alarm",
+    "AnnotatedPublication",
+    "CodedDelivery",
     "Delivery",
     "Downward",
     "Event",
@@ -65,6 +72,7 @@ __all__ = [
     "Interest",
     "Layer",
     "Leave",
+    "Metadata",
     "Missed",
     "NameClash",
     "Network",

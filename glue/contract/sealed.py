@@ -23,6 +23,9 @@ ANOTHER_KEY: Final = "another key"
 RETIRED: Final = "retired"
 """Why an endpoint cannot talk to another: this one has a key; or the other one; or both; or the other's is outdated."""
 
+NO_IDENTITY: Final = "no identity"
+"""The beginning of a cause: another endpoint has not proved who it is."""
+
 Tell = Callable[[str, Address | None], None]
 """Takes one of these causes, and the address of the other endpoint."""
 

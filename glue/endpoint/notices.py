@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from glue.contract import Address
-from glue.contract.sealed import ANOTHER_KEY, PLAIN, RETIRED, SEALED
+from glue.contract.sealed import ANOTHER_KEY, NO_IDENTITY, PLAIN, RETIRED, SEALED
 
 WORDS: Final = {
     PLAIN: "an endpoint without a key, at {address}, uses network id {network}; this endpoint has a key, so neither "
@@ -17,6 +17,8 @@ WORDS: Final = {
     "Give both the same key file, or different network ids",
     RETIRED: "an endpoint at {address} seals with an epoch of the key that is over: it missed a rotation. "
     "Copy the present key file to it",
+    NO_IDENTITY: "an endpoint at {address} has the key of network id {network}, but is refused: {detail}. "
+    "Give it an identity that the authority has admitted (glue key identity, glue key admit)",
 }
 """The text for each cause."""
 
@@ -39,4 +41,5 @@ class Notices:
             return
         self._told.add(told)
         where = f"{address[0]}:{address[1]}" if address else "an unknown address"
-        self._log(WORDS[cause].format(address=where, network=self._network_id))
+        cause, _, detail = cause.partition(": ")
+        self._log(WORDS[cause].format(address=where, network=self._network_id, detail=detail))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from glue.errors import ConfigurationError
+from glue.security.identity import MemberIdentity
 from glue.security.key import Key
 from glue.security.suites import AES_GCM, SUITES, Suite, cipher, require
 from glue.stack import Secrets
@@ -25,6 +26,9 @@ TRIALS = 32
 """Encryptions of a full datagram that measure a cipher: 50 µs with AES instructions, some milliseconds without."""
 
 logger = logging.getLogger("glue")
+
+MAKE = {"key": "new", "identity": "identity NAME", "authority": "authority", "rules": "rules"}
+"""The action of `glue key` that makes each kind of file."""
 
 LONGEST = 64 << 10  # bytes of a key file
 
@@ -46,7 +50,9 @@ def read_secret(path: str | os.PathLike[str], kind: str = "key") -> bytes:
                 )
             return file.read(LONGEST)
     except FileNotFoundError:
-        raise ConfigurationError(f"{kind}={name!r}: no such file; make one with: glue key new {name}") from None
+        raise ConfigurationError(
+            f"{kind}={name!r}: no such file; make one with: glue key {MAKE[kind]} {name}"
+        ) from None
     except OSError as error:
         raise ConfigurationError(f"{kind}={name!r}: {error.strerror}; it must be readable for this user") from None
 
@@ -113,19 +119,48 @@ class KeyFile:
         self._state = self._stat()
 
 
-def open_secrets(key: Any, entropy: Callable[[int], bytes] | None = None) -> Secrets:
-    """Return what an endpoint seals with: `key` is a `Key`, or the path of its file.
+def open_secrets(
+    key: Any, identity: Any = None, entropy: Callable[[int], bytes] | None = None, started_at: float = 0.0
+) -> Secrets:
+    """Return what an endpoint seals with: `key` is a `Key`, or the path of its file; `identity` likewise, or None.
 
-    In a simulation, with `entropy`, the cipher is always the same. Raises ConfigurationError and MissingExtraError.
+    In a simulation, with `entropy`, the cipher is always the same, and the wall clock stands at `started_at`. Raises
+    ConfigurationError and MissingExtraError.
     """
     require()
     suite = fastest_suite() if entropy is None else AES_GCM
-    if isinstance(key, Key):
-        return Secrets(key, suite, entropy or os.urandom)
-    if not isinstance(key, str):
+    unix_time = time.time if entropy is None else lambda: started_at
+    file = None
+    if isinstance(key, str):
+        file, key = KeyFile(key), read_key(key)
+    if not isinstance(key, Key):
         raise ConfigurationError(f"key={key!r}: expected the path of a key file")
-    file = KeyFile(key)
-    return Secrets(read_key(key), suite, entropy or os.urandom, file.keep, file.look)
+    found = _identity(key, identity)
+    if file is None:
+        return Secrets(key, suite, entropy or os.urandom, None, None, found, unix_time)
+    return Secrets(key, suite, entropy or os.urandom, file.keep, file.look, found, unix_time)
+
+
+def _identity(key: Key, identity: Any) -> MemberIdentity | None:
+    """Return the identity of an endpoint. Raises ConfigurationError if it does not fit the key."""
+    if isinstance(identity, str):
+        name, identity = identity, MemberIdentity.from_text(read_secret(identity, "identity"), identity)
+    else:
+        name = repr(identity)
+    if identity is None and key.authority is None:
+        return None
+    if identity is None:
+        raise ConfigurationError(
+            "identity=None: the members of this key have identities; make one with glue key identity, have it admitted "
+            "with glue key admit, and name it by identity=, GLUE_IDENTITY or --identity"
+        )
+    if not isinstance(identity, MemberIdentity):
+        raise ConfigurationError(f"identity={identity!r}: expected the path of an identity file")
+    if key.authority is None:
+        raise ConfigurationError(f"identity={name}: the members of this key have no identities; use glue key authority")
+    if identity.certificate is None or not identity.certificate.is_of(key.authority):
+        raise ConfigurationError(f"identity={name}: the authority of the key has not admitted it; use glue key admit")
+    return identity
 
 
 @lru_cache(maxsize=1)

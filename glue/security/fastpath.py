@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from glue.contract import CONSUMED, Address, Train
-from glue.security.layer import SealedTrain, Sealing
+from glue.security.layer import Sealing
+from glue.security.sealer import SealedTrain
 
 
 class SealingFastPath:
@@ -30,7 +31,7 @@ class SealingFastPath:
         """The train, sealed as it leaves."""
         if now >= self._layer.look_at:
             return None
-        return SealedTrain(self._layer, item)
+        return SealedTrain(self._layer.seal, item)
 
 
 class SealedNetworkPart:

@@ -16,6 +16,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
+import orjson
+
 KIND: Final = 0x01
 """The first byte of a hello, where other sealed datagrams have the brace of their JSON header."""
 
@@ -27,7 +29,9 @@ ASKS: Final = 1
 EPOCH_KIND: Final = 0x02
 """The first byte of an epoch that a member passes on."""
 
+EPOCH_SIGNED: Final = b"glue1 epoch\0"
 _EPOCH: Final = Struct(">BHI32s")
+_SIGNATURE_SIZE: Final = 64
 _BODY: Final = Struct(">BB8s8sH")
 
 
@@ -55,19 +59,42 @@ class Hello(NamedTuple):
 
 
 class NewEpoch(NamedTuple):
-    """The next epoch, passed on to a member that has only the one before: its number, overlap (seconds) and root."""
+    """The next epoch, passed on to a member that has only the one before: its number, overlap (seconds) and root.
+
+    Where members have identities, `revoked` names those that are members no more, and `grant` is the authority's
+    signature.
+    """
 
     number: int
     overlap: int
     root: bytes
+    revoked: tuple[str, ...] = ()
+    grant: bytes = b""
+
+    @property
+    def signed(self) -> bytes:
+        """What the authority signs."""
+        head = _EPOCH.pack(EPOCH_KIND, self.number, self.overlap, self.root)
+        return EPOCH_SIGNED + head + orjson.dumps(list(self.revoked))
 
     def encode(self) -> bytes:
         """The body of the datagram, before it is sealed."""
-        return _EPOCH.pack(EPOCH_KIND, self.number, self.overlap, self.root)
+        return self.signed[len(EPOCH_SIGNED) :] + self.grant
 
     @classmethod
     def parse(cls, body: bytes) -> NewEpoch | None:
         """From a body; None if it is none."""
-        if len(body) != _EPOCH.size or body[0] != EPOCH_KIND:
+        if len(body) < _EPOCH.size or body[0] != EPOCH_KIND:
             return None
-        return cls(*_EPOCH.unpack(body)[1:])
+        rest = body[_EPOCH.size :]
+        end = rest.find(b"]") + 1  # names in JSON may hold the bracket, too
+        if rest[-_SIGNATURE_SIZE - 1 : -_SIGNATURE_SIZE] == b"]":
+            end = len(rest) - _SIGNATURE_SIZE
+        try:
+            revoked = orjson.loads(rest[:end])
+        except ValueError:
+            return None
+        if type(revoked) is not list or not all(type(name) is str for name in revoked):
+            return None
+        _, number, overlap, root = _EPOCH.unpack_from(body)
+        return cls(number, overlap, root, tuple(revoked), rest[end:])

@@ -14,6 +14,8 @@ from typing import Any, Final
 import orjson
 
 from glue.errors import ConfigurationError
+from glue.security.hello import NewEpoch
+from glue.security.signing import sign
 from glue.security.suites import KEY_SIZE, derived
 
 FORMAT: Final = 1
@@ -26,6 +28,9 @@ RETIRED: Final = 64
 OVERLAP: Final = 60.0
 LONGEST: Final = 31 * 86400.0
 """Seconds for which an epoch stays valid after the next has come: as a rule, and at most."""
+
+REVOKED: Final = 50
+"""Revoked names at most, so that they fit into one datagram; later ones replace the oldest, which have lost the key."""
 
 NOTE: Final = "Secret: this file makes its holder a member. Copy it to each endpoint; keep its mode 0600."
 
@@ -58,6 +63,8 @@ class Key:
     * `retired`: the ids of epochs that are over.
     * `overlap`: seconds for which the epoch before stays valid after a rotation.
     * `shares`: whether members that have the newest epoch pass it on to those that have only the one before.
+    * `revoked`: names of identities that are members no more.
+    * `grant`: the authority's signature of the newest epoch, which members check before they take it.
     * `authority`: the public key (32 bytes) that signs the members' certificates; None if members have no identities.
     """
 
@@ -66,6 +73,8 @@ class Key:
     authority: bytes | None = None
     overlap: float = OVERLAP
     shares: bool = True
+    revoked: tuple[str, ...] = ()
+    grant: bytes = b""
 
     @property
     def newest(self) -> Epoch:
@@ -90,7 +99,7 @@ class Key:
         if len(self.epochs) > 1:
             document |= {"overlap": self.overlap, "shares": self.shares}
         if self.authority is not None:
-            document["authority"] = self.authority.hex()
+            document |= {"authority": self.authority.hex(), "revoked": list(self.revoked), "grant": self.grant.hex()}
         return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
     @classmethod
@@ -106,6 +115,7 @@ class Key:
             epochs = tuple(Epoch(one["epoch"], bytes.fromhex(one["root"])) for one in document["epochs"])
             retired = tuple(document.get("retired", ()))
             overlap, shares = document.get("overlap", OVERLAP), document.get("shares", True)
+            revoked, grant = tuple(document.get("revoked", ())), bytes.fromhex(document.get("grant", ""))
             authority = bytes.fromhex(document["authority"]) if document.get("authority") else None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ConfigurationError(wrong) if not isinstance(error, ConfigurationError) else error from None
@@ -119,9 +129,10 @@ class Key:
             and (authority is None or len(authority) == KEY_SIZE)
         )
         is_right = is_right and type(shares) is bool and type(overlap) in (int, float) and 0 <= overlap <= LONGEST
+        is_right = is_right and len(revoked) <= REVOKED and all(type(name) is str for name in revoked)
         if not is_right:
             raise ConfigurationError(wrong)
-        return cls(epochs, retired[-RETIRED:], authority, float(overlap), shares)
+        return cls(epochs, retired[-RETIRED:], authority, float(overlap), shares, revoked, grant)
 
 
 def new_key(entropy: Callable[[int], bytes], authority: bytes | None = None) -> Key:
@@ -140,6 +151,13 @@ def rotated(key: Key, entropy: Callable[[int], bytes], overlap: float = OVERLAP,
 def with_epoch(key: Key, epoch: Epoch) -> Key:
     """Return the key with a newer epoch; of the older ones, the newest stays valid."""
     return retire(replace(key, epochs=(*key.epochs, epoch)), keep=2)
+
+
+def granted(key: Key, authority: bytes, without: Sequence[str] = ()) -> Key:
+    """Return the key with the authority's signature of its newest epoch, and without these members."""
+    revoked = (*[name for name in key.revoked if name not in without], *without)[-REVOKED:]
+    epoch = NewEpoch(key.newest.number, round(key.overlap), key.newest.root, revoked)
+    return replace(key, revoked=revoked, grant=sign(authority, epoch.signed))
 
 
 def retire(key: Key, keep: int = 1) -> Key:

@@ -14,6 +14,7 @@ from typing import Final
 from glue.contract import Address
 from glue.contract.sealed import HEAD
 from glue.security.hello import CHALLENGE_SIZE, NO_ECHO
+from glue.security.identity import Certificate
 from glue.security.key import Epoch
 from glue.security.runs import PREFIX_SIZE
 from glue.security.suites import PAIR, SUITES, Cipher, cipher
@@ -29,6 +30,7 @@ HELD: Final = 8
 """Datagrams held for a life until it has proved to be there now, at most: 12 kB, for all such lives 3 MB."""
 
 GROUP_INFO: Final = b"glue1 group "
+PAIR_INFO: Final = b"glue1 pair "
 
 Held = tuple[Address | None, bytes]
 """A datagram that waits, opened: its source and its content."""
@@ -37,7 +39,20 @@ Held = tuple[Address | None, bytes]
 class Life:
     """One life of another endpoint: from one draw of its 16 random bytes to the next."""
 
-    __slots__ = ("address", "asked_at", "challenge", "heard", "held", "is_fresh", "newest", "salt", "windows")
+    __slots__ = (
+        "address",
+        "asked_at",
+        "beginning",
+        "certificate",
+        "challenge",
+        "heard",
+        "held",
+        "is_fresh",
+        "newest",
+        "public",
+        "salt",
+        "windows",
+    )
 
     def __init__(self, salt: bytes) -> None:
         self.salt = salt
@@ -48,6 +63,9 @@ class Life:
         self.heard = -math.inf
         self.address: Address | None = None  # where its latest hello came from
         self.newest = 0  # the number of the newest epoch that it has
+        self.certificate: Certificate | None = None
+        self.public: bytes | None = None  # its key of X25519
+        self.beginning = b"{"  # of its datagrams, by which they are of whom the certificate names
         self.held: deque[Held] = deque(maxlen=HELD)
 
 
@@ -86,6 +104,18 @@ class Lives:
         format, _, _, salt, _ = HEAD.unpack(prefix + bytes(HEAD.size - PREFIX_SIZE))
         life = self._lives.get(salt) or Life(salt)
         return Opener(prefix, life, cipher(SUITES[format], epoch.root, salt, GROUP_INFO + prefix[2:4]))
+
+    def candidate_of_pair(self, prefix: bytes, epoch: Epoch, secret: bytes, receiver: bytes) -> Opener:
+        """Return what might open datagrams that a known life sealed for the life `receiver` alone."""
+        format, _, _, salt, _ = HEAD.unpack(prefix + bytes(HEAD.size - PREFIX_SIZE))
+        info = PAIR_INFO + prefix[2:4]
+        return Opener(
+            prefix, self._lives[salt], cipher(SUITES[format - PAIR], secret + epoch.root, salt + receiver, info)
+        )
+
+    def find(self, salt: bytes) -> Life | None:
+        """Return the life with these random bytes."""
+        return self._lives.get(salt)
 
     def learn(self, opener: Opener) -> None:
         """Remember a life after a tag held."""

@@ -73,5 +73,6 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "parity": None,
         "discovery": "multicast",
         "key": None,
+        "identity": None,
         "peers": (),
     }

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from glue.security import layer, lives
+from glue.security import lives, sealer
 from glue.security.window import ReplayWindow
 from tests.security.attack import SealedAttack
 
@@ -20,11 +20,12 @@ def test_an_attacker_without_the_key_changes_nothing(seed: int) -> None:
     SealedAttack(seed).run()
 
 
-def _renew_with_old_bytes(self: layer.Sealing) -> None:
+def _renew_with_old_bytes(self: sealer.Sealer) -> None:
     """The mistake: each life begins with the same bytes."""
     self.salt = bytes(16)
-    self._numbers = [0, 0]
-    self._derive()
+    self.numbers = [0, 0]
+    self.exchange = None
+    self.use(self.epoch)
 
 
 def _trust(self: lives.Life, salt: bytes) -> None:
@@ -36,7 +37,7 @@ def _trust(self: lives.Life, salt: bytes) -> None:
 original = lives.Life.__init__
 
 PLANTED: dict[str, Callable[[], object]] = {
-    "lives share a key": lambda: mock.patch.object(layer.Sealing, "renew", _renew_with_old_bytes),
+    "lives share a key": lambda: mock.patch.object(sealer.Sealer, "renew", _renew_with_old_bytes),
     "trust on first use": lambda: mock.patch.object(lives.Life, "__init__", _trust),
     "no replay window": lambda: mock.patch.object(ReplayWindow, "is_new", return_value=True),
 }

@@ -134,15 +134,15 @@ def test_simulated_endpoints_use_a_key_alike() -> None:
 
 def test_a_forked_child_has_another_life(lan: Lan, key: str) -> None:
     endpoint = lan.start("parent", key=key)
-    before = endpoint._core.security.salt
+    before = endpoint._core.security.sealer.salt
     read, write = os.pipe()
     child = os.fork()
     if not child:
-        os.write(write, endpoint._core.security.salt)
+        os.write(write, endpoint._core.security.sealer.salt)
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(read, 16) != before
-    assert endpoint._core.security.salt == before
+    assert endpoint._core.security.sealer.salt == before
     os.close(read)
     os.close(write)
 

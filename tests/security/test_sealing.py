@@ -181,7 +181,7 @@ def test_both_epochs_are_heard_during_a_rotation_and_the_old_one_is_refused_afte
 
 def test_when_its_numbers_end_a_life_goes_on_with_another_key() -> None:
     kitchen, hall = Member("kitchen"), Member("hall")
-    kitchen.layer._numbers = [LAST - 2, LAST - 2]
+    kitchen.layer.sealer.numbers = [LAST - 2, LAST - 2]
     acquainted(kitchen, hall)
     for number in range(10):
         deliver(kitchen, hall, kitchen.send(b"%d" % number), now=float(number))
@@ -192,18 +192,18 @@ def test_when_its_numbers_end_a_life_goes_on_with_another_key() -> None:
 
 def test_a_cloned_machine_is_noticed_and_takes_another_key() -> None:
     kitchen, clone = Member("kitchen", seed=1), Member("kitchen", seed=1)
-    assert kitchen.layer.salt == clone.layer.salt
+    assert kitchen.layer.sealer.salt == clone.layer.sealer.salt
     kitchen.send(b"1"), kitchen.send(b"2")
     clone.receive(kitchen.sent[1:], kitchen.address)
     assert clone.layer.statistics["lives begun: cloned"] == 1
-    assert clone.layer.salt != kitchen.layer.salt
+    assert clone.layer.sealer.salt != kitchen.layer.sealer.salt
 
 
 def test_after_a_fork_a_life_takes_another_key() -> None:
     kitchen = Member("kitchen")
-    before = kitchen.layer.salt
+    before = kitchen.layer.sealer.salt
     kitchen.layer.renew()
-    assert kitchen.layer.salt != before
+    assert kitchen.layer.sealer.salt != before
 
 
 def test_a_forgotten_life_has_to_prove_itself_again() -> None:
