@@ -17,6 +17,7 @@ from glue.contract.news import (
     PeerRemoved,
     Receipted,
     Rung,
+    Surveyed,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -37,6 +38,7 @@ from glue.contract.requests import (
     Record,
     Request,
     Subscribe,
+    Survey,
     Unsubscribe,
 )
 
@@ -84,6 +86,8 @@ __all__ = [
     "Request",
     "Rung",
     "Subscribe",
+    "Survey",
+    "Surveyed",
     "TopicRoutes",
     "Train",
     "Undelivered",

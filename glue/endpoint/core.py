@@ -41,6 +41,7 @@ from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
+from glue.endpoint.presence import OBSERVED, Observers
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
@@ -111,6 +112,7 @@ class EndpointCore:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
+        self.observers = Observers()
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
@@ -255,19 +257,27 @@ class EndpointCore:
         events: list[Event] = []
         for event in up:
             if event.__class__ is Delivery:
-                self.hold(event)
-                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+                self._arrived(event)
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
                 continue
             else:
                 self._note(now, event)
             events.append(event)
+            if self.observers and event.__class__ in OBSERVED:
+                found = self.observers.note(now, event)
+                for delivery in found:
+                    self._arrived(delivery)
+                events += found
         if self.history is not None:
             self.outbox.add(*self.history.advance(now, self.stack.backlog))
             for room in self.history.poked():
                 room.poke()
         return events, out
+
+    def _arrived(self, delivery: Delivery) -> None:
+        self.hold(delivery)
+        self.statistics["messages arrived"] += len(delivery.payloads) * len(delivery.tokens)
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
         """Only the sweep down, with all that was published and asked since the last turn; events come with the next.
