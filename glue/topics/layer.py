@@ -236,6 +236,7 @@ class Topics:
             None if options.lifespan is None else milliseconds(options.lifespan),
             position,
             options.ordered or not options.reliable,
+            options.metadata,
         )
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
