@@ -219,6 +219,10 @@ class EndpointCore:
         chunk = min(CHUNK, self.settings.queue_limit // STREAM_SHARE)
         return max(1, min(2 * count, CHUNK_COUNT, chunk * count // (size + 1)))
 
+    def next_member(self) -> int:
+        """The number of the next subscription of this endpoint that is a group's member."""
+        return next(self._members)
+
     # ---------------------------------------------------------------------------------------------- turns
 
     @property
