@@ -54,6 +54,7 @@ from glue.endpoint.requests import Requests
 from glue.endpoint.reserved import check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
 from glue.endpoint.sealing import proved_name, secrets_of
+from glue.endpoint.wills import Holder
 from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
@@ -121,6 +122,7 @@ class EndpointCore:
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.holder = Holder(self._id, self.outbox.order, self.subscribers, self.settled, self.requests)
         self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use
@@ -369,11 +371,13 @@ class EndpointCore:
             if isinstance(event, Addressed) and receipt.expectation is not None:
                 self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
+            self.holder.note(now, event)
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
+            self.holder.note(now, event)
             self.durability.note(event)
             if self.history is not None:
                 self.history.note(event)
