@@ -22,6 +22,7 @@ from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.receipt import AwaitableReceipt
+from glue.endpoint.sealing import require
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError
 from glue.model import OpenModel
@@ -253,6 +254,7 @@ class Endpoint(AioRequests, HistoryMethods, BaseEndpoint):
         """
         driver = self._running()
         wanted = Wanted(pattern, asking)
+        require(self._core.guard, "subscribe", wanted.interests)
         check_payload_only(payload_only, handler)
         waiting = self._waiting_room(wanted, policy, limit)
         subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)

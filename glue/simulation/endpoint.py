@@ -23,6 +23,7 @@ from glue.endpoint.model_options import model_options
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.receipt import Receipt
+from glue.endpoint.sealing import require
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
@@ -269,6 +270,7 @@ class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
         wait.
         """
         wanted = Wanted(pattern, asking)
+        require(self._core.guard, "subscribe", wanted.interests)
         core = self._running()
         waiting = self._waiting_room(wanted, policy, limit)
         subscription = SimulatedSubscription(

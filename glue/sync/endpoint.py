@@ -21,6 +21,7 @@ from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.receipt import WaitingReceipt
+from glue.endpoint.sealing import require
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
@@ -262,6 +263,7 @@ class Endpoint(SyncRequests, HistoryMethods, BaseEndpoint):
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
         wanted = Wanted(pattern, asking)
+        require(self._core.guard, "subscribe", wanted.interests)
         check_payload_only(payload_only, handler)
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
