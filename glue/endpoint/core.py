@@ -50,7 +50,7 @@ from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, SECURITY, Factory, Identity
+from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory, Identity
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
 
@@ -101,6 +101,7 @@ class EndpointCore:
             tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
+        self.guard: Any = getattr(self.stack.layers.get(DELIVERY_GATE), "guard", None)
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
@@ -203,6 +204,9 @@ class EndpointCore:
     def _check(self, topic: str) -> None:
         check_topic(topic)
         check_not_reserved(topic)
+        if self.guard is not None:
+            self.guard.require("publish", topic)
+            return  # and is asked again, as the rules may change
         if len(topic) <= KNOWN_LENGTH:
             if len(self._checked) >= KNOWN_TOPICS:
                 self._checked.clear()
