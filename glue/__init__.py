@@ -22,6 +22,7 @@ from glue.errors import (
     MissingExtraError,
     ModelError,
     NoResponderError,
+    NotDurableError,
     PayloadError,
     PortInUseError,
     RefusedError,
@@ -43,6 +44,7 @@ from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
+    from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
@@ -67,6 +69,7 @@ __all__ = [
     "Gap",
     "GlueError",
     "InterfaceError",
+    "Keeper",
     "Lock",
     "Message",
     "MessageTooLargeError",
@@ -76,6 +79,7 @@ __all__ = [
     "ModelError",
     "ModelStatus",
     "NoResponderError",
+    "NotDurableError",
     "PayloadError",
     "Peer",
     "PortInUseError",
@@ -105,6 +109,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),
+            "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.model": ("ModelStatus",),
             "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (

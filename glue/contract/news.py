@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from glue.contract.items import Address
+from glue.contract.metadata import Metadata
 
 
 class Delivery:
@@ -17,17 +18,22 @@ class Delivery:
     * `published_at`: the publisher's wall clock (Unix seconds) at the first message.
     * `retained`: true for a stored value for a late joiner.
     * `expires`: monotonic seconds after which the messages must not be handed over.
-    * `length`: the size of each payload. None: unknown, different sizes, or not bytes.
+    * `length`: the size of each payload. None: unknown, different sizes, or not bytes. With properties, it is the bytes
+      that each message is taken to weigh.
     * `age`: seconds that the messages were held on their way. Unset if it is 0 or unknown, as on the fast path, so that
       a plain message pays nothing for it: `getattr(delivery, "age", 0.0)`.
     * `wrapped`: the topic on which it travelled, if that wraps `topic`. Else unset, as `age` may be.
+    * `metadata`: properties and codec. Unset if there is neither.
+    * `encoded`: the payloads as they travelled. Set only once a codec has decoded them.
     """
 
     age: float
     wrapped: str
+    metadata: Metadata
+    encoded: Sequence[bytes]
     __slots__ = (
-        "age", "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
-        "sequence", "tokens", "topic", "type", "wrapped",
+        "age", "encoded", "expires", "incarnation", "length", "metadata", "payloads", "published_at", "publisher",
+        "publisher_id", "retained", "sequence", "tokens", "topic", "type", "wrapped",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +69,12 @@ class Delivery:
         if self.payloads.__class__ is not list:
             self.payloads = [*self.payloads]
         return self.payloads
+
+
+class CodedDelivery(Delivery):
+    """A delivery whose payloads are still encoded by `metadata.codec`; it becomes a `Delivery` at the endpoint."""
+
+    __slots__ = ()
 
 
 class Missed:
@@ -113,13 +125,17 @@ class FrameGap:
 
 
 class Addressed:
-    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each."""
+    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each.
 
-    __slots__ = ("peers", "receipt")
+    `last` is the sequence number of its last message.
+    """
 
-    def __init__(self, receipt: Hashable, peers: Sequence[str]) -> None:
+    __slots__ = ("last", "peers", "receipt")
+
+    def __init__(self, receipt: Hashable, peers: Sequence[str], last: int) -> None:
         self.receipt = receipt
         self.peers = peers
+        self.last = last
 
 
 class Receipted:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from random import Random
 from threading import RLock
@@ -19,6 +20,8 @@ from glue.contract import (
     PLAIN,
     Accept,
     Addressed,
+    AnnotatedPublication,
+    CodedDelivery,
     Delivery,
     Event,
     Missed,
@@ -33,10 +36,13 @@ from glue.contract import (
     Train,
 )
 from glue.contract.counters import Counters
+from glue.contract.metadata import CodecTag
+from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
-from glue.endpoint.encoding import encoded
+from glue.endpoint.durability import Durability
+from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.history import History, Offers
-from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.message import Peer, delivery_weight
 from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
@@ -105,6 +111,7 @@ class EndpointCore:
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
+        self.decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those
@@ -115,6 +122,7 @@ class EndpointCore:
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use
         self.renew_locks()
@@ -159,16 +167,24 @@ class EndpointCore:
         receipt: Receipt | None = None,
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
             self._check(topic)
-        if payload.__class__ is bytes:
+        tag: CodecTag | None = None
+        if codec is not None:
+            json, (body, tag) = False, coded.encode(payload, codec)
+        elif payload.__class__ is bytes:
             body, json = payload, False
-        elif retain and payload == "":  # clears, as empty bytes do
+        elif retain and isinstance(payload, str) and not payload:  # clears, as empty bytes do
             body, json = b"", False
         else:
-            body, json = encoded(payload)
+            try:
+                body, json = encoded(payload, True)
+            except NeedsCodecError as needs:
+                json, (body, tag) = False, coded.encode(payload, needs.codec)
         size = len(body)
         if size > self.settings.message_limit:
             raise MessageTooLargeError(
@@ -180,6 +196,9 @@ class EndpointCore:
             options = chosen_options(type, retain, lifespan, reliability, receipt, key)
         if priority != "normal" or size >= LARGE_MESSAGE:
             level = class_of(priority, size)
+        if properties or tag is not None:
+            metadata = coded.metadata_of(properties, tag)
+            return AnnotatedPublication(topic, [body], now, json, size, level, replace(options, metadata=metadata))
         return Publication(topic, [body], now, json, size, level, options)
 
     def publications(
@@ -261,6 +280,9 @@ class EndpointCore:
             if event.__class__ is Delivery:
                 self.hold(event)
                 self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+            elif event.__class__ is CodedDelivery:
+                events += self.decoder.taken(event, self.hold)
+                continue
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
                 continue
@@ -289,7 +311,7 @@ class EndpointCore:
 
     def hold(self, delivery: Delivery) -> None:
         """A delivery waits to be handled by all it is for."""
-        self._wait(delivery, weight(delivery) * len(delivery.tokens))
+        self._wait(delivery, delivery_weight(delivery) * len(delivery.tokens))
 
     def _wait(self, delivery: Delivery, change: int) -> bool:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done.
@@ -322,14 +344,14 @@ class EndpointCore:
 
     def keep(self, delivery: Delivery) -> None:
         """A subscription holds on to a delivery, to be read later. May be called from any thread."""
-        self._wait(delivery, weight(delivery))
+        self._wait(delivery, delivery_weight(delivery))
 
     def handled(self, delivery: Delivery) -> bool:
         """One subscription is done with a delivery. May be called from any thread; may leave an order to send.
 
         Returns whether this endpoint is overfed no more by what it published to itself.
         """
-        return self._wait(delivery, -weight(delivery))
+        return self._wait(delivery, -delivery_weight(delivery))
 
     def settled(self, outcome: str, count: int) -> None:
         """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`). May be called from any thread."""
@@ -346,13 +368,17 @@ class EndpointCore:
         if isinstance(event, Missed):
             self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
         elif isinstance(event, Addressed | Receipted):
-            cast(Receipt, event.receipt).note(event, self.peers)
+            receipt = cast(Receipt, event.receipt)
+            receipt.note(event, self.peers)
+            if isinstance(event, Addressed) and receipt.expectation is not None:
+                self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
+            self.durability.note(event)
             if self.history is not None:
                 self.history.note(event)
             elif isinstance(event, PeerInterest):
@@ -373,13 +399,3 @@ def check_not_reserved(name: str) -> None:
     """Raise TopicError for a topic or pattern among those that glue itself uses."""
     if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
-
-
-def weight(delivery: Delivery) -> int:
-    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
-    payloads, length = delivery.payloads, delivery.length
-    if length is not None:
-        return (length + MESSAGE_COST) * len(payloads)
-    if payloads and payloads[0].__class__ is bytes:
-        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
-    return JSON_COST * len(payloads)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, overload
 
 from glue.contract import Publication
 from glue.endpoint.admission import SHARES
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import Receipt
 from glue.settings import Settings
 from glue.simulation.host import Host
+from glue.simulation.keeping import SimulatedKeeping
 
 
-class SimulatedPublishing(DelayMethods):
+class SimulatedPublishing(SimulatedKeeping, DelayMethods):
     """The methods of a simulated endpoint that publish."""
 
     host: Host
@@ -39,6 +41,8 @@ class SimulatedPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: Literal[False] = False,
     ) -> None: ...
@@ -55,8 +59,11 @@ class SimulatedPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> Receipt: ...
 
     @overload
@@ -71,6 +78,8 @@ class SimulatedPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
         delay: float,
@@ -88,6 +97,8 @@ class SimulatedPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
         deliver_at: float,
@@ -104,8 +115,11 @@ class SimulatedPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float | None = None,
         deliver_at: float | None = None,
     ) -> Receipt | Delayed | None:
@@ -116,11 +130,18 @@ class SimulatedPublishing(DelayMethods):
         """
         core = self._running()
         now = self.host.unix_time
-        ticket = Receipt() if receipt else None
-        publication = core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority, key)
-        if delay is not None or deliver_at is not None:
-            return self._publish_later(publication, delay, deliver_at, ticket)
-        self._queue([publication])
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt, delay, deliver_at)
+        elif receipt:
+            ticket = Receipt()
+        with self._dropped_unless_published(ticket):
+            publication = core.publication(
+                topic, payload, now, type, retain, lifespan, reliability, ticket, priority, key, properties, codec
+            )
+            if delay is not None or deliver_at is not None:
+                return self._publish_later(publication, delay, deliver_at, ticket)
+            self._queue([publication])
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

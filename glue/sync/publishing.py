@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Literal, overload
 
 from glue.drivers.leader import ThreadDriver
 from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import WaitingReceipt
+from glue.sync.keeping import SyncKeeping
 
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
-class SyncPublishing(DelayMethods):
+class SyncPublishing(SyncKeeping, DelayMethods):
     """The methods of `glue.Endpoint` that publish."""
 
     _driver: ThreadDriver | None
@@ -35,6 +37,8 @@ class SyncPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: Literal[False] = False,
     ) -> None: ...
@@ -51,8 +55,11 @@ class SyncPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> WaitingReceipt: ...
 
     @overload
@@ -67,6 +74,8 @@ class SyncPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
         delay: float,
@@ -84,6 +93,8 @@ class SyncPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
         deliver_at: float,
@@ -100,23 +111,30 @@ class SyncPublishing(DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float | None = None,
         deliver_at: float | None = None,
     ) -> WaitingReceipt | Delayed | None:
         """Send a payload to every endpoint that subscribes to the topic.
 
         topic: levels separated by "/", such as "home/kitchen/temperature".
-        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
+        payload: bytes-like (arrives as bytes), any JSON value (arrives equal), or what `codec` encodes.
         type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
         retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
         lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
         reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
         priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
         key: messages of one key stay in order at one member of each group; see docs/shared-subscriptions.md.
+        properties: up to 64 strings by name, 8 kB in all, which arrive as `Message.properties`; see docs/codecs.md.
+        codec: how the payload is encoded, such as "msgpack"; None: chosen by the payload's type.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
         receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
+        acks: with a receipt, the keepers that must have the message on disk before it is true: "disk" for one,
+            "replicas" for as many as `keep` says, or a number; see docs/storage.md.
         delay: publish it in so many seconds, and return a `Delayed` message, which can be cancelled.
         deliver_at: publish it at this time of the wall clock (Unix seconds), likewise.
 
@@ -128,17 +146,38 @@ class SyncPublishing(DelayMethods):
         driver = self._driver
         is_late = delay is not None or deliver_at is not None
         if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
-            is_plain = not (retain or receipt or is_late) and type is None and lifespan is None and key is None
+            is_plain = not (retain or receipt or is_late or acks or properties or codec)
+            is_plain = is_plain and type is None and lifespan is None and key is None
             if is_plain and driver.reply(topic, payload):
                 return None
         driver = self._running()
-        ticket = WaitingReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority, key
-        )
-        if is_late:
-            return self._publish_later(publication, delay, deliver_at, ticket)
-        driver.publish((publication,), block)
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt, delay, deliver_at)
+        elif receipt:
+            ticket = WaitingReceipt(driver.wait_until)
+        try:
+            publication = self._core.publication(
+                topic,
+                payload,
+                time.time(),
+                type,
+                retain,
+                lifespan,
+                reliability,
+                ticket,
+                priority,
+                key,
+                properties,
+                codec,
+            )
+            if is_late:
+                return self._publish_later(publication, delay, deliver_at, ticket)
+            driver.publish((publication,), block)
+        except BaseException:
+            if acks is not None:
+                self._drop([ticket])
+            raise
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

@@ -233,6 +233,7 @@ class Topics:
             None if options.lifespan is None else milliseconds(options.lifespan),
             position,
             options.ordered or not options.reliable,
+            options.metadata,
         )
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
@@ -271,7 +272,7 @@ class Topics:
         elif not is_delivered_here:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
-            self._news.append(Addressed(options.receipt, route))
+            self._news.append(Addressed(options.receipt, route, group.sequence + len(group.payloads) - 1))
             if route:
                 self._outbox.receipt(flow, options.receipt)
 
