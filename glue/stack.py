@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from glue.contract import Event, Layer, Train
 from glue.discovery import Discovery, ServiceDiscovery
@@ -27,8 +26,7 @@ from glue.transport import Transport
 INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """The identity and settings of an endpoint, given to each layer's factory."""
 
     name: str

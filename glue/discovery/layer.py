@@ -129,7 +129,7 @@ class Discovery:
         return {id: peer.info(self.paused) for id, peer in self._members.table.items()}
 
     def fit(self, size: int) -> int:
-        """Push the largest frame (bytes), return the largest body above: as much, for data gets no header here."""
+        """Return the largest body above for the largest frame below (bytes): the same, as data gets no header here."""
         self._announcer.fit(size)
         return size
 
@@ -353,9 +353,8 @@ class Discovery:
     def _on_goodbye(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         peer = self._members.dismiss(now, item, envelope.echo, self._up)
         if peer is not None:
-            peer.received_at = min(
-                peer.received_at, now - peer.patience
-            )  # so it is probed, and gone if it does not answer
+            # The peer is probed, and gone if it does not answer.
+            peer.received_at = min(peer.received_at, now - peer.patience)
             self._check_at = min(self._check_at, peer.wake_at)
 
     def _converse(self, now: float, peer: KnownPeer, envelope: Envelope) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glue.contract import Address
 from glue.discovery.follower import InterestFollower
@@ -56,8 +56,7 @@ PAST_PEERS = 4096
 """Lives remembered a peer, and peers of whom they are: 8 x 4,096 entries of some 150 bytes are 5 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerInfo:
+class PeerInfo(NamedTuple):
     """A snapshot of a known peer.
 
     `last_received` is in monotonic seconds, moved forward by times in which this endpoint could not listen. `interests`

@@ -208,7 +208,7 @@ class MulticastNetwork:
         family = self._group.family
         if self._interface is None or not (addresses := self._interface.addresses(family)):
             return self._group.socket_address(sockets.WILDCARD[family], self._port, 0)
-        scope = self._interface.index if addresses[0].startswith("fe80:") else 0
+        scope = self._interface.number if addresses[0].startswith("fe80:") else 0
         return self._group.socket_address(addresses[0], self._port, scope)
 
     def maintain(self, now: float) -> float:
@@ -263,7 +263,7 @@ class MulticastNetwork:
             self.statistics["memberships"] += 1
             self._joined = interface
             if addresses := interface.addresses(self._group.family):  # else it would leave with another's address
-                self._sender.destination = self._group.destination(interface.index)
+                self._sender.destination = self._group.destination(interface.number)
                 self._loopback.set_addresses(addresses)
         if interface != before:
             self._tell(interface, trouble)
