@@ -84,43 +84,14 @@ class KnownPeer:
     claimed, claimed_at: a claimed new address and the time of the claim.
     move_at: the time of the move to a proven `claimed`, unless the old address sends something before.
     told: the position in this endpoint's log up to which the peer was informed by unicast.
-    known: the digest of known peers in the peer's last answer.
+    known: the digest of known peers that the peer told last; `is_starting`: it did so in its first round.
     """
 
     __slots__ = (
-        "address",
-        "aliases",
-        "answer_at",
-        "ask_at",
-        "body",
-        "claimed",
-        "claimed_at",
-        "credit",
-        "echo",
-        "follower",
-        "host",
-        "id",
-        "incarnation",
-        "interval",
-        "is_doubted",
-        "is_leaving",
-        "is_proven",
-        "is_told",
-        "is_verified",
-        "known",
-        "learned_at",
-        "lease",
-        "move_at",
-        "name",
-        "overheard",
-        "patience",
-        "probe_at",
-        "received_at",
-        "returned",
-        "token",
-        "told",
-        "want_at",
-        "want_delay",
+        "address", "aliases", "answer_at", "ask_at", "body", "claimed", "claimed_at", "credit", "echo", "follower",
+        "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven", "is_starting", "is_told",
+        "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard", "patience", "probe_at",
+        "received_at", "returned", "token", "told", "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -153,6 +124,7 @@ class KnownPeer:
         self.learned_at = self.ask_at = -math.inf
         self.told = 0, 0
         self.known: int | None = None
+        self.is_starting = False
 
     def follow_interval(self, interval: float, lease_intervals: float, longest: float) -> None:
         """Set the lease, from the announced interval, and the patience: the silence before a probe.
