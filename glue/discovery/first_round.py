@@ -4,8 +4,9 @@ Peers answer the first announcement at once. An answer carries a digest of the p
 ends when such a digest equals this endpoint's own and no interests are missing: then no peer is missing. An endpoint in
 its own first round answers without a digest, because it may not know all peers yet.
 
-Announcements and answers may get lost. Therefore a round that goes on asks again, with a digest. When two endpoints
-start together, each takes the other's digest from there, but only after `AGREED`: by then both have asked twice.
+Announcements and answers may get lost. Therefore a round that goes on asks again twice, with a digest. When two
+endpoints start together, each takes the other's digest from there, but only after `AGREED`: by then both have asked
+twice.
 
 So a round takes one round trip where a peer has been running for some time, `AGREED` where all peers have just started,
 and `LONGEST` where there is none.
@@ -27,7 +28,7 @@ a round: of two programs that start together, one may subscribe only when the ot
 
 ASK_AGAIN = 0.01
 """Seconds from one announcement of a round to the next: some two times the round trip of a good radio link. At 5 % loss
-an announcement and its answer get through with 90 %; the first three fail for one in a thousand."""
+an announcement and its answer get through with 90 %; all three of a round fail for one in a thousand."""
 
 AGREED = 2 * ASK_AGAIN
 """Seconds after which digests of peers that are starting, too, end the round. At 5 % loss both endpoints miss the same
@@ -71,7 +72,8 @@ class FirstRound:
         """Whether to ask again now. The next time to ask is set."""
         if now < self.due:
             return False
-        self.due = min(self.due + ASK_AGAIN, self._begun_at + LONGEST)
+        again, end = self._begun_at + AGREED, self._begun_at + LONGEST
+        self.due = again if self.due < again else end
         return len(self.members.table) <= ASKED_AGAIN
 
     def news(self, paused: float) -> FirstRoundOver:

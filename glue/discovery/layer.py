@@ -148,7 +148,7 @@ class Discovery:
                 up.append(item)
             else:
                 self._members.refuse(item)
-        in_step = items and len(table) <= IN_STEP
+        in_step = items and len(table) in IN_STEP
         if now >= (self._announcer.rides_from if in_step else self._announcer.due):
             self._announce(now)
         elif now >= self._rendezvous.call_at:
