@@ -3,8 +3,10 @@
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
+from glue.contract.metadata import Metadata
 from glue.contract.news import (
     Addressed,
+    CodedDelivery,
     Delivery,
     Event,
     FirstRoundOver,
@@ -16,6 +18,7 @@ from glue.contract.news import (
     PeerInterest,
     PeerRemoved,
     Receipted,
+    Rung,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -26,11 +29,15 @@ from glue.contract.requests import (
     PLAIN,
     URGENT,
     Accept,
+    Acknowledge,
+    Alarm,
+    AnnotatedPublication,
     Interest,
     Leave,
     Options,
     Order,
     Publication,
+    Record,
     Request,
     Subscribe,
     Unsubscribe,
@@ -47,8 +54,12 @@ __all__ = [
     "TO_PEERS",
     "URGENT",
     "Accept",
+    "Acknowledge",
     "Address",
     "Addressed",
+    "Alarm",
+    "AnnotatedPublication",
+    "CodedDelivery",
     "Delivery",
     "Downward",
     "Event",
@@ -61,6 +72,7 @@ __all__ = [
     "Interest",
     "Layer",
     "Leave",
+    "Metadata",
     "Missed",
     "NameClash",
     "Network",
@@ -74,7 +86,9 @@ __all__ = [
     "PeerRemoved",
     "Publication",
     "Receipted",
+    "Record",
     "Request",
+    "Rung",
     "Subscribe",
     "TopicRoutes",
     "Train",

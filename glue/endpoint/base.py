@@ -21,6 +21,7 @@ from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
+from glue.topics import check_topic
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
 
@@ -132,6 +133,12 @@ class BaseEndpoint:
         """The endpoints now known, by name."""
         return sorted(self._core.peers.copy().values(), key=lambda peer: peer.name)
 
+    def subscribers(self, topic: str) -> list[str]:
+        """Names of the peers that are known to subscribe to a topic, sorted. Raises TopicError."""
+        check_topic(topic)
+        peers = self._core.peers
+        return sorted(peers[found].name for found in self._core.subscribers(topic) if found in peers)
+
     @property
     def statistics(self) -> dict[str, Counter[str]]:
         """A copy of all counters by layer; "endpoint" holds those of no layer. What never happened counts 0."""
@@ -148,6 +155,10 @@ class BaseEndpoint:
         Once started, followed by what the network made of it: the interface and why it was chosen, and so on.
         """
         lines = [f"endpoint {self.name} ({self.id}, incarnation {self.incarnation})", self.settings.describe()]
+        if (security := self._core.security) is not None:
+            lines.append(
+                f"security {'cipher':14}  {security.suite.name}, sealing with {security.key.newest.described()}"
+            )
         if self._network is not None:
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
         return "\n".join(lines)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
-from glue.endpoint.requests import Requests, check_timeout, tail
+from glue.endpoint.requests import Requests, check_timeout, tails
 from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import StackRequest
@@ -131,12 +131,14 @@ class RequestMethods:
 
     def _tails(self, topic: str, payloads: Sequence[Any], timeout: float) -> list[bytes]:
         """Check a request, and encode its payloads. Raises what a request raises for a caller's mistake."""
-        check_topic(topic)
-        check_not_reserved(topic)
-        check_topic(request_topic(NO_ID, topic))  # which is longer
+        requests = self._core.requests
+        if topic.__class__ is not str or topic not in requests.checked:
+            check_topic(topic)
+            check_not_reserved(topic)
+            check_topic(request_topic(NO_ID, topic))  # which is longer
+            requests.note_checked(topic)
         check_timeout(timeout)
-        limit = self._core.settings.message_limit
-        return [tail(payload, limit, f"a request on {topic!r:.80}") for payload in payloads]
+        return tails(payloads, self._core.settings.message_limit, f"a request on {topic!r:.80}")
 
     def _receive_replies(self) -> Requests:
         """Subscribe to replies at the first request."""

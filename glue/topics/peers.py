@@ -9,6 +9,7 @@ from collections import Counter
 
 from glue.contract import PeerAdded, PeerInterest, PeerRemoved
 from glue.errors import TopicError
+from glue.topics.asking import Asking
 from glue.topics.index import Changes, Index
 from glue.topics.names import check_pattern, is_wildcard
 
@@ -37,10 +38,11 @@ class SubscribingPeer:
 class Peers:
     """The table of peers, updated by discovery's news; `index` finds the peers interested in a topic."""
 
-    __slots__ = ("_changes", "_size", "_statistics", "index", "table")
+    __slots__ = ("_asking", "_changes", "_size", "_statistics", "index", "table")
 
-    def __init__(self, changes: Changes, statistics: Counter[str]) -> None:
+    def __init__(self, changes: Changes, statistics: Counter[str], asking: Asking) -> None:
         self._changes = changes
+        self._asking = asking
         self.index: Index[str] = Index(changes=changes)
         self.table: dict[str, SubscribingPeer] = {}
         self._size = 0
@@ -50,6 +52,11 @@ class Peers:
         """A peer's name, or its id if the peer is unknown."""
         known = self.table.get(peer)
         return peer if known is None else known.name
+
+    def knows(self, peer: str, incarnation: int, pattern: str) -> bool:
+        """Whether this life of a peer is known to subscribe to this very pattern."""
+        known = self.table.get(peer)
+        return known is not None and known.incarnation == incarnation and pattern in known.interests
 
     def add(self, news: PeerAdded) -> None:
         """Begin a life of a peer, without interests."""
@@ -90,6 +97,7 @@ class Peers:
         peer.size += size
         self._size += size
         self.index.add(pattern, peer_id)
+        self._asking.add(peer_id, pattern)
         return True
 
     def _withdraw(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> None:
@@ -97,6 +105,7 @@ class Peers:
         peer.size -= size
         self._size -= size
         self.index.remove(pattern, peer_id)
+        self._asking.remove(pattern)
 
     def _forget(self, peer_id: str) -> None:
         peer = self.table.pop(peer_id, None)

@@ -27,6 +27,7 @@ from glue.topics.index import Changes
 from glue.topics.peers import Peers
 from glue.topics.streams import Stream, Streams
 from glue.topics.subscriptions import Subscriptions
+from glue.topics.wrapped import is_wrapped
 
 ALONE = 32 << 10  # bytes of a payload from which on it is joined by itself, rather than cut from what was joined
 CHUNK_SIZE = 256 << 10  # bytes that are joined at once, to be cut: few enough to be in a near cache still when they are
@@ -124,6 +125,7 @@ class PlainBundles:
         if len(self._recipients) >= self.LIMIT:
             self._recipients.clear()
         subscriptions = self._subscriptions
-        recipients = Recipients(self._peers.name(peer), subscriptions.index.match(topic), subscriptions.mark)
+        tokens = () if is_wrapped(topic) else subscriptions.index.match(topic)  # else it takes the ordinary way
+        recipients = Recipients(self._peers.name(peer), tokens, subscriptions.mark)
         self._recipients[stream] = recipients
         return recipients

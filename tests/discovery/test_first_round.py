@@ -85,9 +85,9 @@ def test_two_that_start_together_agree_once_both_have_asked_twice(lag: float) ->
 def test_two_that_start_together_wait_for_a_peer_that_only_one_of_them_knows() -> None:
     lan = established(1)
     (present,) = lan.hosts
-    lan.is_dropped = lambda source, host, frame: {source, host} == {present, lan.hosts[-1]} and lan.now < began + 0.015
+    until = lan.now + 0.015
+    lan.is_dropped = lambda source, host, frame: {source, host} == {present, lan.hosts[-1]} and lan.now < until
     one, other = add(lan, 1), add(lan, 2)
-    began = lan.now
     assert max(duration(lan, one), duration(lan, other)) > AGREED
     assert present.id in one.known & other.known
 

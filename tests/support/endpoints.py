@@ -138,7 +138,7 @@ class Endpoints:
                 event.to_owned()
                 self.cores[index].handled(event)
             self.told.append(
-                (event.__class__, [0.0 if slot == "age" else getattr(event, slot) for slot in event.__slots__])
+                (event.__class__, [0.0 if slot == "age" else getattr(event, slot, None) for slot in event.__slots__])
             )
         for train in trains:
             step = FRAME * 40 // train.segment * train.segment  # as much as one train brings
