@@ -7,7 +7,11 @@ interface, and the memory of the publisher for topics with history.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from adapters import Adapter  # type: ignore[import-not-found]
 
@@ -22,6 +26,7 @@ class Glue(Adapter):  # type: ignore[misc]
     """One glue endpoint behind the harness's interface."""
 
     reliable = True
+    _keeper: subprocess.Popen[bytes] | None = None
     packages = ("glue-lan",)
     history = frozenset({"last", "history"})
     secure = True
@@ -82,9 +87,27 @@ class Glue(Adapter):  # type: ignore[misc]
         replies = self._endpoint.request_many(topic, payloads, outstanding=outstanding)
         return sum(reply.error is None for reply in replies)
 
+    def publish_durable(self, topic: str, payloads: Iterable[bytes], outstanding: int) -> list[float]:
+        """Publish, wait until a keeper has each message on disk, and return the µs that each of them took."""
+        started: list[int] = []
+        times: list[float] = []
+
+        def noting() -> Iterator[bytes]:
+            for payload in payloads:
+                started.append(time.perf_counter_ns())
+                yield payload
+
+        for count in self._endpoint.publish_durable(topic, noting(), outstanding=outstanding):
+            now = time.perf_counter_ns()
+            times += [(now - start) / 1000 for start in started[len(times) : count]]
+        return times
+
     def flush(self) -> None:
         """Do nothing, because glue holds no message back."""
 
     def close(self) -> None:
         """Leave the network."""
         self._endpoint.close()
+        if self._keeper is not None:
+            self._keeper.terminate()
+            self._keeper.wait()
