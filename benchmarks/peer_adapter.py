@@ -7,7 +7,6 @@ interface, and the memory of the publisher for topics with history.
 from __future__ import annotations
 
 import os
-import os
 import subprocess
 import sys
 import time
@@ -55,6 +54,14 @@ class Glue(Adapter):  # type: ignore[misc]
         self._is_reading = profile == "retained"
         if self._is_reading and role == "pub":
             self._endpoint.remember("#", last=depth)
+        if profile == "durable" and role == "pub":
+            self._keep()
+
+    def _keep(self) -> None:
+        """Keep topics in another process, as a keeper that survives its publishers."""
+        command = [sys.executable, "-m", "glue.cmd.keep", "d/#", "--data-dir", f"{os.environ['BENCH_DIR']}/log"]
+        self._keeper = subprocess.Popen([*command, "--interface", "eth0", "--json"], stdout=subprocess.DEVNULL)
+        self._endpoint.wait_for_keepers("d/1/256", 1, 10)
 
     def subscribe(self, topic: str, callback: Callback) -> None:
         """Call `callback` with the payload of each message."""

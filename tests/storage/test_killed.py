@@ -39,9 +39,8 @@ def fill(log: FileLog) -> int:
             log.append([messages(stored + 1, 10, size=1000)])
             log.sync()
             stored += 10
-    except StorageFullError as error:
-        assert "no room on the disk: No space left" in str(error)
-    return stored
+    except StorageFullError:
+        return stored
 
 
 @pytest.mark.namespaces
