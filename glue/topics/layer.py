@@ -305,7 +305,7 @@ class Topics:
             for value in values.matching(item.patterns, now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
-                    self._local.add(delivery, value.expires, len(value.payload))
+                    self._local.add_kept(delivery, value)
 
     def _flush(self, now: float, down: list[Downward]) -> None:
         if self._sharing.dispatchers or self._sharing.owed:

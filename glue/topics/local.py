@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from glue.contract import Delivery, Event
 from glue.topics.bundle import LIVE, MessageGroup
 from glue.topics.deliveries import deliveries, unwrap
+from glue.topics.retained import RetainedValue
 
 
 class LocalDeliveries:
@@ -22,6 +23,11 @@ class LocalDeliveries:
         self.waiting: list[tuple[float, Delivery]] = []
         self.size = 0
 
+    @property
+    def endpoint_id(self) -> str:
+        """The id of this endpoint."""
+        return self._identity[1]
+
     def __bool__(self) -> bool:
         """Whether anything waits."""
         return bool(self.waiting)
@@ -31,6 +37,12 @@ class LocalDeliveries:
         self._statistics["messages to oneself"] += len(delivery.payloads)
         self.waiting.append((expires, unwrap(delivery)))
         self.size += size
+
+    def add_kept(self, delivery: Delivery, value: RetainedValue) -> None:
+        """Queue the delivery of a value that was kept."""
+        if value.via:
+            delivery.via = value.via
+        self.add(delivery, value.expires, len(value.payload))
 
     def publish(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
         """Queue what this endpoint published, for its own subscriptions."""
