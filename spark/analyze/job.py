@@ -37,6 +37,7 @@ from spark.analyze.places import (
 from spark.analyze.rhythm import rhythm
 from spark.analyze.roundtrips import round_trips
 from spark.measures.clocks import Relation
+from spark.session import forget, plans_small
 
 SECOND = 10**9
 INTERVALS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -70,7 +71,7 @@ class Whereabouts:
 
 @dataclass
 class Analysis:
-    """Result of an analysis. Tables are computed on demand, and `close` releases cached data."""
+    """Result of an analysis. Tables are computed on demand, until `close` releases cached data."""
 
     start_ns: int
     end_ns: int
@@ -84,9 +85,9 @@ class Analysis:
     kept: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Release memory and disk. Computing a table becomes slow."""
+        """Release memory and disk. Tables can no longer be computed."""
         for table in self.kept:
-            table.unpersist()
+            forget(table)
 
 
 def analyze(
@@ -107,12 +108,16 @@ def analyze(
     Raises NothingFoundError if the frames have no glue datagram.
     """
     kept: list[DataFrame] = []
+    spark = frames.sparkSession
+    leaves = plans_small(spark)
 
     def keep(table: DataFrame) -> DataFrame:
-        kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
+        if leaves:  # later plans refer to the rows, not to the plan that made them, so each is a third cheaper
+            kept.append(table.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK))
+        else:
+            kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
         return kept[-1]
 
-    spark = frames.sparkSession
     said("reading the captures")
     frames, seen, lives, names = _find_lives(frames.select(*USED), keep, stored)
     if not lives:
