@@ -109,13 +109,13 @@ class Voter:
 
 def failover(rounds: int) -> None:
     """Kill leaders and print the times until the next write."""
-    luck, waits = random.Random(1), list[float]()
+    rng, waits = random.Random(1), list[float]()
     with tempfile.TemporaryDirectory(prefix="benchmark-", dir=ROOT) as directory, segment(3) as hosts:
         voters = {n: Voter(host, n, f"{directory}/{n}", "write") for host, n in zip(hosts, NAMES, strict=True)}
         for _ in range(rounds):
             for voter in voters.values():
                 voter.wait_for(time.monotonic())
-            time.sleep(luck.uniform(0.2, 0.5))
+            time.sleep(rng.uniform(0.2, 0.5))
             leader = voters[voters["A"].leader or "A"]
             survivors = [voter for voter in voters.values() if voter is not leader]
             leader.kill()

@@ -1,16 +1,19 @@
 """Adapter with which a benchmark of publish/subscribe systems runs glue.
 
 The harness provides the module `adapters`, which describes the methods. All settings are glue's defaults, except the
-interface, and `retain` for retained topics.
+interface, and the memory of the publisher for topics with history.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 from adapters import Adapter  # type: ignore[import-not-found]
 
 import glue
+
+KEY_FILE = "plant.key"
 
 Callback = Callable[[bytes], None]
 
@@ -20,16 +23,38 @@ class Glue(Adapter):  # type: ignore[misc]
 
     reliable = True
     packages = ("glue-lan",)
-    history = frozenset({"last"})
+    history = frozenset({"last", "history"})
+    secure = True
 
-    def open(self, role: str, host_ip: str, peers: Sequence[str], broker_ip: str, profile: str, depth: int) -> None:
-        """Start an endpoint on eth0. glue finds peers without addresses, so most arguments are ignored."""
-        self._endpoint = glue.Endpoint(f"{role}-{host_ip}", interface="eth0").start()
-        self._retain = profile == "retained"
+    @staticmethod
+    def keys(ips: Sequence[str], workdir: str) -> None:
+        """Make the key of a group."""
+        from glue.endpoint.secrets import write_secret
+        from glue.security import new_key
+
+        write_secret(f"{workdir}/{KEY_FILE}", new_key(os.urandom).to_text())
+
+    def open(
+        self,
+        role: str,
+        host_ip: str,
+        peers: Sequence[str],
+        broker_ip: str,
+        profile: str,
+        depth: int,
+        secure: bool = False,
+    ) -> None:
+        """Start an endpoint on eth0, with the key if `secure`. glue finds peers, so most arguments are ignored."""
+        key = f"{os.environ['BENCH_DIR']}/{KEY_FILE}" if secure else None
+        self._endpoint = glue.Endpoint(f"{role}-{host_ip}", interface="eth0", key=key).start()
+        self._is_reading = profile == "retained"
+        if self._is_reading and role == "pub":
+            self._endpoint.remember("#", last=depth)
 
     def subscribe(self, topic: str, callback: Callback) -> None:
         """Call `callback` with the payload of each message."""
-        self._endpoint.subscribe(topic, callback, payload_only=True)
+        start = "earliest" if self._is_reading else None
+        self._endpoint.subscribe(topic, callback, payload_only=True, start=start)
 
     def subscribe_all(self, topics: Sequence[str], callback: Callback) -> None:
         """Subscribe to all topics with one wildcard. The topics have the form "prefix/..."."""
@@ -37,7 +62,7 @@ class Glue(Adapter):  # type: ignore[misc]
 
     def publish(self, topic: str, payload: bytes) -> None:
         """Publish reliably. The call waits while the queue is full."""
-        self._endpoint.publish(topic, payload, retain=self._retain)
+        self._endpoint.publish(topic, payload)
 
     def publish_many(self, topic: str, payloads: Iterable[bytes]) -> None:
         """Publish many messages on one topic."""

@@ -68,19 +68,19 @@ def framed(source: int, destination: int, datagram: bytes) -> bytes:
 
 def make(directory: Path, frames: int, streams: int = 8, seed: int = 1) -> dict[str, Truth]:
     """Write left.pcap and right.pcap with about `frames` frames in all. Return the truth by sender's id."""
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     left, right = Capture(directory / "left.pcap"), Capture(directory / "right.pcap")
     truth = {}
     per_stream = int(frames / streams / (2 * (1 + LOSS) + 2 / ACK_EVERY))
     for stream in range(streams):
         name = f"{stream * 0x1234567 + 0xE367:016x}"
-        truth[name] = _stream(luck, left, right, name, stream, per_stream)
+        truth[name] = _stream(rng, left, right, name, stream, per_stream)
     left.write()
     right.write()
     return truth
 
 
-def _stream(luck: random.Random, left: Capture, right: Capture, name: str, number: int, messages: int) -> Truth:
+def _stream(rng: random.Random, left: Capture, right: Capture, name: str, number: int, messages: int) -> Truth:
     sender, receiver = 2 * number + 1, 2 * number + 2
     told = Truth(f"10.0.0.{sender}", messages)
     head = f'{{"glue":[1,1,"{name}",1740800000000000,'
@@ -97,10 +97,10 @@ def _stream(luck: random.Random, left: Capture, right: Capture, name: str, numbe
             frame = framed(sender, receiver, text.encode() + body)
             left.add(now, frame)
             counter += 1
-            if luck.random() >= LOSS:
-                arrived_ns = now + DELAY_NS + luck.randrange(JITTER_NS)
+            if rng.random() >= LOSS:
+                arrived_ns = now + DELAY_NS + rng.randrange(JITTER_NS)
                 right.add(arrived_ns + OFFSET_NS, frame)
-                if luck.random() < DUPLICATES:
+                if rng.random() < DUPLICATES:
                     right.add(arrived_ns + OFFSET_NS + 1000, frame)
                     told.duplicates += 1
             else:
@@ -109,7 +109,7 @@ def _stream(luck: random.Random, left: Capture, right: Capture, name: str, numbe
                 attempt += 1
                 now += RESEND_AFTER_NS
         if sequence % ACK_EVERY == ACK_EVERY - 1:
-            held_us = luck.randrange(100)
+            held_us = rng.randrange(100)
             text = f'{answer}{acks}],"transport":["ack",{held_us},4096,1,{sequence + 1}]}}\n[]'
             frame = framed(receiver, sender, text.encode())
             sent_ns = arrived_ns + held_us * 1000

@@ -24,13 +24,13 @@ SIZE = 400
 
 def made_up(messages: int) -> Offered:
     """Return the trace. The same number of messages gives the same trace."""
-    luck = random.Random(1)
+    rng = random.Random(1)
     names = ["a", "b", "c"]
     found = Offered(names, interests=[(0.0, name, "+t") for name in names[1:]])
     found.messages = [Offer(1 + n * EVERY, "a", "t", SIZE, True, False, None) for n in range(messages)]
     times = [n * EVERY for n in range(messages + 400)]
     for link in [(one, other) for one in names for other in names if one != other]:
-        outcomes = [None if luck.random() < LOSS else DELAY + luck.random() * JITTER for _ in times]
+        outcomes = [None if rng.random() < LOSS else DELAY + rng.random() * JITTER for _ in times]
         found.links[link] = times, outcomes
     return found
 

@@ -7,7 +7,11 @@ with glue.Endpoint("thermometer") as endpoint:
 from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
+from glue.endpoint.deadlines import Silence
+from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PublisherAnnouncement
 from glue.endpoint.request import Request
 from glue.errors import (
     ClosedError,
@@ -20,6 +24,7 @@ from glue.errors import (
     MissingExtraError,
     ModelError,
     NoResponderError,
+    NotDurableError,
     PayloadError,
     PortInUseError,
     RefusedError,
@@ -41,6 +46,7 @@ from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
+    from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
@@ -55,6 +61,7 @@ __all__ = [
     "ConfigurationError",
     "Conflict",
     "CorruptStorageError",
+    "Delayed",
     "Delete",
     "Endpoint",
     "Entry",
@@ -63,6 +70,7 @@ __all__ = [
     "Gap",
     "GlueError",
     "InterfaceError",
+    "Keeper",
     "Lock",
     "Message",
     "MessageTooLargeError",
@@ -72,9 +80,12 @@ __all__ = [
     "ModelError",
     "ModelStatus",
     "NoResponderError",
+    "NotDurableError",
     "PayloadError",
     "Peer",
     "PortInUseError",
+    "Presence",
+    "PublisherAnnouncement",
     "RefusedError",
     "RemoteError",
     "Reply",
@@ -86,6 +97,7 @@ __all__ = [
     "Responder",
     "ResponderLostError",
     "Set",
+    "Silence",
     "SlowReaderError",
     "StorageError",
     "Subscription",
@@ -101,6 +113,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),
+            "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.model": ("ModelStatus",),
             "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (

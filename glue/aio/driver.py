@@ -6,19 +6,20 @@ Everything runs in the event loop's thread. What is published in one pass of the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from glue.aio.subscription import Subscription
-from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Train
+from glue.contract import Delivery, Event, Leave, Missed, Network, Publication, Rung, Train
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.admission import Admission
 from glue.endpoint.base import CLOSED
 from glue.endpoint.core import EARLY, STREAM_SHARE, EndpointCore
 from glue.errors import ClosedError
-from glue.model import Wish
+from glue.model import StackRequest
 
 GATHERED = 64 << 10  # bytes published in one pass of the event loop, after which publish yields to the loop
 PATIENCE = 0.02  # seconds from a failed turn to the next turn
@@ -96,9 +97,9 @@ class LoopDriver(Lifetime):
         if out:
             self._network.send(out)
         for event in events:
-            if isinstance(event, Delivery | Missed):
+            if isinstance(event, Delivery | Missed | Rung):
                 for token in event.tokens:
-                    cast(Subscription, token)._deliver(event)
+                    cast(Any, token)._deliver(event)
             else:
                 self._announce(event)
         self._core.stack.commit()
@@ -112,6 +113,10 @@ class LoopDriver(Lifetime):
         self._timer = self._loop.call_later(max(0.0, delay), self._turn, False)
         if self._core.outbox.requests:
             self._turn_soon()
+
+    def wake(self) -> None:
+        """Run a turn in this pass of the loop."""
+        self._turn_soon()
 
     def _turn_soon(self) -> None:
         """Run one turn for everything that is published in this pass of the loop."""
@@ -146,7 +151,7 @@ class LoopDriver(Lifetime):
                 self._changed.discard(waiter)
         return condition()
 
-    def order(self, request: Wish, wait: bool = False) -> None:
+    def order(self, request: StackRequest, wait: bool = False) -> None:
         """Pass a request to the stack: in this pass of the loop, or with `wait` at once."""
         self._check_open()
         self._core.outbox.order(request)
@@ -183,6 +188,25 @@ class LoopDriver(Lifetime):
         if full or not self._core.overfed:
             return full
         return not any(subscription._worker is task for subscription in self._subscriptions if task is not None)
+
+    def call_threadsafe(self, function: Callable[[], None]) -> None:
+        """Call a function in the loop, from any thread; a closed endpoint or loop drops it."""
+
+        def call() -> None:
+            if not self.closed:
+                function()
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(call)
+
+    def add(self, publications: Sequence[Publication]) -> None:
+        """Queue publications without waiting for room."""
+        for publication in publications:
+            self._add(publication)
+
+    def notify(self) -> None:
+        """Let all that wait for a condition look again."""
+        self._notify()
 
     def _add(self, publication: Publication) -> None:
         outbox = self._core.outbox

@@ -16,12 +16,12 @@ import orjson
 
 from glue.capture.packets import segment_of
 from glue.contract import Inbound, Train, Upward
+from glue.contract.ranges import RangeSet
 from glue.fragmentation import Fragmentation
 from glue.serialization import Serialization
 from glue.stack import bundle_limit
 from glue.topics.bundle import KEPT, MalformedBundleError, MessageGroup, decode
 from glue.topics.recent import GenerationalCache
-from glue.transport.ranges import RangeSet
 
 DATA = ("data", "group")
 BEST_EFFORT = "best"

@@ -38,7 +38,7 @@ REDRAW_INTERVAL = 0.1
 PORTS = range(20_000, 32_000)
 """Ports below those that Linux and macOS give out by themselves."""
 
-Said = dict[str, Any]
+OutputLine = dict[str, Any]
 
 
 def parser() -> common.Parser:
@@ -54,18 +54,18 @@ def parser() -> common.Parser:
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Start the processes and show their messages until all have arrived."""
     interface = usable(arguments.interface or loopback())
-    heard = ReceptionTable()
+    received = ReceptionTable()
     screen = Screen(output)
-    said: queue.SimpleQueue[tuple[str, Said]] = queue.SimpleQueue()
-    with common.until_ended(TIME_LIMIT), processes(interface, said):
-        while not heard.complete and not heard.over:
+    lines: queue.SimpleQueue[tuple[str, OutputLine]] = queue.SimpleQueue()
+    with common.until_ended(TIME_LIMIT), processes(interface, lines):
+        while not received.complete and not received.over:
             common.check()
-            for name, event in news(said):
-                heard.add(name, event)
-                output.event("said", process=name, said=event)
-            screen.draw(heard)
-    screen.finish(heard)
-    return report(heard, output)
+            for name, event in news(lines):
+                received.add(name, event)
+                output.event("line", process=name, line=event)
+            screen.draw(received)
+    screen.finish(received)
+    return report(received, output)
 
 
 def usable(name: str) -> str:
@@ -83,8 +83,8 @@ def loopback() -> str:
 
 
 @contextmanager
-def processes(interface: str, said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[None]:
-    """Run four processes with their output going to `said`. They end with the block, also after a failure."""
+def processes(interface: str, lines: queue.SimpleQueue[tuple[str, OutputLine]]) -> Iterator[None]:
+    """Run four processes with their output going to `lines`. They end with the block, also after a failure."""
     command = [sys.executable, "-m", "glue.cmd.topics", "--json", "--send-messages"]
     command += ["--interface", interface, "--multicast-address", f"239.192.137.1:{random.choice(PORTS)}"]
     command += ["--network-id", str(random.randrange(1, 65_536)), "--topic", TOPIC]
@@ -103,22 +103,22 @@ def processes(interface: str, said: queue.SimpleQueue[tuple[str, Said]]) -> Iter
                 process_group=0,
             )
             running.append(process)
-            threading.Thread(target=read, args=(name, process, said), daemon=True).start()
+            threading.Thread(target=read, args=(name, process, lines), daemon=True).start()
         yield
     finally:
         end(running)
 
 
-def read(name: str, process: subprocess.Popen[str], said: queue.SimpleQueue[tuple[str, Said]]) -> None:
-    """Put each line of a process into `said`. A line that is not JSON becomes a complaint."""
+def read(name: str, process: subprocess.Popen[str], lines: queue.SimpleQueue[tuple[str, OutputLine]]) -> None:
+    """Put each line of a process into `lines`. A line that is not JSON becomes a complaint."""
     assert process.stdout is not None
     for line in process.stdout:
         try:
             event = json.loads(line)
         except ValueError:
             event = {"event": "complaint", "text": line.strip()}
-        said.put((name, event))
-    said.put((name, {"event": "ended"}))
+        lines.put((name, event))
+    lines.put((name, {"event": "ended"}))
 
 
 def end(running: list[subprocess.Popen[str]]) -> None:
@@ -133,26 +133,28 @@ def end(running: list[subprocess.Popen[str]]) -> None:
             process.wait()
 
 
-def news(said: queue.SimpleQueue[tuple[str, Said]]) -> Iterator[tuple[str, Said]]:
+def news(lines: queue.SimpleQueue[tuple[str, OutputLine]]) -> Iterator[tuple[str, OutputLine]]:
     """Yield the output that was not read yet; waits `REDRAW_INTERVAL` for it."""
     try:
-        yield said.get(timeout=REDRAW_INTERVAL)
+        yield lines.get(timeout=REDRAW_INTERVAL)
         while True:
-            yield said.get_nowait()
+            yield lines.get_nowait()
     except queue.Empty:
         return
 
 
-def report(heard: ReceptionTable, output: CommandOutput) -> int:
+def report(received: ReceptionTable, output: CommandOutput) -> int:
     """Report the result; returns the exit code."""
     total = len(NAMES) ** 2 * COUNT
-    if heard.complete:
-        text = f"each of {len(NAMES)} endpoints heard all {len(NAMES) * COUNT} messages once, in order, without gaps"
+    if received.complete:
+        text = f"each of {len(NAMES)} endpoints received all {len(NAMES) * COUNT} messages once, in order, without gaps"
     else:
-        text = f"only {heard.good} of {total} messages were heard in order"
-    style = "green" if heard.complete else "red"
-    output.event("result", output.style(style, text), complete=heard.complete, heard=heard.good, expected=total)
-    return common.SUCCESS if heard.complete else common.FAILURE
+        text = f"only {received.good} of {total} messages were received in order"
+    style = "green" if received.complete else "red"
+    output.event(
+        "result", output.style(style, text), complete=received.complete, received=received.good, expected=total
+    )
+    return common.SUCCESS if received.complete else common.FAILURE
 
 
 class ReceptionTable:
@@ -165,7 +167,7 @@ class ReceptionTable:
         self.over = False
         """Whether a process has ended, so that no more messages will come."""
 
-    def add(self, listener: str, event: Said) -> None:
+    def add(self, listener: str, event: OutputLine) -> None:
         """Take one line of a process."""
         if event.get("event") == "message" and (listener, event["publisher"]) in self._counts:
             pair = listener, event["publisher"]
@@ -190,7 +192,7 @@ class ReceptionTable:
 
     def rows(self) -> list[list[str]]:
         """Return a row for each listener: messages of each publisher, with "!" where the order is broken."""
-        head = ["heard by", *(f"from {name}" for name in NAMES), "last heard"]
+        head = ["received by", *(f"from {name}" for name in NAMES), "last received"]
         return [head, *([name, *(self._cell(name, other) for other in NAMES), self._last[name]] for name in NAMES)]
 
     def _cell(self, listener: str, publisher: str) -> str:
@@ -211,30 +213,30 @@ class Screen:
         self._next = 0.0
         self._drawn = 0
 
-    def draw(self, heard: ReceptionTable) -> None:
+    def draw(self, received: ReceptionTable) -> None:
         """Show the present counts, if it is time to."""
         elapsed = time.monotonic() - self._start
         if self._output.json or elapsed < self._next:
             return
         if self._output.interactive:
             self._next = elapsed + REDRAW_INTERVAL
-            self._redraw(heard)
+            self._redraw(received)
         else:
             self._next = elapsed + 1.0
-            totals = "  ".join(f"{name} {heard.total(name)}" for name in NAMES)
-            self._output.write(f"{elapsed:3.0f} s  messages heard by  {totals}\n")
+            totals = "  ".join(f"{name} {received.total(name)}" for name in NAMES)
+            self._output.write(f"{elapsed:3.0f} s  messages received by  {totals}\n")
 
-    def finish(self, heard: ReceptionTable) -> None:
+    def finish(self, received: ReceptionTable) -> None:
         """Show the last counts."""
         if not self._output.json:
-            self._redraw(heard)
+            self._redraw(received)
 
-    def _redraw(self, heard: ReceptionTable) -> None:
+    def _redraw(self, received: ReceptionTable) -> None:
         if not self._output.interactive:
-            self._output.write("\n".join(["", *table(heard.rows()), "", ""]))
+            self._output.write("\n".join(["", *table(received.rows()), "", ""]))
             return
         width = shutil.get_terminal_size().columns
-        head, *lines = [line[: width - 1] for line in table(heard.rows())]
+        head, *lines = [line[: width - 1] for line in table(received.rows())]
         upwards = f"\x1b[{self._drawn}A" if self._drawn else ""
         shown = [self._output.style("bold", head), *lines, ""]
         self._output.write(upwards + "".join(f"{line}\x1b[K\n" for line in shown))

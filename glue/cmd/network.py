@@ -26,8 +26,8 @@ def parser() -> common.Parser:
     """Return the parser of this command."""
     made = common.common_parser("network", "List the interfaces and the choice; send and show bare datagrams.")
     group = made.add_argument_group("datagrams")
-    group.add_argument("--listen", action="store_true", help="show the datagrams heard (implied by --duration)")
-    group.add_argument("--send-messages", action="store_true", help="send numbered datagrams, and show those heard")
+    group.add_argument("--listen", action="store_true", help="show the datagrams received (implied by --duration)")
+    group.add_argument("--send-messages", action="store_true", help="send numbered datagrams, and show those received")
     group.add_argument("--rate", type=common.rate, default=1.0, help="datagrams a second (default: %(default)g)")
     group.add_argument("--count", type=common.count, help="send this many; without --duration the command then ends")
     return made

@@ -73,7 +73,7 @@ class Tally:
     def lines(self) -> list[str]:
         """Return the streams as a table for people."""
         if not self._streams:
-            return ["nothing heard"]
+            return ["nothing received"]
         rows = [["publisher", "topic", "received", "first", "last", "missing", "repeated", "retained"]]
         for stream in sorted(self._streams.values(), key=lambda stream: (stream.publisher, stream.topic)):
             first, last = ("" if number is None else str(number) for number in (stream.first, stream.last))

@@ -76,14 +76,14 @@ def exchange(
         check_topic(arguments.topic)
     tally = Tally()
 
-    def heard(message: glue.Message) -> None:
+    def receive(message: glue.Message) -> None:
         if trouble := tally.add(message):
             text = output.style("red", f"! {printable(message.publisher)} {trouble}")
             output.event("trouble", text, publisher=message.publisher, topic=message.topic, trouble=trouble)
         show(message)
 
     with open_endpoint(arguments, output) as endpoint:
-        endpoint.subscribe(arguments.topic, heard)
+        endpoint.subscribe(arguments.topic, receive)
         with common.until_ended(arguments.duration):
             if arguments.send_messages:
                 send(endpoint, arguments, output, retain)
@@ -91,7 +91,7 @@ def exchange(
             if not arguments.send_messages or arguments.duration is not None:
                 common.wait_for_end()
         statistics = endpoint.statistics
-    output.event("heard", "\n".join(["", *tally.lines()]), streams=tally.fields())
+    output.event("received", "\n".join(["", *tally.lines()]), streams=tally.fields())
     return statistics
 
 

@@ -3,8 +3,10 @@
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
+from glue.contract.metadata import Metadata
 from glue.contract.news import (
     Addressed,
+    CodedDelivery,
     Delivery,
     Event,
     FirstRoundOver,
@@ -16,6 +18,8 @@ from glue.contract.news import (
     PeerInterest,
     PeerRemoved,
     Receipted,
+    Rung,
+    Surveyed,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -26,13 +30,18 @@ from glue.contract.requests import (
     PLAIN,
     URGENT,
     Accept,
+    Acknowledge,
+    Alarm,
+    AnnotatedPublication,
     Interest,
     Leave,
     Options,
     Order,
     Publication,
+    Record,
     Request,
     Subscribe,
+    Survey,
     Unsubscribe,
 )
 
@@ -47,8 +56,12 @@ __all__ = [
     "TO_PEERS",
     "URGENT",
     "Accept",
+    "Acknowledge",
     "Address",
     "Addressed",
+    "Alarm",
+    "AnnotatedPublication",
+    "CodedDelivery",
     "Delivery",
     "Downward",
     "Event",
@@ -61,6 +74,7 @@ __all__ = [
     "Interest",
     "Layer",
     "Leave",
+    "Metadata",
     "Missed",
     "NameClash",
     "Network",
@@ -74,8 +88,12 @@ __all__ = [
     "PeerRemoved",
     "Publication",
     "Receipted",
+    "Record",
     "Request",
+    "Rung",
     "Subscribe",
+    "Survey",
+    "Surveyed",
     "TopicRoutes",
     "Train",
     "Undelivered",

@@ -150,9 +150,9 @@ class ControlSender:
         for address in strangers:
             self.call_stranger(address, body, known if address in rendezvous.contacts else None)
 
-    def hear(self, now: float, peer: KnownPeer, item: Inbound, envelope: Envelope) -> None:
+    def receive(self, now: float, peer: KnownPeer, item: Inbound, envelope: Envelope) -> None:
         """Record a datagram of a peer: renew its lease, credit its address and check the returned token."""
-        peer.heard, peer.is_leaving = now, False
+        peer.received_at, peer.is_leaving = now, False
         if envelope.token and (envelope.kind != ANNOUNCE or not peer.echo):
             peer.echo = envelope.token
         if item.address == peer.address:
@@ -247,7 +247,7 @@ class ControlSender:
         if now >= peer.answer_at:
             self.answer(now, peer)
         self.ask(now, peer)
-        if now >= max(peer.heard + peer.patience, peer.probe_at):
+        if now >= max(peer.received_at + peer.patience, peer.probe_at):
             self._probe(now, peer, is_remote)
 
     def _probe(self, now: float, peer: KnownPeer, is_remote: bool) -> None:

@@ -26,7 +26,7 @@ class DiscoveryFastPath:
             return None
         if item.address != peer.address and not peer.speaks_from(item.address):
             return None
-        peer.heard = now - layer.paused
+        peer.received_at = now - layer.paused
         return item
 
     def send_one(self, now: float, item: Downward) -> Outbound | None:
@@ -56,4 +56,4 @@ class DiscoveryFastPath:
 
     def commit(self, partner: KnownPeer, received_at: float) -> None:
         """Note when a peer was last received from."""
-        partner.heard = received_at - self._layer.paused
+        partner.received_at = received_at - self._layer.paused

@@ -129,7 +129,7 @@ class Discovery:
         return {id: peer.info(self.paused) for id, peer in self._members.table.items()}
 
     def fit(self, size: int) -> int:
-        """Told the largest frame (bytes), return the largest body above: as much, for data gets no header here."""
+        """Push the largest frame (bytes), return the largest body above: as much, for data gets no header here."""
         self._announcer.fit(size)
         return size
 
@@ -144,7 +144,7 @@ class Discovery:
                 continue
             peer = table.get(item.peer)
             if peer is not None and peer.incarnation == item.incarnation and peer.speaks_from(item.address):
-                peer.heard = now
+                peer.received_at = now
                 up.append(item)
             else:
                 self._members.refuse(item)
@@ -276,7 +276,7 @@ class Discovery:
             peer, is_new = self._members.admit(now, item, announcement.name, self._up), True
             if peer is None:
                 return
-        self._sender.hear(now, peer, item, envelope)
+        self._sender.receive(now, peer, item, envelope)
         if announcement is not None:
             self._learning.learn(now, peer, announcement, body, envelope.echo)
         self._locate(now, peer, envelope.kind, is_new)
@@ -321,7 +321,7 @@ class Discovery:
         if introduced is None:
             self.statistics["malformed body"] += 1
             return
-        self._sender.hear(now, peer, item, envelope)
+        self._sender.receive(now, peer, item, envelope)
         if peer.address not in self._rendezvous.contacts:
             self.statistics["introduction by a stranger"] += 1
             return
@@ -332,7 +332,7 @@ class Discovery:
     def _on_want(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         if (peer := self._members.known(now, item, envelope.echo)) is None:
             return
-        self._sender.hear(now, peer, item, envelope)
+        self._sender.receive(now, peer, item, envelope)
         self._converse(now, peer, envelope)
 
     def _on_operations(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
@@ -342,7 +342,7 @@ class Discovery:
         if operations is None:
             self.statistics["malformed body"] += 1
             return
-        self._sender.hear(now, peer, item, envelope)
+        self._sender.receive(now, peer, item, envelope)
         before = peer.follower.want
         self._learning.report(peer, *peer.follower.received(operations))
         if peer.follower.want != before:
@@ -353,12 +353,14 @@ class Discovery:
     def _on_goodbye(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         peer = self._members.dismiss(now, item, envelope.echo, self._up)
         if peer is not None:
-            peer.heard = min(peer.heard, now - peer.patience)  # so it is probed, and gone if it does not answer
+            peer.received_at = min(
+                peer.received_at, now - peer.patience
+            )  # so it is probed, and gone if it does not answer
             self._check_at = min(self._check_at, peer.wake_at)
 
     def _converse(self, now: float, peer: KnownPeer, envelope: Envelope) -> None:
         """Give what the peer wants and ask for what is missing; once it is proven, tell what it wants to hear."""
-        self._learning.heard(peer)
+        self._learning.receive(peer)
         if envelope.want is not None:
             self._sender.serve(now, peer, *envelope.want)
         self._sender.ask(now, peer)

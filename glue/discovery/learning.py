@@ -71,7 +71,7 @@ class Learning:
             peer.is_doubted, peer.token = True, self._members.new_token()
         self._sender.ask_proof(now, peer)
 
-    def heard(self, peer: KnownPeer) -> None:
+    def receive(self, peer: KnownPeer) -> None:
         """Report the interests of a newly proven peer, and extend its lease to the announced interval."""
         if peer.is_proven and not peer.is_told:
             peer.is_told = True

@@ -139,10 +139,10 @@ class Membership:
 
     def move(self, peer: KnownPeer) -> None:
         """Move a peer to its proven address, unless the old address has sent something since the claim."""
-        if peer.claimed is not None and peer.heard <= peer.claimed_at:
+        if peer.claimed is not None and peer.received_at <= peer.claimed_at:
             peer.move(peer.claimed, self.question(peer.id, peer.incarnation, peer.claimed))
             peer.is_verified = True
-            peer.heard = peer.claimed_at
+            peer.received_at = peer.claimed_at
         peer.claimed, peer.move_at = None, math.inf
 
     def admit(self, now: float, item: Inbound, name: str, news: list[Upward]) -> KnownPeer | None:
@@ -177,8 +177,8 @@ class Membership:
             return False
         self._evicted_at = now
         doubtful = [peer for peer in self.table.values() if not peer.is_verified]
-        oldest = min(doubtful, key=lambda peer: peer.heard, default=None)
-        if oldest is None or now < oldest.heard + EVICTION_SILENCE:
+        oldest = min(doubtful, key=lambda peer: peer.received_at, default=None)
+        if oldest is None or now < oldest.received_at + EVICTION_SILENCE:
             return False
         self._statistics["evicted"] += 1
         self._remove(oldest, "evicted", now, news)

@@ -60,14 +60,14 @@ PAST_PEERS = 4096
 class PeerInfo:
     """A snapshot of a known peer.
 
-    `last_heard` is in monotonic seconds, moved forward by times in which this endpoint could not listen. `interests`
+    `last_received` is in monotonic seconds, moved forward by times in which this endpoint could not listen. `interests`
     is the number of announced patterns.
     """
 
     name: str
     incarnation: int
     address: Address
-    last_heard: float
+    last_received: float
     interests: int
 
 
@@ -89,10 +89,39 @@ class KnownPeer:
     """
 
     __slots__ = (
-        "address", "aliases", "answer_at", "ask_at", "body", "claimed", "claimed_at", "credit", "echo",
-        "follower", "heard", "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven",
-        "is_told", "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard", "patience",
-        "probe_at", "returned", "token", "told", "want_at", "want_delay",
+        "address",
+        "aliases",
+        "answer_at",
+        "ask_at",
+        "body",
+        "claimed",
+        "claimed_at",
+        "credit",
+        "echo",
+        "follower",
+        "host",
+        "id",
+        "incarnation",
+        "interval",
+        "is_doubted",
+        "is_leaving",
+        "is_proven",
+        "is_told",
+        "is_verified",
+        "known",
+        "learned_at",
+        "lease",
+        "move_at",
+        "name",
+        "overheard",
+        "patience",
+        "probe_at",
+        "received_at",
+        "returned",
+        "token",
+        "told",
+        "want_at",
+        "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +135,7 @@ class KnownPeer:
         self.token = token
         self.echo = 0
         self.follower = follower
-        self.heard = now
+        self.received_at = now
         self.overheard = -math.inf
         self.lease = self.patience = math.inf
         self.answer_at = math.inf
@@ -169,12 +198,14 @@ class KnownPeer:
 
     def info(self, paused: float) -> PeerInfo:
         """Return a snapshot for a clock that is `paused` seconds ahead of the layer's."""
-        return PeerInfo(self.name, self.incarnation, self.address, self.heard + paused, len(self.follower.patterns))
+        return PeerInfo(
+            self.name, self.incarnation, self.address, self.received_at + paused, len(self.follower.patterns)
+        )
 
     @property
     def ends_at(self) -> float:
         """The time when the lease is over; never before a pending move to a proven address."""
-        lease_ends = self.heard + self.lease
+        lease_ends = self.received_at + self.lease
         return lease_ends if self.move_at == math.inf else max(lease_ends, self.move_at)
 
     @property
@@ -183,7 +214,7 @@ class KnownPeer:
         return min(
             self.answer_at,
             self.want_at if self.follower.is_behind else math.inf,
-            max(self.heard + self.patience, self.probe_at),
+            max(self.received_at + self.patience, self.probe_at),
             self.ends_at,
             self.move_at,
         )

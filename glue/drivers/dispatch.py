@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from glue.contract import Delivery, Event, Missed
+from glue.contract import Delivery, Event, Missed, Rung
 
 
 class EventReceiver(Protocol):
@@ -20,10 +20,10 @@ class EventReceiver(Protocol):
 
 
 def addressed(events: Sequence[Event], news: EventReceiver) -> list[tuple[EventReceiver, Event]]:
-    """Each event with each receiver of it, in order; `news` is given what is neither a delivery nor a gap."""
+    """Each event with each receiver of it, in order; `news` is given what is no delivery, no gap and no alarm."""
     found: list[tuple[EventReceiver, Event]] = []
     for event in events:
-        if event.__class__ is Delivery or event.__class__ is Missed:
+        if event.__class__ is Delivery or event.__class__ is Missed or event.__class__ is Rung:
             token: Any
             for token in event.tokens:  # which are receivers
                 found.append((token, event))  # noqa: PERF401

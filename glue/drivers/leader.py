@@ -15,11 +15,12 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from glue.contract import NORMAL, Delivery, Event, Leave, Network
+from glue.contract import Delivery, Event, Leave, Network
+from glue.drivers.asking import Asking
 from glue.drivers.dispatch import EventReceiver, addressed
 from glue.drivers.lifetime import FAREWELL
 from glue.drivers.malloc import keep_freed_memory
-from glue.drivers.turns import ATTENTIVE, Turns
+from glue.drivers.turns import ATTENTIVE
 from glue.endpoint.admission import OPEN
 from glue.endpoint.core import EARLY, EndpointCore
 from glue.fastpath.parts import NetworkPart
@@ -32,9 +33,11 @@ BRIEF, BRIEFER = (
     300e-6,
     40e-6,
 )  # seconds after which a session is over if nothing comes, and after which it is committed
-SESSION_ROOM = 512 << 10  # bytes of room in the queue that a session needs: more than can be in flight
-RESTS = 63  # sessions skipped after a session in which nothing passed, at most
+MOST_SKIPPED = 63  # sessions skipped after a session in which nothing passed, at most
 FOLLOWERS = 32  # threads in long handlers at most; beyond this number, deliveries wait for a thread to return
+
+_leading = threading.local()
+"""`driver`: the one that this thread leads, or led."""
 
 logger = logging.getLogger("glue")
 
@@ -46,7 +49,7 @@ class Waitable(Protocol):
         """Wait, and return whether it came in time."""
 
 
-class ThreadDriver(Turns):
+class ThreadDriver(Asking):
     """Turns for one core over one network, in background threads."""
 
     def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
@@ -54,10 +57,8 @@ class ThreadDriver(Turns):
         super().__init__(core, network, news)
         self._handling_since = 0.0  # when the leader began with handlers; 0: it is not in one
         self._watching, self._watch = False, threading.Event()
-        self._resting, self._rests = (
-            0,
-            0,
-        )  # how often no session is to be tried, and how often it was not after the last
+        self._skips_left = 0  # how often no session is to be tried
+        self._skip_count = 0  # how many were skipped after the latest session
 
     def _renew_locks(self) -> None:
         """Make all locks, those of the core, too."""
@@ -103,7 +104,8 @@ class ThreadDriver(Turns):
 
     def wait_for(self, event: Waitable, timeout: float) -> bool:
         """Wait for an event that another thread brings about; in a handler, the turns go on without it."""
-        self._step_down()
+        driver = getattr(_leading, "driver", self)
+        driver._step_down()  # of the endpoint whose handler waits, which may be another one of this process
         return event.wait(timeout)
 
     def _step_down(self) -> None:
@@ -146,13 +148,14 @@ class ThreadDriver(Turns):
     def _lead(self) -> None:
         """The leader's life: turns and handlers, until closed or replaced."""
         me = threading.current_thread()
+        _leading.driver = self
         while self._leader is me and not self._closed:
             try:
                 if not self._run_session(me):
                     self._advance(SLEEP)
             except Exception:  # a fault of ours must not end the endpoint in silence
                 logger.exception("turn failed")
-                self._resting = 1
+                self._skips_left = 1
                 time.sleep(PATIENCE)
             if self._events:
                 self._hand_out_events(me)
@@ -203,37 +206,19 @@ class ThreadDriver(Turns):
         if session.is_open:
             with self._turn_lock:
                 self._update()
-        self._rests = 0 if passed else min(2 * self._rests + 1, RESTS)
-        self._resting = self._rests
+        self._skip_count = 0 if passed else min(2 * self._skip_count + 1, MOST_SKIPPED)
+        self._skips_left = self._skip_count
         return self._leader is not me or bool(self._events)
 
     def _is_exchanging(self, network: NetworkPart) -> bool:
         """Whether lone messages come and go so fast that a session is worth trying."""
-        if not self._send_policy.is_exchange(time.monotonic()):
+        now = time.monotonic()
+        if now < self._asked_until or not self._send_policy.is_exchange(now):
             return False
-        if self._resting:
-            self._resting -= 1
+        if self._skips_left:
+            self._skips_left -= 1
             return False
         return network.is_eager and not self._events
-
-    def _session_until(self, now: float) -> float:
-        """Until when nothing has to be committed (monotonic seconds)."""
-        with self._turn_lock:
-            return min(self._core.stack.session_until(now), self._maintain_at)
-
-    def _open_session(self, now: float) -> float:
-        """Commit what passed, and let more pass; until when at most (monotonic seconds)."""
-        with self._turn_lock:
-            self._update()
-            is_full = (
-                self._backlog + SESSION_ROOM > self._admission.limits[NORMAL] or self._admission.closed_from < OPEN
-            )
-            if is_full or self._core.overfed or self._core.outbox.requests:
-                return -math.inf
-            until = min(now + PERIOD, self._deadline, self._maintain_at, self._core.stack.session.open())
-            if until <= now:
-                self._core.stack.commit()
-            return until
 
     def _handle_lone(self, me: threading.Thread, ident: int, now: float, delivery: Delivery) -> None:
         """Call the handler for a lone message if a single idle subscription receives it; else dispatch as usual."""

@@ -114,6 +114,20 @@ class NetworkSeat:
                 self._pass_on()
         return True
 
+    def take(self, timeout: float) -> bool:
+        """Take the seat to ask and wait for an answer there; the leader makes room. Returns whether it did in time."""
+        if not self._seat.acquire(blocking=False):
+            self._network.wake()
+            if not self._seat.acquire(timeout=timeout):
+                return False
+        self._back_at = time.monotonic() + LONGER
+        return True
+
+    def leave(self) -> None:
+        """Give back the seat after `take`."""
+        self._seat.release()
+        self._pass_on()
+
     def _pass_on(self) -> None:
         """Wake the leader if it does not stand aside any more: a publisher may have been woken in its stead."""
         if not self.is_aside:

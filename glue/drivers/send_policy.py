@@ -21,13 +21,13 @@ BUSY = 512 << 10  # unacknowledged bytes from which on only full bundles are wor
 class SendPolicy:
     """Decides when to send, from what was sent and received lately."""
 
-    __slots__ = ("_answering", "_heard_at", "_sent_at", "_spoke_at", "bundle")
+    __slots__ = ("_answering", "_received_at", "_replied_at", "_sent_at", "bundle")
 
     def __init__(self, queue_limit: int) -> None:
         self.bundle = min(BUNDLE, queue_limit // STREAM_SHARE)
         self._sent_at = 0.0
         self._answering = False  # whether messages came since then
-        self._heard_at = self._spoke_at = -math.inf  # when messages came, and when some left at once
+        self._received_at = self._replied_at = -math.inf  # when messages came, and when some left at once
 
     def sent(self) -> None:
         """Datagrams have left just now."""
@@ -36,21 +36,21 @@ class SendPolicy:
 
     def spoke(self, now: float) -> None:
         """Messages were published that leave at once."""
-        self._spoke_at = now
+        self._replied_at = now
 
     def answered(self, now: float) -> None:
         """Record that a reply was sent: one message, published in answer to another."""
-        self._sent_at = self._spoke_at = now
+        self._sent_at = self._replied_at = now
         self._answering = False
 
     def is_exchange(self, now: float) -> bool:
         """Whether messages came, and others were published, so lately that answers may follow at once."""
-        return now - LATELY < self._heard_at and now - LATELY < self._spoke_at
+        return now - LATELY < self._received_at and now - LATELY < self._replied_at
 
     def arrived(self, now: float) -> None:
         """Messages have come up."""
         self._answering = True
-        self._heard_at = now
+        self._received_at = now
 
     def is_due(self, gathered: int, backlog: int) -> bool:
         """Whether to send so many bytes now, while `backlog` bytes are unacknowledged."""

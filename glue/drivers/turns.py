@@ -27,10 +27,10 @@ from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
 from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore
-from glue.endpoint.encoding import encoded
+from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.errors import ClosedError
 from glue.fastpath.parts import NetworkPart
-from glue.model import Wish
+from glue.model import StackRequest
 
 ATTENTIVE = 0.003  # seconds the leader sleeps at most for a while after publishers ran turns, as they set timers
 
@@ -49,6 +49,10 @@ class Turns(Lifetime):
         self._network = network
         offer = offered(network, "session_part", "receive", "send", "wait", "wake")
         self._network_part: NetworkPart | None = offer() if offer else None
+        if self._network_part is not None and core.security is not None:
+            from glue.security.fastpath import SealedNetworkPart  # imported here: most programs use no key
+
+            self._network_part = SealedNetworkPart(self._network_part, core.security)
         self._news = news
         self._uninterrupted = Uninterrupted(Turns._flush.__code__)
         self._events: deque[tuple[EventReceiver, Event]] = deque()
@@ -65,6 +69,7 @@ class Turns(Lifetime):
         self._send_policy = SendPolicy(core.settings.queue_limit)
         self._committing = Uninterrupted(Turns._commit.__code__)
         self._awaiting = Uninterrupted(Turns._await.__code__, self._tell_waiters)
+        self._asked_until = 0.0  # until when another request is expected of a thread that waits at the network
         self._is_uncommitted, self._received = False, 0  # whether anything passed in a session; deliveries of that
         self.replier = 0  # the thread that handles a lone message just now, and may answer it by `reply`; 0: none
 
@@ -121,7 +126,7 @@ class Turns(Lifetime):
             way = session.topic(topic)
             if way is None:
                 return False
-            body, json = (payload, False) if payload.__class__ is bytes else encoded(payload)
+            body, json = (payload, False) if payload.__class__ is bytes else encoded(payload, True)
             if len(body) > core.settings.message_limit:
                 return False
             now = time.monotonic()
@@ -133,10 +138,12 @@ class Turns(Lifetime):
             self._is_uncommitted = True
             self._send_policy.answered(now)
             return True
+        except NeedsCodecError:
+            return False
         finally:
             lock.release()
 
-    def order(self, request: Wish, wait: bool = True) -> None:
+    def order(self, request: StackRequest, wait: bool = True) -> None:
         """Pass a request to the stack, after all earlier publications; without `wait`, never wait for a turn."""
         if self.closed:
             raise ClosedError("the endpoint is closed; start it, or use it inside its with block")
@@ -182,6 +189,10 @@ class Turns(Lifetime):
             self._flushed_at = self._flushed_at if in_handler else time.monotonic()
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
+
+    def wake(self) -> None:
+        """Have another thread run a turn soon. Never waits, so it may be called with a lock held."""
+        self._wake()
 
     def _wake(self) -> None:
         if self._network_seat.is_aside:
@@ -312,7 +323,11 @@ class Turns(Lifetime):
 
     def _streaming(self) -> bool:
         """Whether a publisher's thread is about to run the next turns, and nothing is left for the leader to do."""
-        if self._backlog < BUSY or self._backpressure.is_awaited or self._events or self._waiters or self.closed:
+        if self._backpressure.is_awaited or self._events or self._waiters or self.closed:
+            return False
+        if self._asked_until and time.monotonic() < min(self._asked_until, self._maintain_at):
+            return not self._core.outbox.requests
+        if self._backlog < BUSY:
             return False
         is_near = self._network_seat.is_relieved or time.monotonic() < self._flushed_at + ASIDE
         return is_near and time.monotonic() < self._maintain_at

@@ -15,12 +15,14 @@ from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.endpoint.accounting import Accounting, account
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
 from glue.endpoint.core import EndpointCore
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
+from glue.topics import check_topic
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
 
@@ -63,6 +65,8 @@ class BaseEndpoint:
     """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
     on_gap: Callback[Callable[[Gap], Any]] = Callback("gap")
     """Called with each `Gap` in what a subscription receives: before the message that follows, by its reader."""
+    on_deadline: Callback[Callable[[Silence], Any]] = Callback("silence")
+    """Called with a `Silence` when a publisher that promised a rate falls silent (`subscribe(..., deadline=…)`)."""
     on_lost: Callback[Callable[[str, int], Any]] = Callback("cause", "count")
     """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
 
@@ -132,6 +136,12 @@ class BaseEndpoint:
         """The endpoints now known, by name."""
         return sorted(self._core.peers.copy().values(), key=lambda peer: peer.name)
 
+    def subscribers(self, topic: str) -> list[str]:
+        """Names of the peers that are known to subscribe to a topic, sorted. Raises TopicError."""
+        check_topic(topic)
+        peers = self._core.peers
+        return sorted(peers[found].name for found in self._core.subscribers(topic) if found in peers)
+
     @property
     def statistics(self) -> dict[str, Counter[str]]:
         """A copy of all counters by layer; "endpoint" holds those of no layer. What never happened counts 0."""
@@ -148,6 +158,10 @@ class BaseEndpoint:
         Once started, followed by what the network made of it: the interface and why it was chosen, and so on.
         """
         lines = [f"endpoint {self.name} ({self.id}, incarnation {self.incarnation})", self.settings.describe()]
+        if (security := self._core.security) is not None:
+            lines.append(
+                f"security {'cipher':14}  {security.suite.name}, sealing with {security.key.newest.described()}"
+            )
         if self._network is not None:
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
         return "\n".join(lines)

@@ -18,7 +18,7 @@ from glue.endpoint.model_calls import TIMEOUT, Entry, ModelCall, check_pattern, 
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.queues import Kept
 from glue.errors import ConfigurationError, ModelError, RefusedError
-from glue.model import Ask, CloseModel, Replicated, Wish
+from glue.model import Ask, CloseModel, Replicated, StackRequest
 from glue.model.consensus import Role
 from glue.model.mergeable import KINDS, Prefixes
 from glue.model.questions import Ending, Unwatch
@@ -56,7 +56,7 @@ class ModelDriver(Protocol):
     def closed(self) -> bool:
         """Whether the endpoint is closed."""
 
-    def order(self, request: Wish, wait: bool = True) -> None:
+    def order(self, request: StackRequest, wait: bool = True) -> None:
         """Pass a request to the stack; `wait` for a turn that is under way. Raises ClosedError."""
 
 

@@ -13,7 +13,8 @@ from glue.model.consensus import ConsensusSettings, Stored
 from glue.model.consensus.agreement import Agreement, founded
 from glue.model.mergeable import Delta, ForeignError, MalformedDeltasError, Prefixes, TooFarError, decode_stored
 from glue.model.state import check_name
-from glue.model.storage import DeltaFile, Directory, FileStorage, MemoryStorage, Storage
+from glue.model.storage import DeltaFile, FileStorage, MemoryStorage, Storage
+from glue.storage import Directory
 
 HEARTBEATS = 3
 """Heartbeats in an election timeout; each costs CPU also at rest. Two in a row may be lost; a voter that misses a third
@@ -87,16 +88,16 @@ def _known_names(core: EndpointCore, members: Sequence[str]) -> dict[str, str]:
     return {**here, **{id_of(name): name for name in (*members, core.identity.name)}}
 
 
-def open_storage(directory: Directory | None, luck: Random) -> tuple[Storage, Stored]:
+def open_storage(directory: Directory | None, rng: Random) -> tuple[Storage, Stored]:
     """Open the storage in a directory, or in memory without one; returns the storage and its content.
 
     A damaged storage is put aside and logged as an error. The replica then begins a new life: it fetches all state
     from the others before it votes again.
     """
     if directory is None:
-        storage = MemoryStorage(luck)
+        storage = MemoryStorage(rng)
         return storage, storage.load()
-    files = FileStorage(directory, luck)
+    files = FileStorage(directory, rng)
     try:
         return files, files.load()
     except CorruptStorageError as error:

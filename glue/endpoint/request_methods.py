@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast
 from glue.contract import Delivery, Event, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
-from glue.endpoint.requests import Requests, check_timeout, tail
+from glue.endpoint.requests import Requests, check_timeout, tails
 from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
 from glue.errors import ClosedError, ConfigurationError
-from glue.model import Wish
+from glue.model import StackRequest
 from glue.requests import Call, Reply
 from glue.requests.wire import reply_topic, request_topic
 from glue.topics import check_topic
@@ -26,7 +26,7 @@ class Replies(Receiver):
     """Receives the replies to this life of an endpoint."""
 
     def __init__(
-        self, requests: Requests, owner: SubscriptionOwner, order: Callable[[Wish], None], counts: bool
+        self, requests: Requests, owner: SubscriptionOwner, order: Callable[[StackRequest], None], counts: bool
     ) -> None:
         """`order` passes requests to the stack. `counts`: it is this receiver that tells when a delivery is handled."""
         super().__init__()
@@ -60,14 +60,14 @@ class RequestMethods:
         """The driver. Raises ClosedError."""
         raise NotImplementedError
 
-    def _order_request(self, wish: Wish) -> None:
+    def _order_request(self, request: StackRequest) -> None:
         """Pass a request to the stack. Raises ClosedError."""
-        self._running().order(wish)
+        self._running().order(request)
 
-    def _order_quietly(self, wish: Wish) -> None:
+    def _order_quietly(self, request: StackRequest) -> None:
         """Pass a request to the stack without waiting for a turn; a closed endpoint drops it."""
         with suppress(ClosedError):
-            self._order_request(wish)
+            self._order_request(request)
 
     def _make_responder(self, pattern: str, handler: RequestHandler) -> BaseResponder:
         """A responder of this kind of endpoint."""
@@ -131,12 +131,14 @@ class RequestMethods:
 
     def _tails(self, topic: str, payloads: Sequence[Any], timeout: float) -> list[bytes]:
         """Check a request, and encode its payloads. Raises what a request raises for a caller's mistake."""
-        check_topic(topic)
-        check_not_reserved(topic)
-        check_topic(request_topic(NO_ID, topic))  # which is longer
+        requests = self._core.requests
+        if topic.__class__ is not str or topic not in requests.checked:
+            check_topic(topic)
+            check_not_reserved(topic)
+            check_topic(request_topic(NO_ID, topic))  # which is longer
+            requests.note_checked(topic)
         check_timeout(timeout)
-        limit = self._core.settings.message_limit
-        return [tail(payload, limit, f"a request on {topic!r:.80}") for payload in payloads]
+        return tails(payloads, self._core.settings.message_limit, f"a request on {topic!r:.80}")
 
     def _receive_replies(self) -> Requests:
         """Subscribe to replies at the first request."""

@@ -30,6 +30,10 @@ OUTSTANDING = 64
 """Requests of `request_many` that are unanswered at once, unless it says so."""
 
 
+KNOWN_TOPICS, KNOWN_LENGTH = 4096, 256
+"""Topics that need not be checked again, and their characters: some 2 MB."""
+
+
 class Named(Protocol):
     """One life of an endpoint."""
 
@@ -63,6 +67,7 @@ class Requests:
         self.directory = Directory(statistics)
         self.memory = Memory(statistics)
         self._requester = Requester(self.directory, self.name_of, statistics)
+        self.checked: set[str] = set()  # topics that requests may have
         self._after_fork()
         heirs.add(self)
 
@@ -73,6 +78,13 @@ class Requests:
     def use_clocks(self, monotonic: Callable[[], float], unix_time: Callable[[], float]) -> None:
         """Read the time there."""
         self.clock, self.unix_time = monotonic, unix_time
+
+    def note_checked(self, topic: str) -> None:
+        """Note that requests may have this topic."""
+        if len(topic) <= KNOWN_LENGTH:
+            if len(self.checked) >= KNOWN_TOPICS:
+                self.checked.clear()
+            self.checked.add(topic)
 
     def name_of(self, endpoint_id: str) -> str:
         """The name of an endpoint, or else its id."""
@@ -180,6 +192,13 @@ def check_timeout(timeout: float) -> None:
         raise ConfigurationError(f"timeout={timeout!r}: expected a positive number of seconds")
     if timeout * 1000 >= WITHIN_LIMIT:
         raise ConfigurationError(f"timeout={timeout!r}: expected less than {WITHIN_LIMIT // 1000} seconds")
+
+
+def tails(payloads: Sequence[Any], limit: int, what: str) -> list[bytes]:
+    """The payloads of requests, encoded. Raises as `tail` does."""
+    if {*map(type, payloads)} == {bytes} and max(map(len, payloads)) <= limit:
+        return [b"}\n" + payload for payload in payloads]
+    return [tail(payload, limit, what) for payload in payloads]
 
 
 def tail(payload: Any, limit: int, what: str) -> bytes:

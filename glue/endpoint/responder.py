@@ -26,6 +26,7 @@ from glue.requests.wire import (
     decode_request,
     encode_reply,
     error_tail,
+    match_plain,
     refusal_tail,
     reply_topic,
     request_topic,
@@ -104,22 +105,36 @@ class BaseResponder(Receiver):
 
     def _opened(self, delivery: Delivery, arrived: float) -> Iterator[Request | tuple[int, bytes]]:
         """The requests of a delivery that are to be handled, and replies (id and end) that are known already."""
-        statistics, age = self._requests.statistics, getattr(delivery, "age", 0.0)
+        statistics, clock = self._requests.statistics, self._requests.clock
+        arrived -= getattr(delivery, "age", 0.0)
         is_chosen = self._is_chosen(delivery)
+        topic, path = delivery.topic[self._prefix :], (self._hop,)
         for payload in delivery.payloads:
             try:
-                head, body = decode_request(payload)
-                value = decode_body(body, head.is_json)
+                found = match_plain(payload) if payload.__class__ is bytes else None
+                if found is not None:
+                    id, within, json = found.groups()
+                    head, body, expires = None, payload[found.end() :], arrived + int(within) / 1000
+                    value = body if json is None else decode_body(body, True)
+                else:
+                    head, body = decode_request(payload)
+                    expires, value = arrived + head.within, decode_body(body, head.is_json)
             except MalformedError:
                 statistics["malformed requests"] += 1
                 continue
             if not is_chosen:
                 continue
-            expires = arrived - age + head.within
-            now = self._requests.clock()
+            now = clock()
             if expires <= now:
                 statistics["requests expired"] += 1
                 continue
+            if head is None and not self.is_closed:
+                yield Request(
+                    topic, value, delivery.publisher, delivery.publisher_id, delivery.incarnation, int(id), expires,
+                    False, path, self,
+                )  # fmt: skip
+                continue
+            head = head or RequestHead(int(id), 0.0, False, False, ())
             refusal = self._refusal(now, delivery, head, expires)
             if refusal is None:
                 yield self._request(delivery, head, value, expires)
@@ -165,6 +180,8 @@ class BaseResponder(Receiver):
         """The reply with what a handler returned; None if the request was answered, or will be later."""
         if request.is_later or not request.try_to_claim():
             return None
+        if answer.__class__ is bytes and len(answer) <= self._limit and not request.is_repeatable:
+            return b'{"id":%d}\n%b' % (request.id, answer)  # as below
         return self._keep(request, self._tail(request, answer))
 
     def _failed(self, request: Request, error: BaseException) -> bytes | None:

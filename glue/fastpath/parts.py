@@ -141,5 +141,8 @@ class NetworkPart(Protocol):
     def post(self, data: bytes, address: Address) -> None:
         """Send one datagram to a peer; a failure is counted."""
 
+    def expect_answer(self) -> None:
+        """Let the next `wait` end as soon as something can be received, whatever came before."""
+
     def commit(self) -> None:
         """Count the datagrams taken and posted."""

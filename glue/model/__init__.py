@@ -8,17 +8,17 @@ programs open none.
 
 from glue.model.direct import Direct
 from glue.model.replicated import Replicated
-from glue.model.requests import Answer, Ask, CloseModel, Happening, ModelOptions, OpenModel, Pending, Wish
+from glue.model.requests import Answer, Ask, CloseModel, ModelOptions, OpenModel, Pending, StackEvent, StackRequest
 
 __all__ = [
     "Answer",
     "Ask",
     "CloseModel",
     "Direct",
-    "Happening",
     "ModelOptions",
     "OpenModel",
     "Pending",
     "Replicated",
-    "Wish",
+    "StackEvent",
+    "StackRequest",
 ]

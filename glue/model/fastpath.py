@@ -6,7 +6,7 @@ import sys
 
 from glue.contract import Event, Publication, Request
 from glue.model.replicated import Replicated
-from glue.model.requests import Happening, Wish
+from glue.model.requests import StackEvent, StackRequest
 
 
 class ModelFastPath:
@@ -25,10 +25,10 @@ class ModelFastPath:
         """A body of any size passes; none, once there was a model."""
         return 0 if self._layer.was_used else sys.maxsize
 
-    def receive_one(self, now: float, item: Event) -> Happening | None:
+    def receive_one(self, now: float, item: Event) -> StackEvent | None:
         """Pass everything, where there never was a model."""
         return None if self._layer.was_used else item
 
-    def send_one(self, now: float, item: Wish) -> Request | None:
+    def send_one(self, now: float, item: StackRequest) -> Request | None:
         """Publications pass."""
         return item if isinstance(item, Publication) else None

@@ -39,7 +39,7 @@ from glue.model.questions import (
     Write,
 )
 from glue.model.reading import READS, Reads
-from glue.model.requests import PREFIX, Answer, Ask, Happening, OpenModel, Pending
+from glue.model.requests import PREFIX, Answer, Ask, OpenModel, Pending, StackEvent
 from glue.model.state import Change, Pattern, State, encode_entry
 from glue.model.watches import WATCHES, Watches, difference
 
@@ -51,7 +51,7 @@ class ModelGroup:
     """One model at one endpoint."""
 
     def __init__(
-        self, opened: OpenModel, scope: str, peer: str, incarnation: int, luck: Random, now: float, names: Names
+        self, opened: OpenModel, scope: str, peer: str, incarnation: int, rng: Random, now: float, names: Names
     ) -> None:
         name, options = opened.name, opened.options
         self.name = name
@@ -61,16 +61,16 @@ class ModelGroup:
         self._disk = Disk(name, options.storage, self.statistics)
         stored = options.stored
         self._settings = options.consensus
-        self.replica = Replica(peer, scope, options.consensus, stored, luck, now, is_state)
+        self.replica = Replica(peer, scope, options.consensus, stored, rng, now, is_state)
         self.state = State() if stored.snapshot is None else State.restore(stored.snapshot.data)
         self._stirred_at = -inf  # the last time of a message or question other than a heartbeat
-        self._heard_at = -inf  # the last time a message of the leader arrived
+        self._received_at = -inf  # the last time a message of the leader arrived
         self._speakers: set[str] = set()  # peers that sent as a leader in this turn
         self._clock = LeaderClock()
         self._lifespan = options.consensus.election_timeout
         # By reliability. Unordered, so that an absent replica does not delay newer messages to the others.
         self._options = [Options(lifespan=self._lifespan, reliable=way, ordered=False) for way in (False, True)]
-        self._luck = luck
+        self._rng = rng
         self._nonce = f"{peer}-{incarnation}"
         self._calls = self._new_calls()
         self._reads = Reads()
@@ -80,12 +80,12 @@ class ModelGroup:
         if options.mergeable:
             self.mergeable = Mergeable(
                 options.mergeable, options.delta_file, options.deltas, f"{PREFIX}/{name}/{MERGE}",
-                self.statistics, luck, now, opened.at,
+                self.statistics, rng, now, opened.at,
             )  # fmt: skip
         self._status = self.replica.status
 
     def _new_calls(self) -> Calls:
-        return Calls(f"{self._nonce}-{self._luck.getrandbits(32):08x}")
+        return Calls(f"{self._nonce}-{self._rng.getrandbits(32):08x}")
 
     # -------------------------------------------------------------------------------------------------- topics
 
@@ -108,13 +108,13 @@ class ModelGroup:
         """Subscribe to the topics of this replica."""
         return [Subscribe((self.name, n), topic) for n, topic in enumerate(self._topics)]
 
-    def close(self) -> tuple[list[Happening], list[Request]]:
+    def close(self) -> tuple[list[StackEvent], list[Request]]:
         """Unsubscribe and close the storage. Calls under way end as refused or unknown."""
         up = self._end("the model was closed")
         self._disk.close()
         return up, [Unsubscribe((self.name, n)) for n, _ in enumerate(self._topics)]
 
-    def _end(self, reason: str) -> list[Happening]:
+    def _end(self, reason: str) -> list[StackEvent]:
         """End all calls and reads: as unknown if they may have had an effect, else as refused."""
         up = self._answers(self._calls.end(reason))
         up += [Answer(token, Refused(reason, unreachable=True)) for token in self._reads.end()]
@@ -144,9 +144,9 @@ class ModelGroup:
         """Estimated bytes of the calls that wait for their answers."""
         return 256 * len(self._calls)
 
-    def receive(self, now: float, deliveries: Sequence[Delivery]) -> tuple[list[Happening], list[Request]]:
+    def receive(self, now: float, deliveries: Sequence[Delivery]) -> tuple[list[StackEvent], list[Request]]:
         """Take messages of other replicas, do what is due, and propose what this endpoint asked for."""
-        up: list[Happening] = []
+        up: list[StackEvent] = []
         down: list[Request] = []
         if self._disk.failure and not self._is_back(now, up, down):
             return up, down
@@ -159,7 +159,7 @@ class ModelGroup:
             if not down:  # without messages, nothing has to leave before the sync
                 self._sync(now, up, down)
             if self._status.leader in self._speakers:
-                self._heard_at = now
+                self._received_at = now
             self._speakers.clear()
         except StorageError as error:
             self._fail(now, error, up)
@@ -167,13 +167,13 @@ class ModelGroup:
         self._expire(now, up)
         return up, down
 
-    def _sync(self, now: float, up: list[Happening], down: list[Request]) -> None:
+    def _sync(self, now: float, up: list[StackEvent], down: list[Request]) -> None:
         """Make the pending writes durable, and tell the replica."""
         if self._disk.unwritten:
             self._obey(now, self.replica.synced(now, self._disk.flush()), up, down)
 
     def _merge(
-        self, now: float, part: Mergeable, deliveries: Sequence[Delivery], up: list[Happening], down: list[Request]
+        self, now: float, part: Mergeable, deliveries: Sequence[Delivery], up: list[StackEvent], down: list[Request]
     ) -> Sequence[Delivery]:
         """Give the mergeable part its turn; returns the deliveries of the other part."""
         its = [delivery for delivery in deliveries if delivery.topic.startswith(part.topic)]
@@ -184,18 +184,18 @@ class ModelGroup:
             down += requests
         return others
 
-    def _fail(self, now: float, error: StorageError, up: list[Happening]) -> None:
+    def _fail(self, now: float, error: StorageError, up: list[StackEvent]) -> None:
         """Stop this replica after a failed write: until a full disk has room, else for good."""
         self._disk.fail(now, error)
         up += self._end(self._disk.failure)
         self._calls = self._new_calls()  # The calls so far have been answered; new ones may come once there is room.
 
-    def _step_down(self, now: float, up: list[Happening], down: list[Request]) -> None:
+    def _step_down(self, now: float, up: list[StackEvent], down: list[Request]) -> None:
         """Hand the leadership over, because a replica that cannot store must not lead."""
         if self._status.role is Role.LEADER:
             self._obey(now, self.replica.step_down(now), up, down)
 
-    def _is_back(self, now: float, up: list[Happening], down: list[Request]) -> bool:
+    def _is_back(self, now: float, up: list[StackEvent], down: list[Request]) -> bool:
         """Whether a full disk has room again. Messages that arrive until then count as lost."""
         self._step_down(now, up, down)
         others = [] if self.mergeable is None else [self.mergeable.recover]
@@ -215,7 +215,7 @@ class ModelGroup:
 
     # ---------------------------------------------------------------------------------- output of the replica
 
-    def _obey(self, now: float, output: Output, up: list[Happening], down: list[Request]) -> None:
+    def _obey(self, now: float, output: Output, up: list[StackEvent], down: list[Request]) -> None:
         """Carry out an output: messages, then the state, then the tickets, and the disk last. Its module tells why."""
         for receiver, message in output.messages:
             if not is_heartbeat(message):
@@ -251,7 +251,7 @@ class ModelGroup:
             self._reads.repeat()
         self._status = status
 
-    def _restore(self, snapshot: Snapshot, up: list[Happening]) -> None:
+    def _restore(self, snapshot: Snapshot, up: list[StackEvent]) -> None:
         """Replace the state by a leader's snapshot, and settle the calls with results in it."""
         before, self.state = self.state, State.restore(snapshot.data)
         for session, serial in self._calls.results():
@@ -262,7 +262,7 @@ class ModelGroup:
         if len(self._watches):
             up += self._watches.tell(difference(before, self.state))
 
-    def _settle(self, now: float, resolution: Resolution, up: list[Happening]) -> None:
+    def _settle(self, now: float, resolution: Resolution, up: list[StackEvent]) -> None:
         ticket, outcome = resolution.ticket, resolution.outcome
         reads = self._reads.take(ticket)
         if reads is not None:
@@ -279,14 +279,14 @@ class ModelGroup:
             self._calls.settle(now, ticket, outcome is Outcome.REFUSED)
 
     @staticmethod
-    def _answers(settled: Settled) -> list[Happening]:
+    def _answers(settled: Settled) -> list[StackEvent]:
         return [Answer(token, ending) for token, ending in settled]
 
     # ---------------------------------------------------------------------------------------------- questions
 
-    def ask(self, now: float, asked: Ask) -> list[Happening]:
+    def ask(self, now: float, asked: Ask) -> list[StackEvent]:
         """Take a question; its answer is returned here or comes from a later `receive`."""
-        up: list[Happening] = []
+        up: list[StackEvent] = []
         self._stirred_at = now
         token, question, deadline = asked.token, asked.question, now + asked.timeout
         if self._disk.failure:
@@ -302,7 +302,7 @@ class ModelGroup:
             self._fail(now, error, up)
             return [*up, Answer(token, Unknown(self._disk.failure))]
 
-    def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[Happening]:
+    def _take(self, now: float, token: Pending, question: Question, deadline: float) -> list[StackEvent]:
         match question:
             case Write(operations, patient):
                 return self._answers(self._calls.add(CommandCall(token, operations, deadline, patient)))
@@ -351,7 +351,7 @@ class ModelGroup:
         if self.mergeable is not None:
             self.mergeable.store.is_watched = len(self._watches) > 0
 
-    def _expire(self, now: float, up: list[Happening]) -> None:
+    def _expire(self, now: float, up: list[StackEvent]) -> None:
         if self._calls.deadline <= now:
             up += self._answers(self._calls.expired(now, self._trouble(now)))
         up += [Answer(token, Refused(self._trouble(now), unreachable=True)) for token in self._reads.expired(now)]
@@ -376,7 +376,7 @@ class ModelGroup:
 
     def age(self, now: float) -> float:
         """Seconds since a leader's message arrived, which bounds the age of the local state; 0 at the leader itself."""
-        return 0.0 if self._status.role is Role.LEADER else now - self._heard_at
+        return 0.0 if self._status.role is Role.LEADER else now - self._received_at
 
     def local(self, pattern: str) -> list[Change]:
         """Return the local entries, however old. Raises ModelError for a malformed pattern."""

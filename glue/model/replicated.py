@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from glue.contract import Delivery, Event, Missed, PeerAdded, PeerInterest, Publication, Request
 from glue.errors import ModelError
 from glue.model.names import Names
-from glue.model.requests import PREFIX, Answer, Ask, CloseModel, Happening, OpenModel, Wish
+from glue.model.requests import PREFIX, Answer, Ask, CloseModel, OpenModel, StackEvent, StackRequest
 
 if TYPE_CHECKING:
     from glue.model.group import ModelGroup
@@ -26,7 +26,7 @@ MODELS = 64
 
 
 class Replicated:
-    """A `Layer[Event, Happening, Wish, Request]` with models."""
+    """A `Layer[Event, StackEvent, StackRequest, Request]` with models."""
 
     unfinished = 0
 
@@ -34,12 +34,12 @@ class Replicated:
         self._endpoint_id = endpoint_id
         self._incarnation = incarnation
         self._network_id = network_id
-        self._luck = random
+        self._rng = random
         self._counters: Counter[str] = Counter()
         self.groups: dict[str, ModelGroup] = {}
         self.names = Names()
         self.was_used = False
-        self._up: list[Happening] = []  # known answers, for the next `receive`
+        self._up: list[StackEvent] = []  # known answers, for the next `receive`
 
     def fit(self, size: int) -> int:
         """Return `size`: messages may have any size."""
@@ -73,7 +73,7 @@ class Replicated:
 
     # ------------------------------------------------------------------------------------------------- down
 
-    def send(self, now: float, items: list[Wish]) -> list[Request]:
+    def send(self, now: float, items: list[StackRequest]) -> list[Request]:
         """Take what concerns models, and pass on the rest in its order."""
         down: list[Request] = []
         asked: dict[str, ModelGroup] = {}
@@ -115,10 +115,10 @@ class Replicated:
         check_name(item.name)
         if item.name in self.groups or len(self.groups) >= MODELS:
             raise ModelError(f"model {item.name!r} is open here already, or {MODELS} others are")
-        luck = Random(self._luck.getrandbits(64))
+        rng = Random(self._rng.getrandbits(64))
         self.names.learn_all(item.options.names)
         scope = self.scope(item.name, item.options.mergeable)
-        group = ModelGroup(item, scope, self._endpoint_id, self._incarnation, luck, now, self.names)
+        group = ModelGroup(item, scope, self._endpoint_id, self._incarnation, rng, now, self.names)
         self.groups[item.name] = group
         self.was_used = True
         return group.open()
@@ -132,11 +132,11 @@ class Replicated:
 
     # --------------------------------------------------------------------------------------------------- up
 
-    def receive(self, now: float, items: list[Event]) -> tuple[list[Happening], list[Request]]:
+    def receive(self, now: float, items: list[Event]) -> tuple[list[StackEvent], list[Request]]:
         """Take what concerns models, pass on the rest in its order, and serve the groups that are due."""
         if not self.was_used:
             return [*items], []
-        up: list[Happening] = []
+        up: list[StackEvent] = []
         down: list[Request] = []
         for_groups: dict[str, list[Delivery]] = {}
         for item in items:

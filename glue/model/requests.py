@@ -88,8 +88,8 @@ class Answer:
         self.answer = answer
 
 
-Wish = Request | OpenModel | CloseModel | Ask
+StackRequest = Request | OpenModel | CloseModel | Ask
 """The requests of an application to a stack."""
 
-Happening = Event | Answer
+StackEvent = Event | Answer
 """The events of a stack for an application."""

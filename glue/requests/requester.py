@@ -35,10 +35,12 @@ from glue.requests.wire import (
     Hop,
     MalformedError,
     ReplyHead,
+    answer_of,
     decode_body,
     decode_reply,
     encode_requests,
     extra_of,
+    first_id,
     request_topic,
 )
 
@@ -204,9 +206,31 @@ class Requester:
         Returns what to publish: a responder that answers no more has done nothing, so another one is asked.
         """
         sendings: list[Sending] = []
-        for payload in payloads:
+        taken = self._take_row(peer, name, payloads)
+        for payload in payloads[taken:] if taken else payloads:
             sendings += self._take(now, peer, name, payload)
         return sendings
+
+    def _take_row(self, peer: str, name: str, payloads: Sequence[bytes]) -> int:
+        """Take the first payloads, as far as they are answers to one call in the order of its requests.
+
+        Returns how many were taken. Anything out of the ordinary ends the row.
+        """
+        id = first = first_id(payloads[0])
+        call = self._calls.get(id)
+        if call is None or call.gone or peer not in call.asked:
+            return 0
+        calls, replies, start = self._calls, call.replies, call.first
+        for payload in payloads:
+            answer = answer_of(payload, id)
+            if answer is None or calls.get(id) is not call:
+                break
+            replies[id - start] = Reply(answer[0], name, peer)
+            del calls[id]
+            id += 1
+        if id > first:
+            self._answered(call, id - first)
+        return id - first
 
     def _take(self, now: float, peer: str, name: str, payload: bytes) -> list[Sending]:
         try:
@@ -249,10 +273,13 @@ class Requester:
     def _answer(self, call: Call, id: int, reply: Reply) -> None:
         del self._calls[id]
         call.replies[id - call.first] = reply
-        call.missing -= 1
         if call.gone:
             call.gone -= {id}
-        self._routes.answered(call.responder, 1)
+        self._answered(call, 1)
+
+    def _answered(self, call: Call, count: int) -> None:
+        call.missing -= count
+        self._routes.answered(call.responder, count)
         if not call.missing:
             self._statistics["requests answered"] += len(call.tails)
             call.waiter.ended(call)

@@ -36,6 +36,8 @@ CYCLE: Final = "RequestCycleError"
 """The error of a handler whose own request would have come back to a handler that waits for it. It is passed on."""
 
 _REQUEST = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14}),"within":([1-9][0-9]{0,8})(,"json":1)?\}\n')
+match_plain = _REQUEST.match
+"""Matches the head of a request without options: its id, `within` in milliseconds, and `json` if it is there."""
 _REPLY = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14})(,"json":1)?\}\n')
 
 Hop = tuple[str, str, str]
@@ -150,6 +152,31 @@ def decode_reply(payload: bytes) -> tuple[ReplyHead, bytes]:
     head, body = _split(payload)
     error, message, refused = (_text(head.get(key, "")) for key in ("error", "message", "refused"))
     return ReplyHead(_integer(head.get("id"), ID_LIMIT), head.get("json") == 1, error, message, refused), body
+
+
+_ID = re.compile(rb'\{"id":(0|[1-9][0-9]{0,14})[,}]')
+
+
+def first_id(payload: bytes) -> int:
+    """The id that a reply begins with; -1 if it does not, which may still be a reply."""
+    found = _ID.match(payload) if payload.__class__ is bytes else None
+    return -1 if found is None else int(found[1])
+
+
+def answer_of(payload: bytes, id: int) -> tuple[Any] | None:
+    """The answer of the reply with this id and nothing else in its head; None for any other payload."""
+    if payload.__class__ is not bytes:
+        return None
+    end = payload.find(b"\n")
+    head = payload[:end]
+    if head == b'{"id":%d}' % id:
+        return (payload[end + 1 :],)
+    if head != b'{"id":%d,"json":1}' % id:
+        return None
+    try:
+        return (orjson.loads(payload[end + 1 :]),)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def decode_body(body: bytes, is_json: bool) -> Any:

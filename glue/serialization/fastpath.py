@@ -83,7 +83,7 @@ class SerializationFastPath:
         is_run = len(item.data) > item.segment
         data = bytes(item.data[:MAX_HEADER] if is_run else item.data)
         if data.startswith(layer.prefix):
-            layer.statistics["own datagrams heard"] += -(-len(item.data) // item.segment)
+            layer.statistics["own datagrams received"] += -(-len(item.data) // item.segment)
             return CONSUMED
         size = data.find(b"\n", 0, MAX_HEADER) + 1
         head = data[:size]

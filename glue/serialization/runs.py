@@ -231,7 +231,7 @@ class Rows:
         self.count += count + (rest > 0)
         self.full = not rest
 
-    def lifted(self) -> tuple[bytes, Pieces]:
+    def split(self) -> tuple[bytes, Pieces]:
         """All headers, one after the other, and all bodies."""
         heads = self._heads[0] if len(self._heads) == 1 else b"".join(self._heads)
         return heads, Pieces(self._bodies, self.segment - self.size, self.count)

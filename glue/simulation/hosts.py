@@ -11,9 +11,9 @@ from glue.contract import Address, Event
 from glue.errors import ConfigurationError
 from glue.simulation.clock import Clock
 from glue.simulation.host import RECEIVE_BUFFER, Host
-from glue.simulation.luck import stream
 from glue.simulation.machine import Machine, SimulationError
 from glue.simulation.network import VirtualLan
+from glue.simulation.randomness import stream
 from glue.simulation.schedule import Schedule
 
 PORT = 37320

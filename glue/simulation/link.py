@@ -11,7 +11,7 @@ from typing import Literal
 
 from glue.simulation.conditions import FRAME_OVERHEAD, Conditions
 from glue.simulation.host import Host
-from glue.simulation.luck import Luck
+from glue.simulation.randomness import RandomStreams
 from glue.simulation.recorded import RecordedOutcomes
 
 Outcome = Literal[
@@ -55,7 +55,7 @@ class Link:
     """
 
     __slots__ = (
-        "_conditions", "_is_bad", "_is_plain", "_luck", "counters", "destination", "is_blocked", "is_partitioned",
+        "_conditions", "_is_bad", "_is_plain", "_rng", "counters", "destination", "is_blocked", "is_partitioned",
         "outcomes", "port", "source",
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ class Link:
         self.outcomes: RecordedOutcomes | None = None
         self._conditions = Conditions()
         self._is_plain = True
-        self._luck = Luck(seed, f"link {source.address} {destination.address}")
+        self._rng = RandomStreams(seed, f"link {source.address} {destination.address}")
         self._is_bad = False
 
     @property
@@ -90,7 +90,7 @@ class Link:
         """Decide the fate of datagrams that leave now or at `departures`. Return arrivals and losses."""
         if self.outcomes is not None:
             return self._carry_as_recorded(self.outcomes, now, data, segment)
-        conditions, strikes = self._conditions, self._luck.strikes
+        conditions, strikes = self._conditions, self._rng.strikes
         if self._is_plain:
             return [(now + conditions.delay, data, segment)], []
         together: dict[float, list[bytes]] = {}
@@ -102,7 +102,7 @@ class Link:
             is_lost, is_held_back = self._loses(), strikes("reorder", conditions.reorder)
             jitter = self._jitter("jitter")
             copy_jitter = self._jitter("jitter of the copy") if strikes("duplicate", conditions.duplicate) else None
-            flip = self._luck.draw("corrupt bit") if strikes("corrupt", conditions.corrupt) else None
+            flip = self._rng.draw("corrupt bit") if strikes("corrupt", conditions.corrupt) else None
             departure = now if departures is None else departures[number]
             if departure is None or is_lost:
                 missing.append((datagram, "queue full" if departure is None else "lost"))
@@ -135,7 +135,7 @@ class Link:
         return [(time, b"".join(datagrams), segment) for time, datagrams in together.items()], missing
 
     def _loses(self) -> bool:
-        burst, strikes = self._conditions.burst, self._luck.strikes
+        burst, strikes = self._conditions.burst, self._rng.strikes
         is_lost = strikes("loss", self._conditions.loss)
         if burst is not None:
             if strikes("burst", burst.leave if self._is_bad else burst.enter):
@@ -146,7 +146,7 @@ class Link:
 
     def _jitter(self, purpose: str) -> float:
         jitter = self._conditions.jitter
-        return jitter * self._luck.draw(purpose) if jitter else 0.0
+        return jitter * self._rng.draw(purpose) if jitter else 0.0
 
 
 def flipped(datagram: bytes, bit: int) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glue.contract import Delivery
-from glue.model import Ask, Wish
+from glue.model import Ask, StackRequest
 from glue.model.group import ModelGroup
 from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Unknown, WatchPattern, Write
 from glue.model.state import ABSENT, Change, Expect, Set
@@ -59,7 +59,7 @@ class SimulatedModel:
     def __init__(
         self,
         name: str,
-        order: Callable[[Wish], None],
+        order: Callable[[StackRequest], None],
         handled: Callable[[Delivery], None],
         host: Host,
         world: Hosts,

@@ -14,7 +14,7 @@ from glue.endpoint.request_methods import RequestMethods
 from glue.endpoint.requests import TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler
 from glue.errors import ClosedError
-from glue.model import Wish
+from glue.model import StackRequest
 from glue.requests import Call, Reply
 from glue.requests.wire import encode_reply, reply_topic
 from glue.simulation.hosts import Hosts
@@ -65,7 +65,7 @@ class SimulatedResponder(BaseResponder):
         requests: Requests,
         owner: SubscriptionOwner,
         limit: int,
-        order: Callable[[Wish], None],
+        order: Callable[[StackRequest], None],
         close: Callable[[BaseResponder], None],
     ) -> None:
         """Use `SimulatedEndpoint.respond`."""
@@ -111,18 +111,18 @@ class SimulatedRequests(RequestMethods):
     def _running(self) -> EndpointCore:
         raise NotImplementedError
 
-    def _order(self, wish: Wish) -> None:
+    def _order(self, request: StackRequest) -> None:
         raise NotImplementedError
 
-    def _order_request(self, wish: Wish) -> None:
-        self._order(wish)
+    def _order_request(self, request: StackRequest) -> None:
+        self._order(request)
 
     def _make_responder(self, pattern: str, handler: RequestHandler) -> SimulatedResponder:
         core = self._running()
 
-        def order(wish: Wish) -> None:
+        def order(request: StackRequest) -> None:
             if self._core is core:  # else that life is over
-                self._order(wish)
+                self._order(request)
 
         return SimulatedResponder(
             pattern, handler, core.requests, self._owner, core.settings.message_limit, order, self._close_responder

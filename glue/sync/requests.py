@@ -18,7 +18,7 @@ from glue.endpoint.request_methods import RequestMethods, ended_and_waiting, rep
 from glue.endpoint.requests import OUTSTANDING, TIMEOUT, Requests
 from glue.endpoint.responder import BaseResponder, RequestHandler
 from glue.errors import ClosedError, ConfigurationError, RequestTimeoutError, WouldBlockError
-from glue.model import Wish
+from glue.model import StackRequest
 from glue.requests import Call, Reply
 from glue.requests.wire import encode_reply, reply_topic
 
@@ -39,8 +39,10 @@ class Gate:
 
     def ended(self, call: Call) -> None:
         """A call has ended."""
-        with contextlib.suppress(RuntimeError):  # it is open
+        try:  # noqa: SIM105  # `suppress` takes a microsecond
             self._lock.release()
+        except RuntimeError:  # it is open
+            pass
 
     def wait(self, timeout: float) -> bool:
         """Wait until a call has ended since the last wait, `timeout` seconds at most."""
@@ -128,6 +130,7 @@ class Responder(BaseResponder):
             return
         with contextlib.suppress(ClosedError):  # then the caller is told that this endpoint left
             driver.publish((self._requests.publication(topic, replies),), True)
+            driver.expect_answer()
 
     def __enter__(self) -> Responder:
         return self
@@ -144,9 +147,9 @@ class SyncRequests(RequestMethods):
     def _running(self) -> ThreadDriver:
         raise NotImplementedError
 
-    def _order_quietly(self, wish: Wish) -> None:
+    def _order_quietly(self, request: StackRequest) -> None:
         with contextlib.suppress(ClosedError):
-            self._running().order(wish, wait=False)
+            self._running().order(request, wait=False)
 
     def _make_responder(self, pattern: str, handler: RequestHandler) -> Responder:
         if is_awaited(handler):
@@ -191,10 +194,10 @@ class SyncRequests(RequestMethods):
         ResponderLostError, RequestTimeoutError, RequestRefusedError, RequestCycleError, and what `publish` raises.
         """
         gate = Gate()
-        tails = self._tails(topic, (payload,), timeout)
-        calls = [self._begin(topic, tails, timeout, retry, gate)]
-        self._wait(calls, gate)
-        (reply,) = replies_of(calls)
+        call = self._begin(topic, self._tails(topic, (payload,), timeout), timeout, retry, gate)
+        self._wait([call], gate)
+        self._running().answered()
+        (reply,) = replies_of([call])
         return reply.payload
 
     def request_all(self, topic: str, payload: Any, timeout: float = TIMEOUT) -> Iterator[Reply]:
@@ -250,13 +253,14 @@ class SyncRequests(RequestMethods):
         size = max(1, outstanding // 2)
         try:
             while True:
-                while room >= size and (payloads := _gathered(source, size)):
+                while room >= size and (payloads := gathered(source, size)):
                     tails = self._tails(topic, payloads, timeout)
                     calls.append(self._begin(topic, tails, timeout, retry, gate))
                     room -= len(tails)
                 if not calls:
                     return
                 self._wait([calls[0]], gate)
+                self._running().answered()
                 call = calls.popleft()
                 room += len(call.tails)
                 yield from replies_of([call])
@@ -271,7 +275,8 @@ class SyncRequests(RequestMethods):
         requests = self._receive_replies()
         call, publication = requests.call(topic, tails, timeout, retry, gate)
         try:
-            self._send(publication, call.expires)
+            if not self._running().ask(publication, cast(Any, self._replies), lambda: call.is_over):
+                self._send(publication, call.expires)
         except BaseException:
             requests.drop([call])
             raise
@@ -296,6 +301,8 @@ class SyncRequests(RequestMethods):
         """Wait until one of these calls has ended, and do what is due for them meanwhile."""
         requests, driver = self._core.requests, cast(Any, self)._driver
         try:
+            if self._replies is not None:
+                driver.await_answers(self._replies, lambda: any(call.is_over for call in calls))
             while not any(call.is_over for call in calls):
                 left = requests.seconds_left(calls)
                 if not (left > 0 and driver.wait_for(gate, left)):
@@ -305,7 +312,7 @@ class SyncRequests(RequestMethods):
             raise
 
 
-def _gathered(source: Iterator[Any], size: int) -> list[Any]:
+def gathered(source: Iterator[Any], size: int) -> list[Any]:
     """What the source gives within a millisecond, so many payloads at most; none only at its end."""
     found: list[Any] = []
     for payload in source:

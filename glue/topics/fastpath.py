@@ -27,9 +27,9 @@ from glue.contract import (
     Upward,
 )
 from glue.topics.bundle import (
-    APART,
     BUNDLE_MESSAGES,
     BUNDLE_SIZE,
+    COPY_LIMIT,
     GROUP_SIZE,
     INTEGER_LIMIT,
     common_length,
@@ -38,7 +38,7 @@ from glue.topics.bundle import (
 )
 from glue.topics.layer import Topics
 from glue.topics.plain import PLAIN_INDEX, Recipients
-from glue.topics.published import PublishedTopic, Way
+from glue.topics.published import LoneRoute, PublishedTopic
 from glue.topics.streams import Stream
 
 NOWHERE = ((), NORMAL)
@@ -47,12 +47,14 @@ NOWHERE = ((), NORMAL)
 class PlainPublications:
     """Plain publications of one endpoint to peers only, along the route of the topic's previous message."""
 
-    __slots__ = ("_changes", "_peers", "_published", "_statistics", "_subscriptions")
+    __slots__ = ("_asking", "_changes", "_peers", "_published", "_recorded", "_statistics", "_subscriptions")
 
     def __init__(self, layer: Topics) -> None:
+        self._asking = layer.asking
         self._published = layer.published
         self._peers = layer.peers.index
-        self._subscriptions = layer.subscriptions.index
+        self._subscriptions = layer.subscriptions
+        self._recorded = layer.recording.index
         self._changes = layer.changes
         self._statistics = layer.statistics
 
@@ -63,38 +65,39 @@ class PlainPublications:
         topic = self.topic(item.topic, item.priority)
         if topic is None:
             return None
-        way = topic.way
-        assert way is not None
-        payloads = item.payloads
+        route = topic.lone_route
+        assert route is not None
+        payloads, length = item.payloads, item.length
         count = len(payloads)
-        if count != 1 and not _fits(way.topic, common_length(payloads) if item.length is None else item.length, count):
+        if count != 1 and not _fits(route.topic, common_length(payloads) if length is None else length, count):
             return None
         sequence = topic.sequence + 1
         topic.sequence = topic.counts[True] = topic.sequence + count
         self._statistics["messages published"] += count
-        self._statistics["messages owed"] += count * len(way.peers)
+        self._statistics["messages owed"] += count * len(route.peers)
         at = int(item.published_at * 1e6)
-        if count == 1 and len(payloads[0]) < APART:
-            body: Sequence[bytes] = [encode_lone(way.topic, sequence, at, payloads[0], item.json)]
+        if count == 1 and len(payloads[0]) < COPY_LIMIT:
+            body: Sequence[bytes] = [encode_lone(route.topic, sequence, at, payloads[0], item.json)]
         else:
-            body = encode_plain(way.topic, sequence, at, payloads, item.json)
-        return Outbound(way.peers, body, None, True, inf, (), None, count, (), item.priority)
+            body = encode_plain(route.topic, sequence, at, payloads, item.json)
+        return Outbound(route.peers, body, None, True, inf, (), None, count, (), item.priority)
 
     def topic(self, name: str, priority: int) -> PublishedTopic | None:
-        """The record of a topic, with the way that its plain messages of this class take; None if there is none."""
+        """The record of a topic, with the route of its plain messages of this class; None if there is none."""
         topic = self._published.known(name)
         if topic is None:
             return None
-        way = topic.way
-        if way is None or way.changes != self._changes.count:
-            way = topic.way = self._way(topic, name)
-        return topic if way.peers and way.priority == priority else None
+        route = topic.lone_route
+        if route is None or route.changes != self._changes.count:
+            route = topic.lone_route = self._lone_route(topic, name)
+        return topic if route.peers and route.priority == priority else None
 
-    def _way(self, topic: PublishedTopic, name: str) -> Way:
+    def _lone_route(self, topic: PublishedTopic, name: str) -> LoneRoute:
         flow = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
         is_same = flow[1] == topic.priority  # else its class changed while no peer was subscribed
-        is_open = is_same and flow[0] == self._peers.match(name) and not self._subscriptions.match(name)
-        return Way(self._changes.count, orjson.dumps(name), flow if is_open else NOWHERE)
+        is_open = is_same and flow[0] == self._peers.match(name) and not self._subscriptions.own(name)
+        is_open = is_open and not self._asking.wants(name) and not self._recorded.match(name)
+        return LoneRoute(self._changes.count, orjson.dumps(name), flow if is_open else NOWHERE)
 
 
 def _fits(topic: bytes, length: int | None, count: int) -> bool:
@@ -110,12 +113,12 @@ def _fits(topic: bytes, length: int | None, count: int) -> bool:
 class LoneReceiver:
     """Receive messages of one topic of one peer in a session."""
 
-    __slots__ = "_next", "_peer", "_statistics", "_stream", "_topic", "_way"
+    __slots__ = "_next", "_peer", "_recipients", "_statistics", "_stream", "_topic"
 
-    def __init__(self, statistics: Counter[str], stream: Stream, way: Recipients, peer: str, topic: str) -> None:
+    def __init__(self, statistics: Counter[str], stream: Stream, recipients: Recipients, peer: str, topic: str) -> None:
         self._statistics = statistics
         self._stream = stream
-        self._way = way
+        self._recipients = recipients
         self._peer = peer
         self._topic = topic
         self._next = stream.plain
@@ -132,9 +135,9 @@ class LoneReceiver:
                 payload = orjson.loads(payload)
             except orjson.JSONDecodeError:
                 return None
-        way = self._way
-        return Delivery(self._topic, [payload], None, way.publisher, self._peer, self._stream.incarnation, number,
-                        micros / 1e6, False, way.tokens, inf, None if is_json else size)  # fmt: skip
+        to = self._recipients
+        return Delivery(self._topic, [payload], None, to.publisher, self._peer, self._stream.incarnation, number,
+                        micros / 1e6, False, to.tokens, inf, None if is_json else size)  # fmt: skip
 
     def advance(self) -> None:
         """Expect the next message: the caller has taken this one."""
@@ -145,7 +148,7 @@ class LoneReceiver:
         first = self._stream.plain
         count = self._next - first
         if count:
-            self._stream.go_on(now, first, count, self._way.mark)
+            self._stream.go_on(now, first, count, self._recipients.mark)
             self._statistics["messages received"] += count
 
 
@@ -154,13 +157,13 @@ class LoneSender:
 
     __slots__ = ("_first", "_statistics", "_text", "_topic", "largest", "peer")
 
-    def __init__(self, statistics: Counter[str], topic: PublishedTopic, way: Way, size: int) -> None:
+    def __init__(self, statistics: Counter[str], topic: PublishedTopic, route: LoneRoute, size: int) -> None:
         self._statistics = statistics
         self._topic = topic
-        self._text = way.topic
+        self._text = route.topic
         self._first = topic.sequence
-        self.peer = way.peers[0]
-        self.largest = size - GROUP_SIZE - len(way.topic)
+        self.peer = route.peers[0]
+        self.largest = size - GROUP_SIZE - len(route.topic)
 
     def write(self, at: float, payload: bytes, json: bool) -> bytes:
         """Number and encode the next message, published `at` (Unix seconds)."""
@@ -204,12 +207,12 @@ class TopicsFastPath:
         stream = self._bundles.stream(partner.id, partner.incarnation, name)
         if stream is None or not stream.plain:
             return None
-        way = self._bundles.way(stream, partner.id, name)
-        return LoneReceiver(self._statistics, stream, way, partner.id, name) if way.tokens else None
+        recipients = self._bundles.recipients(stream, partner.id, name)
+        return LoneReceiver(self._statistics, stream, recipients, partner.id, name) if recipients.tokens else None
 
     def sender(self, topic: str, size: int) -> LoneSender | None:
         """A sender for a topic with exactly one receiving peer, else None; bodies have at most `size` bytes."""
         known = self._publications.topic(topic, NORMAL)
-        if known is None or known.way is None or len(known.way.peers) != 1:
+        if known is None or known.lone_route is None or len(known.lone_route.peers) != 1:
             return None
-        return LoneSender(self._statistics, known, known.way, size)
+        return LoneSender(self._statistics, known, known.lone_route, size)

@@ -18,9 +18,9 @@ NOT_FOUND = "messages to nobody at the start"  # counted in addition to "message
 
 
 class Parcel:
-    """A published group that has yet to be sent; `is_heard`: this endpoint itself has subscribed to it."""
+    """A published group that has yet to be sent; `is_delivered_here`: this endpoint itself has subscribed to it."""
 
-    __slots__ = ("expires", "group", "is_heard", "options", "priority", "topic")
+    __slots__ = ("expires", "group", "is_delivered_here", "options", "priority", "topic")
 
     def __init__(
         self,
@@ -29,19 +29,19 @@ class Parcel:
         priority: int,
         expires: float,
         options: Options,
-        is_heard: bool,
+        is_delivered_here: bool,
     ) -> None:
         self.topic = topic
         self.group = group
         self.priority = priority
         self.expires = expires
         self.options = options
-        self.is_heard = is_heard
+        self.is_delivered_here = is_delivered_here
 
     @property
     def is_lost(self) -> bool:
         """Whether a reliable parcel is lost if no peer wants it: not retained, and not delivered to this endpoint."""
-        return self.options.reliable and not (self.options.retain or self.is_heard)
+        return self.options.reliable and not (self.options.retain or self.is_delivered_here)
 
 
 class HeldParcels:

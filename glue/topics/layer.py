@@ -15,8 +15,9 @@ from collections.abc import Hashable, Sequence
 from math import inf
 
 from glue.contract import (
+    Acknowledge,
     Addressed,
-    Delivery,
+    Alarm,
     Downward,
     Event,
     FirstRoundOver,
@@ -30,13 +31,18 @@ from glue.contract import (
     PeerInterest,
     PeerRemoved,
     Publication,
+    Record,
     Request,
+    Rung,
     Subscribe,
+    Survey,
+    Undelivered,
     Unsubscribe,
     Upward,
 )
 from glue.contract.counters import Counters
-from glue.errors import ConfigurationError
+from glue.topics.alarms import Alarms
+from glue.topics.asking import Asking
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
     KEEP,
@@ -48,39 +54,47 @@ from glue.topics.bundle import (
     decode,
     milliseconds,
 )
-from glue.topics.deliveries import deliveries
+from glue.topics.checks import check_request
+from glue.topics.deliveries import deliveries, unwrap
+from glue.topics.direct import DirectSender
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
-from glue.topics.names import check_pattern, check_topic, check_type
+from glue.topics.limits import Limits
+from glue.topics.local import LocalDeliveries
+from glue.topics.names import check_topic
 from glue.topics.outbox import BundleOutbox
+from glue.topics.own_values import OwnValues
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
-from glue.topics.retained import RetainedValues, kept, retained
+from glue.topics.recording import Recording
+from glue.topics.retained import RetainedValues, kept
+from glue.topics.shared.sharing import Sharing
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
+from glue.topics.wrapped import SHARED, unwrapped
 
 
 class Topics:
     """The topics layer of one life (`incarnation`) of an endpoint."""
 
-    unfinished = 0
-
     def __init__(self, *, endpoint_id: str, incarnation: int, name: str) -> None:
         self.statistics = Counters()
-        self._endpoint_id = endpoint_id
-        self._incarnation = incarnation
-        self._name = name
         self.changes = Changes()  # to the patterns of the peers and of this endpoint
-        self.subscriptions = Subscriptions(self.changes)
-        self.peers = Peers(self.changes, self.statistics)
+        self._limits = Limits(self.statistics)
+        self._sharing = Sharing(endpoint_id, self.statistics)
+        self.asking = Asking(self._limits, self._sharing)
+        self.subscriptions = Subscriptions(self.changes, self.asking, endpoint_id)
+        self.peers = Peers(self.changes, self.statistics, self.asking)
         self.published = PublishedTopics(self.peers.table, self.statistics)
-        self._retained = RetainedValues()  # this endpoint's own
-        self._heard = RetainedValues()
+        self.recording = Recording(self.changes)
+        self._received = RetainedValues()
         self._outbox = BundleOutbox()
-        # Deliveries to oneself with their expiry. Bounded by the caller: `backlog` shows them, `receive` takes all.
-        self._local: list[tuple[float, Delivery]] = []
-        self._local_size = 0
+        self._identity = name, endpoint_id, incarnation
+        self._values = OwnValues(self._identity, self.published, self._outbox, self._limits, self.statistics)
+        self._local = LocalDeliveries(self._identity, self.statistics)
+        self._alarms = Alarms()
+        self._sharing.sender = DirectSender(self.published, self._outbox, self._local, self.subscriptions)
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
@@ -93,12 +107,20 @@ class Topics:
         """When `receive` is due (monotonic seconds): at once for local deliveries, else for gaps and held parcels."""
         if self._local or self._news:
             return -inf
-        return self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
+        held = inf if self._held is None else self._held.deadline
+        due = min(self._streams.deadline, held, self._alarms.deadline, self._limits.deadline)
+        return min(due, self._sharing.deadline) if self._sharing else due
 
     @property
     def backlog(self) -> int:
-        """Payload bytes queued for own subscriptions or held until the subscribers are known."""
-        return self._local_size if self._held is None else self._local_size + self._held.size
+        """Payload bytes for own subscriptions, held until the subscribers are known, or not yet handled by a group."""
+        size = self._local.size if self._held is None else self._local.size + self._held.size
+        return size + self._sharing.size if self._sharing else size
+
+    @property
+    def unfinished(self) -> int:
+        """Messages that a group has to handle, and that none of its members has acknowledged."""
+        return self._sharing.count if self._sharing else 0
 
     def commit(self) -> None:
         """Nothing is deferred."""
@@ -115,14 +137,17 @@ class Topics:
     def subscribers(self, topic: str) -> Sequence[str]:
         """Ids of the peers whose announced interests match `topic`, sorted. Raises TopicError."""
         check_topic(topic)
-        return self.peers.index.match(topic)
+        found = self.peers.index.match(topic)
+        return (
+            sorted({*found, *self.asking.subscribers(topic, self.peers.index)}) if self.asking.wants(topic) else found
+        )
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Event], list[Downward]]:
         """Bundles become deliveries; news of peers is noted and passed on."""
         up: list[Event] = []
         down: list[Downward] = []
         if self._local:
-            self._take_local(now, up)
+            self._local.take(now, up)
         if self._news:
             up += self._news
             self._news.clear()
@@ -140,6 +165,14 @@ class Topics:
         if self._streams.deadline <= now:
             for peer, topic, jump in self._streams.overdue(now):
                 self._miss(topic, peer, jump, up)
+        if self._limits.deadline <= now:
+            for latest in self._limits.due(now):
+                self._emit(now, latest)
+            self._flush(now, down)
+        if self._sharing:
+            self._sharing.give_up(now, up)
+            self._flush(now, down)
+        up += map(Rung, self._alarms.due(now))
         return up, down
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
@@ -148,7 +181,7 @@ class Topics:
         Raises TopicError or ConfigurationError before any item has an effect if one of them is wrong.
         """
         for item in items:
-            self._check(item)
+            check_request(item)
         down: list[Downward] = []
         for item in items:
             if isinstance(item, Publication):
@@ -157,32 +190,38 @@ class Topics:
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
                 self.subscriptions.remove(item.token)
+            elif isinstance(item, Record):
+                self.recording.change(item)
+            elif isinstance(item, Alarm):
+                self._alarms.set(item.token, item.due)
+            elif isinstance(item, Acknowledge):
+                self._sharing.done(now, item)
+            elif isinstance(item, Survey):
+                self._news.append(self.peers.survey(item.token))
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
-                self._flush(down)
+                self._flush(now, down)
                 down.append(item)
-        self._flush(down)
+        self._flush(now, down)
         return down
 
     # ------------------------------------------------------------------------------------------------- down
 
-    def _check(self, item: Request) -> None:
-        if isinstance(item, Publication):
-            options = item.options
-            check_topic(item.topic)
-            if options.type is not None:
-                check_type(options.type)
-            if options.lifespan is not None and not 0 < options.lifespan < inf:
-                raise ConfigurationError(f"lifespan={options.lifespan!r}: expected a positive number of seconds")
-        elif isinstance(item, Subscribe):
-            check_pattern(item.pattern)
-
     def _publish(self, now: float, item: Publication) -> None:
-        count, options = len(item.payloads), item.options
-        if not count:
+        if not item.payloads:
             return
-        self.statistics["messages published"] += count
+        self.statistics["messages published"] += len(item.payloads)
+        is_limited = False
+        if self._limits:
+            for latest in self._limits.offer(now, item):
+                self._emit(now, latest)
+            is_limited = bool(self._limits.intervals(item.topic))
+        self._emit(now, item, is_limited)
+
+    def _emit(self, now: float, item: Publication, is_heard: bool = False) -> None:
+        """Send a publication to its subscribers; `is_heard`: if there are none, it reached others all the same."""
+        count, options = len(item.payloads), item.options
         topic = self.published.topic(item.topic)
         sequence, position = topic.number(count, options.reliable)
         group = MessageGroup(
@@ -197,19 +236,23 @@ class Topics:
             None if options.lifespan is None else milliseconds(options.lifespan),
             position,
             options.ordered or not options.reliable,
+            options.metadata,
         )
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
-            self._retain(group, expires)
-        tokens = self.subscriptions.index.match(item.topic)
+            self._values.keep(group, expires)
+        if self.recording.recorder is not None:
+            self.recording.record(now, group, expires)
+        tokens = self.subscriptions.own(item.topic)
         if tokens:
-            self._deliver_to_self(group, expires, tokens)
+            self._local.publish(group, expires, tokens)
+            is_heard = True
         route = self.peers.index.match(item.topic)
         if self._held is not None and self._held.has_to_wait(now, options, route):
-            self._held.add(Parcel(topic, group, priority, expires, options, bool(tokens)))
+            self._held.add(Parcel(topic, group, priority, expires, options, is_heard))
         else:
-            self._dispatch(topic, group, priority, expires, options, route, bool(tokens))
+            self._dispatch(topic, group, priority, expires, options, route, is_heard)
 
     def _dispatch(
         self,
@@ -219,18 +262,20 @@ class Topics:
         expires: float,
         options: Options,
         route: tuple[str, ...],
-        is_heard: bool,
+        is_delivered_here: bool,
     ) -> None:
-        """Send a group to these peers; `is_heard`: this endpoint itself has subscribed to it."""
+        """Send a group to these peers; `is_delivered_here`: this endpoint itself or a group gets it."""
+        if self._sharing and self._sharing.offer(group, priority, expires, options.key):
+            is_delivered_here = True
         if route:
             flow = route, priority
             after = self.published.follow(topic, flow) if options.reliable and options.ordered else ()
             self.statistics["messages owed"] += len(group.payloads) * len(route)
             self._outbox.add(flow, options.reliable, group, expires, after)
-        elif not is_heard:
+        elif not is_delivered_here:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
-            self._news.append(Addressed(options.receipt, route))
+            self._news.append(Addressed(options.receipt, route, group.sequence + len(group.payloads) - 1))
             if route:
                 self._outbox.receipt(flow, options.receipt)
 
@@ -243,64 +288,35 @@ class Topics:
             group, options, route = parcel.group, parcel.options, match(parcel.group.topic)
             if parcel.expires < inf:
                 group.lifespan_ms = milliseconds(max(0.0, parcel.expires - now))
-            if not route and parcel.is_lost:
+            if not route and parcel.is_lost and not self.asking.wants(group.topic):
                 self.statistics[NOT_FOUND] += len(group.payloads)
-            self._dispatch(parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_heard)
+            self._dispatch(
+                parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_delivered_here
+            )
         if is_over:
             self._held = None
-        self._flush(down)
-
-    def _retain(self, group: MessageGroup, expires: float) -> None:
-        """Keep the last of these for late joiners; one that finds no room is an ordinary message, counted."""
-        if not group.payloads[-1]:
-            self._retained.discard(group.topic, self._endpoint_id)
-            return
-        value = retained(group, self._name, self._endpoint_id, self._incarnation, expires)
-        if not self._retained.put(value):
-            self.statistics["retained values refused: too many"] += 1
+        self._flush(now, down)
 
     def _subscribe(self, now: float, item: Subscribe) -> None:
         """Begin a subscription with the retained values known here; peers do not send those again."""
-        self.subscriptions.add(item.token, item.pattern)
-        for values in (self._retained, self._heard):
-            for value in values.matching([item.pattern], now):
+        self.subscriptions.add(item.token, item.patterns, item.local)
+        self._values.keep_limited(item.patterns)
+        for values in (self._values.table, self._received) if item.local else (self._received,):
+            for value in values.matching(item.patterns, now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
-                    self._queue(delivery, value.expires, len(value.payload))
+                    self._local.add(delivery, value.expires, len(value.payload))
 
-    def _flush(self, down: list[Downward]) -> None:
+    def _flush(self, now: float, down: list[Downward]) -> None:
+        if self._sharing:
+            self._sharing.dispatch(now, self.peers.table)
         interest = self.subscriptions.interest()
         if interest is not None:
             down.append(interest)
-            for topic in self._heard.topics(interest.removed):
+            for topic in self._received.topics(interest.removed):
                 if not self.subscriptions.index.find(topic):
-                    self._heard.drop(topic)  # from now on it would grow stale unnoticed
+                    self._received.drop(topic)  # from now on it would grow stale unnoticed
         down += self._outbox.flush()
-
-    # ------------------------------------------------------------------------------------------- to oneself
-
-    def _deliver_to_self(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
-        size = group.size
-        live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
-        live.retain = LIVE
-        publisher = self._name, self._endpoint_id, self._incarnation
-        for delivery in deliveries(self.statistics, live, *publisher, tokens, expires):
-            self._queue(delivery, expires, size)
-            size = 0
-
-    def _queue(self, delivery: Delivery, expires: float, size: int) -> None:
-        self.statistics["messages to oneself"] += len(delivery.payloads)
-        self._local.append((expires, delivery))
-        self._local_size += size
-
-    def _take_local(self, now: float, up: list[Event]) -> None:
-        for expires, delivery in self._local:
-            if expires < now:
-                self.statistics["messages expired"] += len(delivery.payloads)
-            else:
-                up.append(delivery)
-        self._local.clear()
-        self._local_size = 0
 
     # --------------------------------------------------------------------------------------------------- up
 
@@ -313,6 +329,8 @@ class Topics:
                 self.statistics[f"malformed bundle: {error}"] += 1
                 continue
             for group in groups:
+                if group.topic[0] == "$" and self._sharing.takes(now, item.peer, group):
+                    continue
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
                     self.statistics["messages received"] += len(group.payloads)
@@ -321,7 +339,7 @@ class Topics:
                     if item.age:
                         for delivery in found:
                             delivery.age = item.age
-                    up += found
+                    up += map(unwrap, found) if group.topic[0] == "$" else found
 
     def _wanted(
         self, now: float, item: Inbound, name: str, group: MessageGroup, up: list[Event]
@@ -333,7 +351,7 @@ class Topics:
             return ()
         if group.retain != KEPT:
             mark = self.subscriptions.mark
-            dropped, jump = self._streams.heard(now, item.peer, item.incarnation, group, item.reliable, mark)
+            dropped, jump = self._streams.receive(now, item.peer, item.incarnation, group, item.reliable, mark)
             if jump is not None:
                 self._miss(group.topic, item.peer, jump, up)
             if dropped and not group.drop(dropped):
@@ -341,7 +359,7 @@ class Topics:
         if group.lifespan_ms is not None and item.age * 1000 > group.lifespan_ms:
             self.statistics["messages expired"] += len(group.payloads)
             return ()
-        elif group.retain and not self._heard.remember(now, item, name, group, self.statistics):
+        elif group.retain and not self._received.remember(now, item, name, group, self.statistics):
             self.statistics["retained values seen before"] += 1
             return ()
         if group.retain == KEPT:
@@ -350,7 +368,8 @@ class Topics:
 
     def _miss(self, topic: str, peer: str, jump: Jump, up: list[Event]) -> None:
         tokens = self.subscriptions.since(jump.mark, topic)
-        if tokens:
+        if tokens and not topic.startswith(SHARED):  # else another member gets it
+            topic = unwrapped(topic)
             up.append(Missed(topic, self.peers.name(peer), peer, jump.count, jump.cause, tokens))
 
     # ------------------------------------------------------------------------------------------------- news
@@ -359,8 +378,9 @@ class Topics:
         if isinstance(news, PeerInterest):
             added = self.peers.change(news)
             if added:
-                self._replay(now, news.peer, added)
-                self._flush(down)
+                self._values.keep_limited(added)
+                self._values.replay(now, news.peer, added, self._held)
+                self._flush(now, down)
                 self._release(now, down)
         elif isinstance(news, FirstRoundOver):
             if self._held is not None:
@@ -371,20 +391,8 @@ class Topics:
         elif isinstance(news, PeerRemoved):
             self.peers.remove(news)
             self._streams.forget(news.peer)
+        elif isinstance(news, Undelivered):
+            if self._sharing and news.cause != "peer removed":
+                self._sharing.doubt(news.peer)
         elif isinstance(news, FrameGap):
             self._streams.give_up(now, news.peer, news.cause)
-
-    def _replay(self, now: float, peer: str, patterns: list[str]) -> None:
-        """Send a peer the values kept for what it is now interested in."""
-        for value in self._retained.matching(patterns, now):
-            if self._held is not None and value.topic in self._held.retained:
-                continue  # it is sent once it need not wait
-            group = kept(value)
-            if value.expires < inf:
-                group.lifespan_ms = milliseconds(value.expires - now)
-            topic = self.published.topic(value.topic)
-            flow = (peer,), topic.priority
-            after = self.published.follow(topic, flow)
-            self._outbox.add(flow, True, group, value.expires, after)
-            self.statistics["messages owed"] += 1
-            self.statistics["retained values replayed"] += 1

@@ -27,6 +27,7 @@ from glue.topics.index import Changes
 from glue.topics.peers import Peers
 from glue.topics.streams import Stream, Streams
 from glue.topics.subscriptions import Subscriptions
+from glue.topics.wrapped import is_wrapped
 
 ALONE = 32 << 10  # bytes of a payload from which on it is joined by itself, rather than cut from what was joined
 CHUNK_SIZE = 256 << 10  # bytes that are joined at once, to be cut: few enough to be in a near cache still when they are
@@ -55,7 +56,7 @@ class PlainBundles:
     """A reader of plain bundles that continue their stream without a gap."""
 
     __slots__ = ("_peers", "_recipients", "_statistics", "_streams", "_subscriptions")
-    LIMIT = 32_768  # ways known, of some 200 bytes: 7 MB; cleared when full
+    LIMIT = 32_768  # recipients known, of some 200 bytes: 7 MB; cleared when full
 
     def __init__(
         self,
@@ -94,8 +95,8 @@ class PlainBundles:
         number, micros = int(sequence), int(at)
         if number != stream.plain or not number + count <= INTEGER_LIMIT >= micros or count > BUNDLE_MESSAGES:
             return None
-        way = self.way(stream, item.peer, name)
-        if not way.tokens:
+        recipients = self.recipients(stream, item.peer, name)
+        if not recipients.tokens:
             return None
         if pieces is not None and size:
             payloads = pieces.copies(start, size, count, CHUNK_SIZE // size if size < ALONE else 1)
@@ -106,24 +107,25 @@ class PlainBundles:
                 payloads = [orjson.loads(payload) for payload in payloads]
             except orjson.JSONDecodeError:
                 return None
-        stream.go_on(now, number, count, way.mark)
+        stream.go_on(now, number, count, recipients.mark)
         self._statistics["messages received"] += count
-        return Delivery(name, payloads, None, way.publisher, item.peer, item.incarnation, number, micros / 1e6, False,
-                        way.tokens, inf, None if is_json else size)  # fmt: skip
+        return Delivery(name, payloads, None, recipients.publisher, item.peer, item.incarnation, number, micros / 1e6,
+                        False, recipients.tokens, inf, None if is_json else size)  # fmt: skip
 
     def stream(self, peer: str, incarnation: int, topic: str) -> Stream | None:
         """The stream of one topic of a peer's life; None if nothing was received."""
         stream = self._streams.get(peer, topic)
         return stream if stream is not None and stream.incarnation == incarnation else None
 
-    def way(self, stream: Stream, peer: str, topic: str) -> Recipients:
+    def recipients(self, stream: Stream, peer: str, topic: str) -> Recipients:
         """The recipients of a stream, cached until something changes."""
-        return self._recipients.get(stream) or self._way(stream, peer, topic)
+        return self._recipients.get(stream) or self._find_recipients(stream, peer, topic)
 
-    def _way(self, stream: Stream, peer: str, topic: str) -> Recipients:
+    def _find_recipients(self, stream: Stream, peer: str, topic: str) -> Recipients:
         if len(self._recipients) >= self.LIMIT:
             self._recipients.clear()
         subscriptions = self._subscriptions
-        way = Recipients(self._peers.name(peer), subscriptions.index.match(topic), subscriptions.mark)
-        self._recipients[stream] = way
-        return way
+        tokens = () if is_wrapped(topic) else subscriptions.index.match(topic)  # else it takes the ordinary way
+        recipients = Recipients(self._peers.name(peer), tokens, subscriptions.mark)
+        self._recipients[stream] = recipients
+        return recipients

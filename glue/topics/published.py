@@ -17,11 +17,11 @@ from glue.topics.recent import GenerationalCache
 PUBLISHED_TOPICS = 32_768
 """Topics in each of two generations; one that 32,768 others followed may be forgotten. Some 300 bytes each: 20 MB."""
 
-FORGOTTEN_LANES = 256
+FORGOTTEN_FLOWS = 256
 """Flows that forgotten topics went in: more than transport keeps streams for."""
 
 
-class Way:
+class LoneRoute:
     """How lone messages of a topic go, as long as nothing changes; see `fastpath`."""
 
     __slots__ = ("changes", "peers", "priority", "topic")
@@ -39,19 +39,19 @@ class PublishedTopic:
     `counts` holds the numbers of best-effort and of reliable messages.
     """
 
-    __slots__ = ("counts", "priority", "sent", "sequence", "way")
+    __slots__ = ("counts", "lone_route", "priority", "sent", "sequence")
 
     def __init__(self, sequence: int, sent: tuple[Flow, ...]) -> None:
         self.priority = NORMAL
         self.sequence = sequence
         self.sent = sent
         self.counts = [0, 0]
-        self.way: Way | None = None
+        self.lone_route: LoneRoute | None = None
 
     def number(self, count: int, is_reliable: bool) -> tuple[int, int]:
         """Number `count` messages; return the first sequence number, and its position among its reliability."""
         if not is_reliable:
-            self.way = None
+            self.lone_route = None
         first, position = self.sequence + 1, self.counts[is_reliable] + 1
         self.sequence += count
         self.counts[is_reliable] += count
@@ -67,18 +67,18 @@ class PublishedTopic:
         if wanted == NORMAL and self.priority == LARGE:
             return LARGE
         self.priority = wanted
-        self.way = None
+        self.lone_route = None
         return wanted
 
 
 class PublishedTopics:
     """The topics published to. `peers` is the table, kept by another, of the peers there are now."""
 
-    __slots__ = ("_forgotten", "_peers", "_sequence", "_statistics", "_topics", "known")
+    __slots__ = ("_forgotten", "_peers", "_sequence", "_topics", "known", "statistics")
 
     def __init__(self, peers: Mapping[str, Any], statistics: Counter[str]) -> None:
         self._peers = peers
-        self._statistics = statistics
+        self.statistics = statistics
         self._topics: GenerationalCache[str, PublishedTopic] = GenerationalCache(PUBLISHED_TOPICS, self._forget)
         self.known = self._topics.get  # the record of a topic if there is one; then its name is well-formed
         self._sequence = 0  # the last number of any forgotten topic
@@ -103,7 +103,7 @@ class PublishedTopics:
         peers = set(flow[0])
         after = tuple(before for before in topic.sent if before != flow and not peers.isdisjoint(before[0]))
         topic.sent = self._still_needed((*topic.sent, flow))
-        topic.way = None
+        topic.lone_route = None
         return after
 
     def _still_needed(self, sent: Iterable[Flow]) -> tuple[Flow, ...]:
@@ -119,8 +119,8 @@ class PublishedTopics:
     def _forget(self, topics: Iterable[PublishedTopic]) -> None:
         flows = dict.fromkeys(self._forgotten)
         for topic in topics:
-            self._statistics["topics forgotten"] += 1
+            self.statistics["topics forgotten"] += 1
             self._sequence = max(self._sequence, topic.sequence)
             flows.update(dict.fromkeys(topic.sent))
         present = [flow for flow in flows if not self._peers.keys().isdisjoint(flow[0])]
-        self._forgotten = tuple(present[-FORGOTTEN_LANES:])
+        self._forgotten = tuple(present[-FORGOTTEN_FLOWS:])

@@ -58,7 +58,16 @@ class Stream:
     """One topic of one life of a publisher. Pairs are for best effort, and for reliable messages."""
 
     __slots__ = (
-        "doubt", "expected", "heard_at", "incarnation", "last", "marks", "overdue", "plain", "refused", "refused_at",
+        "doubt",
+        "expected",
+        "incarnation",
+        "last",
+        "marks",
+        "overdue",
+        "plain",
+        "received_at",
+        "refused",
+        "refused_at",
     )  # fmt: skip
 
     def __init__(self, incarnation: int) -> None:
@@ -66,7 +75,7 @@ class Stream:
         self.expected = [0, 0]  # the position that comes next; 0: none was received
         self.last = [0, 0]  # the highest sequence number received
         self.marks = [0, 0]  # which subscriptions there were at the last message
-        self.heard_at = [-inf, -inf]
+        self.received_at = [-inf, -inf]
         self.plain = 0  # the number of the next reliable message if it may go the fast path; 0: none may
         self.overdue: list[Overdue] = []
         self.refused = 0  # the sequence number that goes on from what was refused last
@@ -79,7 +88,7 @@ class Stream:
         self.expected[True] = self.plain = stop
         self.last[True] = stop - 1
         self.marks[True] = mark
-        self.heard_at[True] = now
+        self.received_at[True] = now
 
     def take(self, now: float, kind: bool, sequence: int, position: int, count: int, mark: int) -> None:
         """Note `count` messages, reliable or not (`kind`), from this number and position on."""
@@ -88,7 +97,7 @@ class Stream:
         if last > self.last[kind]:
             self.last[kind] = last
         self.marks[kind] = mark
-        self.heard_at[kind] = now
+        self.received_at[kind] = now
         if kind:  # a plain message has no position of its own
             self.plain = position + count if position == sequence else 0
 
@@ -96,13 +105,13 @@ class Stream:
         """Forget the count: the next message is the first."""
         self.expected = [0, 0]
         self.last = [0, 0]
-        self.heard_at = [-inf, -inf]
+        self.received_at = [-inf, -inf]
         self.plain = 0
         self.refused, self.doubt = 0, 0.0
 
     def is_believable(self, now: float, kind: bool, sequence: int, position: int, count: int) -> bool:
         """Whether an honest publisher can have reached these numbers, or they continue the last refused numbers."""
-        farthest = LEAP + FASTEST * (now - self.heard_at[kind])
+        farthest = LEAP + FASTEST * (now - self.received_at[kind])
         if position - self.expected[kind] <= farthest and sequence - self.last[kind] - 1 <= farthest:
             return True
         goes_on = sequence == self.refused
@@ -111,7 +120,7 @@ class Stream:
 
     def is_wrong(self, now: float, sequence: int, count: int) -> bool:
         """Note late messages; return whether only late messages arrived for DOUBT seconds: the count is wrong then."""
-        if self.heard_at[True] >= self.refused_at or sequence < self.refused:
+        if self.received_at[True] >= self.refused_at or sequence < self.refused:
             self.doubt = 0.0
         else:
             self.doubt += min(now - self.refused_at, DOUBT_STEP)
@@ -163,7 +172,7 @@ class Streams:
         return self._overdue[0].at if self._overdue else inf
 
     def get(self, peer: str, topic: str) -> Stream | None:
-        """The stream of a peer on a topic, if it was heard; then the topic is well-formed."""
+        """The stream of a peer on a topic, if anything of it was received; then the topic is well-formed."""
         return self._streams.get((peer, topic))
 
     def give_up(self, now: float, peer: str, cause: str) -> None:
@@ -174,7 +183,7 @@ class Streams:
         """A peer is gone."""
         self._given_up.pop(peer, None)
 
-    def heard(
+    def receive(
         self, now: float, peer: str, incarnation: int, group: MessageGroup, is_reliable: bool, mark: int
     ) -> tuple[int, Jump | None]:
         """Note live messages; return how many leading messages to drop, and any certain gap before the rest."""
@@ -216,7 +225,7 @@ class Streams:
         stream = self._streams.get((peer, topic))
         if stream is None or stream.incarnation != incarnation:
             stream = self._begin(peer, incarnation, topic)
-        farthest = stream.last[True] + LEAP + FASTEST * (now - stream.heard_at[True])
+        farthest = stream.last[True] + LEAP + FASTEST * (now - stream.received_at[True])
         if stream.last[True] < sequence <= farthest:
             stream.last[True] = sequence
             stream.plain = 0
@@ -232,7 +241,7 @@ class Streams:
         """The gap between two positions; None for best effort, where late messages may still fill the gap."""
         count = position - expected
         if is_reliable:
-            return Jump(count, self._cause(peer, stream.heard_at[True]), stream.marks[True])
+            return Jump(count, self._cause(peer, stream.received_at[True]), stream.marks[True])
         if len(self._overdue) >= OVERDUE:
             return Jump(count, LOST, stream.marks[False])
         stream.overdue.append(Overdue(now + GRACE, peer, topic, stream, expected, position))

@@ -7,19 +7,34 @@ removed in between is not announced.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from glue.contract import Interest
+from glue.topics.asking import Asking
 from glue.topics.index import Changes, Index
 
 
 class Subscriptions:
     """Tokens and their patterns; `index` answers which tokens a topic goes to, in the order of subscribing."""
 
-    __slots__ = ("_announced", "_changed", "_numbers", "_patterns", "_users", "index", "mark")
+    __slots__ = (
+        "_announced",
+        "_asking",
+        "_changed",
+        "_endpoint_id",
+        "_numbers",
+        "_patterns",
+        "_remote",
+        "_users",
+        "index",
+        "mark",
+    )
 
-    def __init__(self, changes: Changes) -> None:
-        self._patterns: dict[Hashable, str] = {}
+    def __init__(self, changes: Changes, asking: Asking, endpoint_id: str) -> None:
+        self._asking = asking
+        self._endpoint_id = endpoint_id
+        self._patterns: dict[Hashable, tuple[str, ...]] = {}
+        self._remote: set[Hashable] = set()  # those that want nothing of this endpoint itself
         self._numbers: dict[Hashable, int] = {}
         self.mark = 0  # how many subscriptions there have been
         self._users: dict[str, int] = {}
@@ -27,27 +42,40 @@ class Subscriptions:
         self._announced: set[str] = set()
         self.index: Index[Hashable] = Index(self._numbers.__getitem__, changes)
 
-    def add(self, token: Hashable, pattern: str) -> None:
-        """Begin a subscription; a token in use moves to the new pattern."""
+    def add(self, token: Hashable, patterns: Sequence[str], local: bool = True) -> None:
+        """Begin a subscription; a token in use moves to the new patterns. `local`: with what is published here."""
         self.remove(token)
         self.mark += 1
         self._numbers[token] = self.mark
-        self._patterns[token] = pattern
-        self._users[pattern] = self._users.get(pattern, 0) + 1
-        self._changed[pattern] = None
-        self.index.add(pattern, token)
+        self._patterns[token] = patterns = tuple(dict.fromkeys(patterns))
+        if not local:
+            self._remote.add(token)
+        for pattern in patterns:
+            self._users[pattern] = users = self._users.get(pattern, 0) + 1
+            self._changed[pattern] = None
+            self.index.add(pattern, token)
+            if users == 1:
+                self._asking.add(self._endpoint_id, pattern)
 
     def remove(self, token: Hashable) -> None:
         """End a subscription; an unknown token has no effect."""
-        pattern = self._patterns.pop(token, None)
-        if pattern is None:
+        patterns = self._patterns.pop(token, None)
+        if patterns is None:
             return
-        self.index.remove(pattern, token)
+        for pattern in patterns:
+            self.index.remove(pattern, token)
+            self._users[pattern] -= 1
+            if not self._users[pattern]:
+                del self._users[pattern]
+                self._asking.remove(pattern)
+            self._changed[pattern] = None
         del self._numbers[token]
-        self._users[pattern] -= 1
-        if not self._users[pattern]:
-            del self._users[pattern]
-        self._changed[pattern] = None
+        self._remote.discard(token)
+
+    def own(self, topic: str) -> tuple[Hashable, ...]:
+        """Tokens that get what this endpoint itself publishes to a topic."""
+        tokens = self.index.match(topic)
+        return tuple([token for token in tokens if token not in self._remote]) if self._remote else tokens
 
     def since(self, mark: int, topic: str) -> tuple[Hashable, ...]:
         """Tokens of subscriptions that match a topic and existed at this value of `mark`."""

@@ -21,7 +21,7 @@ from glue.transport.fec import policy
 from glue.transport.flight import Flight
 from glue.transport.member import Member
 from glue.transport.outcomes import Awaited
-from glue.transport.window import enough
+from glue.transport.window import least_part
 from glue.transport.wire import DATA, GROUP, KEY, WINDOW
 
 _PACK_FIRST = {entry.kind: entry.packer("channel", "sequence") for entry in (DATA, GROUP)}
@@ -87,7 +87,7 @@ class Channel(ChannelState):
                     continue
             left = len(item.bodies) - pending.offset
             room = self.room()
-            if room < left and room < enough(left, min([member.most_under_way for member in self.attached])):
+            if room < left and room < least_part(left, min([member.most_under_way for member in self.attached])):
                 if not self.flights:  # it is the receivers that let nothing more come
                     self.arm()
                 elif self.kind == "group":
@@ -161,7 +161,7 @@ class Channel(ChannelState):
         flight = Flight(first, item, self.transmissions, now, since, size, begins)
         for member in self.members.values():
             if member.next == first:
-                member.waiting_since, member.heard_at, member.backoff = now, now, 0
+                member.waiting_since, member.answered_at, member.backoff = now, now, 0
                 self.arm()
             if member.detached:
                 slow_receivers.count_overheard(self, member, count)
@@ -192,7 +192,7 @@ class Channel(ChannelState):
         if not member.invited:  # the first answer, to the invitation: from now on it is not silent
             member.invited = True
             member.answered(now)
-        member.heard_at = now
+        member.answered_at = now
         if upto < member.next:  # overtaken by a later one; or the receiver forgot, or has to be told to go on
             if upto < member.skip:
                 member.notice = True

@@ -10,8 +10,8 @@ from collections import OrderedDict
 
 from glue.contract import Inbound, advanced
 from glue.contract.pieces import total
+from glue.contract.ranges import RangeSet
 from glue.transport.fec.decoder import Decoder
-from glue.transport.ranges import RangeSet
 from glue.transport.wire import KEY, WINDOW
 
 STRIDE = 64  # frames: half of a sender's first window

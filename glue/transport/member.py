@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Protocol
 
-from glue.transport.ranges import RangeSet
+from glue.contract.ranges import RangeSet
 from glue.transport.round_trip import RoundTrip
 from glue.transport.window import Window
 from glue.transport.wire import WINDOW
@@ -49,10 +49,37 @@ class Member:
     """The state kept for one receiver of a channel."""
 
     __slots__ = (
-        "_regressed_at", "backoff", "behind_since", "check_at", "crowded_since", "detached", "dug", "heard_at",
-        "held_by", "holes", "invite", "invited", "latest", "limit", "lost", "next", "notice", "patience", "peer",
-        "ranges", "regressions", "return_at", "round_trip", "sent", "skip", "stalled", "told", "trials", "uncounted",
-        "waiting_since", "window",
+        "_regressed_at",
+        "answered_at",
+        "backoff",
+        "behind_since",
+        "check_at",
+        "crowded_since",
+        "detached",
+        "held_by",
+        "holes",
+        "invite",
+        "invited",
+        "latest",
+        "limit",
+        "lost",
+        "next",
+        "notice",
+        "patience",
+        "peer",
+        "ranges",
+        "regressions",
+        "return_at",
+        "round_trip",
+        "searched_to",
+        "sent",
+        "skip",
+        "stalled",
+        "told",
+        "trials",
+        "uncounted",
+        "waiting_since",
+        "window",
     )  # fmt: skip
 
     def __init__(self, peer: str, window: Window, invite: bool) -> None:
@@ -64,14 +91,14 @@ class Member:
         self.latest = -1  # the latest transmission known to have arrived
         self.holes: dict[int, Hole] = {}  # by sequence; bounded by the window
         self.told = 0  # below this it has told what it has
-        self.dug = 0  # below this, whatever is missing is among the holes
+        self.searched_to = 0  # below this, whatever is missing is among the holes
         self.lost: set[int] = set()  # those of the frames that are to be sent again
         self.patience = 0.0  # seconds after which a hole is a loss; 0 as long as nothing ever came late
         self.uncounted = 0  # losses that only a probe has shown, less what was counted as lost and was not
         self.round_trip = RoundTrip()
         self.backoff = 0  # probes in a row without an answer
         self.waiting_since = 0.0  # since when an answer is awaited: the latest progress, or the latest probe
-        self.heard_at = 0.0  # when it last acknowledged anything, or began to be waited for
+        self.answered_at = 0.0  # when it last acknowledged anything, or began to be waited for
         self.check_at = math.inf  # when a hole will count as lost
         self.invited = False  # whether an answer showed that the member knows the channel
         self.invite = invite  # whether the invitation is to be sent

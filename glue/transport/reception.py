@@ -200,6 +200,6 @@ class Reception:
         """Take what FEC recovers, now that `run` has come; the sender knows what was lost if that is a resend."""
         for sequence, frame in decoder.decoded(now, incoming.channel, incoming.missing, run):
             incoming.recovered += not attempt
-            self._statistics["frames mended by parity"] += 1
+            self._statistics["frames recovered by FEC"] += 1
             self._take(now, frame, incoming, 1, int(frame.age * 1000), sequence, up)
             incoming.newest_decoded(now)

@@ -42,7 +42,7 @@ def acknowledge(
                 member.round_trip.guess(elapsed, held)
         member.fill(now, flowing)
         member.told = channel.next if whole else newest
-        dig(channel, member, member.told)
+        find_holes(channel, member, member.told)
         member.answered(now)
         member.window.acknowledged(now, count, round_trip, member.latest, channel.transmissions)
     if member.holes:
@@ -84,11 +84,11 @@ def arrived(channel: ChannelState, now: float, member: Member, newest: int, held
     return member.round_trip.latest
 
 
-def dig(channel: ChannelState, member: Member, end: int) -> None:
+def find_holes(channel: ChannelState, member: Member, end: int) -> None:
     """Note a member's holes below `end`, among frames sent before the latest frame known to have arrived."""
     if member.detached:
         end = min(end, member.sent)
-    at = max(member.dug, member.next)
+    at = max(member.searched_to, member.next)
     while at < end:
         flight = channel.flights.find(at)
         stop = min(flight.stop, flight.first + member.latest - flight.number, end)
@@ -100,7 +100,7 @@ def dig(channel: ChannelState, member: Member, end: int) -> None:
                 if sequence not in member.holes:
                     member.holes[sequence] = Hole(ahead + sequence, flight.sent_at, decodable_until)
         at = stop
-    member.dug = at
+    member.searched_to = at
 
 
 def find_lost(channel: ChannelState, now: float, member: Member) -> None:

@@ -82,7 +82,7 @@ def dispensable(groups: list[AnyChannel], now: float) -> AnyChannel | None:
 
 def _serves_only_silent(channel: ChannelState, now: float) -> bool:
     lacking = [member for member in channel.members.values() if member.missing(channel.next)]
-    return all(member.detached and member.backoff and now >= member.heard_at + GIVEN_UP for member in lacking)
+    return all(member.detached and member.backoff and now >= member.answered_at + GIVEN_UP for member in lacking)
 
 
 def is_uniform(channel: ChannelState) -> bool:
@@ -113,7 +113,7 @@ def hold_back(channel: ChannelState, barrier: Barrier) -> bool:
 def _is_held(member: Member, now: float) -> bool:
     """Whether a member still lacks messages that must not be overtaken; if not, it takes part from now on."""
     member.held_by = [barrier for barrier in member.held_by if barrier.holds_one(member.peer)]
-    member.waiting_since = member.heard_at = now
+    member.waiting_since = member.answered_at = now
     return bool(member.held_by)
 
 
@@ -125,7 +125,7 @@ def least_probe_timeout(channel: ChannelState) -> float:
 
 def silent_at(member: Member, others: float) -> float:
     """Return when a member counts as silent; the timeout of `others` stands in while its round trip is not known."""
-    return member.heard_at + max(SILENCE, UNANSWERED * _timeout(member, others))
+    return member.answered_at + max(SILENCE, UNANSWERED * _timeout(member, others))
 
 
 def _timeout(member: Member, others: float) -> float:
@@ -173,7 +173,7 @@ def detach_if_lossy(channel: ChannelState, member: Member, now: float) -> None:
 def _detach(channel: ChannelState, member: Member, now: float, why: str) -> None:
     if member.detached or len(channel.attached) < 2:
         return
-    channel.statistics[f"members served apart: {why}"] += 1
+    channel.statistics[f"members detached: {why}"] += 1
     member.detached = True
     member.sent = channel.next
     member.behind_since = now
@@ -207,7 +207,7 @@ def serve_detached(channel: ChannelState, member: Member, now: float) -> Iterato
     member.stalled, member.behind_since = False, now
     if member.next >= channel.base and now >= member.return_at and _has_usual_loss(channel, member):
         attach(member)
-        channel.statistics["members returned"] += 1
+        channel.statistics["members attached again"] += 1
         channel.regroup()
 
 
@@ -230,7 +230,7 @@ def waits_for_detached(channel: ChannelState, now: float) -> bool:
     for member in channel.members.values():
         if member.detached and member.next < channel.base:
             member.stalled = member.stalled or member.backoff > 0
-            if member.stalled and now < min(member.heard_at + PATIENCE, member.behind_since + 2 * PATIENCE):
+            if member.stalled and now < min(member.answered_at + PATIENCE, member.behind_since + 2 * PATIENCE):
                 awaited.append(member)
     if channel.flights.kept_size > KEPT:
         _give_up(channel, awaited)
@@ -243,7 +243,7 @@ def _give_up(channel: ChannelState, awaited: list[Member]) -> None:
     for member in channel.members.values():
         if member.detached and member.next < bound and member not in awaited:
             before = member.next
-            channel.statistics["frames given up for members served apart"] += member.skip_to(bound)
+            channel.statistics["frames given up for detached members"] += member.skip_to(bound)
             channel.outcomes.given_up(channel.flights, channel.awaited, member, before, "receiver too slow")
     channel.regroup()
 

@@ -51,7 +51,7 @@ REMEMBERED = 10.0  # seconds for which the least round trip is remembered (as BB
 DRAIN_FIRST, DRAIN = 0.5, 4.0  # seconds after which, where queues were seen, one's own is let run dry
 
 
-def enough(left: int, window: float) -> int:
+def least_part(left: int, window: float) -> int:
     """The least number of frames of a message to send at once, with `left` frames to go.
 
     Up to half of the window, a message waits until all of it may leave, because a receiver has to join the parts. The

@@ -40,7 +40,7 @@ def simulate(offer: Offered, changed: Mapping[str, str], seed: int = 0) -> Row:
     - `bytes`: UDP payload of all datagrams. A multicast counts once.
     - `resends`, `resent_bytes`: datagrams that resend data, and their bytes.
     - `overhead`: `bytes` per byte of payload, less one.
-    - `apart`: how often a member of a group was detached. A detached member gets everything by unicast.
+    - `detached`: how often a member of a group was detached. A detached member gets everything by unicast.
     """
     with constants(changed):
         run = _Run(offer, changed, seed)
@@ -87,7 +87,7 @@ class _Run:
     def _want(self, name: str, operation: str) -> None:
         pattern, endpoint = operation[1:], self.endpoints[name]
         if operation.startswith("+") and (name, pattern) not in self._subscriptions:
-            self._subscriptions[name, pattern] = endpoint.subscribe(pattern, partial(self._heard, name))
+            self._subscriptions[name, pattern] = endpoint.subscribe(pattern, partial(self._receive, name))
             self._interests.add(pattern, name)
         elif operation.startswith("-") and (name, pattern) in self._subscriptions:
             self._subscriptions.pop((name, pattern)).close()
@@ -97,7 +97,7 @@ class _Run:
         self._expected += len(set(self._interests.match(offer.topic)) - {offer.publisher})
         self._publishers[offer.publisher].publish(offer)
 
-    def _heard(self, name: str, message: Message) -> None:
+    def _receive(self, name: str, message: Message) -> None:
         if message.publisher != name and not message.retained:
             asked = self._publishers[message.publisher].asked[message.topic][message.sequence - 1]
             self._latencies.append(self.world.time - asked)
@@ -115,9 +115,9 @@ class _Run:
             self._resent += len(crossing.data)
 
     @staticmethod
-    def _apart(endpoint: SimulatedEndpoint) -> int:
+    def _detachments(endpoint: SimulatedEndpoint) -> int:
         counts = endpoint.statistics["transport"]
-        return sum(count for cause, count in counts.items() if cause.startswith("members served apart"))
+        return sum(count for cause, count in counts.items() if cause.startswith("members detached"))
 
     def row(self) -> Row:
         """Return the result."""
@@ -132,7 +132,7 @@ class _Run:
             "resent_bytes": self._resent,
             "bytes": self._bytes,
             "overhead": self._bytes / payload - 1 if payload else None,
-            "apart": sum(self._apart(one) for one in self.endpoints.values()),
+            "detached": sum(self._detachments(one) for one in self.endpoints.values()),
         }
 
 

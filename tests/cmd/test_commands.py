@@ -181,7 +181,7 @@ def test_people_see_a_summary_without_colours_in_a_pipe(environment: dict[str, s
 def test_the_demo_succeeds_and_leaves_no_process(environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "glue.cmd.demo"]
     shown = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True).stdout
-    assert "each of 4 endpoints heard all 100 messages" in shown
+    assert "each of 4 endpoints received all 100 messages" in shown
     assert "\x1b" not in shown
 
 
@@ -189,7 +189,7 @@ def test_an_interrupted_demo_ends_its_processes(start: Start) -> None:
     demo = start("demo")
     children: set[str] = set()
     while len(children) < 4:
-        children.add(demo.expect("said")["process"])
+        children.add(demo.expect("line")["process"])
     children_of = Path(f"/proc/{demo.process.pid}/task/{demo.process.pid}/children")
     processes = [int(pid) for pid in children_of.read_text().split()]
     demo.process.send_signal(signal.SIGINT)

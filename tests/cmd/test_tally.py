@@ -58,4 +58,4 @@ def test_a_retained_message_is_no_part_of_the_order() -> None:
 
 
 def test_hearing_nothing_is_said() -> None:
-    assert Tally().lines() == ["nothing heard"]
+    assert Tally().lines() == ["nothing received"]

@@ -172,16 +172,16 @@ def test_a_follower_that_misses_anything_ends_with_the_owners_set(steps: Steps) 
     log, follower = InterestLog(), InterestFollower(Budget(Counter()))
     wanted: set[str] = set()
     told: set[str] = set()
-    for added, removed, is_heard, is_asked in steps:
+    for added, removed, is_delivered_here, is_asked in steps:
         new = {f"topic/{number}" for number in added} - wanted
         gone = {f"topic/{number}" for number in removed} & wanted
         assert log.record(sorted(new), sorted(gone)) == 0
         wanted = (wanted | new) - gone
-        if is_heard:
+        if is_delivered_here:
             more, less = follower.announced(announced(log, 300))
             told = (told | set(more)) - set(less)
             assert told == set(follower.patterns)
-        if is_heard and is_asked:
+        if is_delivered_here and is_asked:
             catch_up(log, follower)
             told = set(follower.patterns)
             assert told == wanted

@@ -55,7 +55,7 @@ def test_data_renews_the_lease_of_its_sender_by_five_intervals(
         lan.run(1)
         way(lan, one, Inbound(other.id, other.incarnation, other.address, {"transport": [1]}, [b"x"]))
         one.due = one.layer.deadline
-        assert one.layer.peers[other.id].last_heard == pytest.approx(lan.now, abs=1e-3)
+        assert one.layer.peers[other.id].last_received == pytest.approx(lan.now, abs=1e-3)
     lan.run(4.9)
     assert one.known == {other.id}
     lan.run(0.3)
@@ -70,7 +70,7 @@ def test_when_a_peer_was_last_heard_is_told_by_the_clock_of_the_caller() -> None
     lan.resume(one)
     lan.order(other, data(one.id))
     lan.run(0.1)
-    assert lan.now - 0.2 < one.layer.peers[other.id].last_heard <= lan.now
+    assert lan.now - 0.2 < one.layer.peers[other.id].last_received <= lan.now
 
 
 def test_a_peer_is_lost_a_lease_after_its_last_word_however_often_this_endpoint_was_suspended() -> None:

@@ -46,7 +46,7 @@ def test_an_answer_leaves_at_once_however_fast_it_is_asked_for_and_only_the_firs
     assert not policy.is_due(64, 0)
 
 
-def test_an_exchange_is_where_something_was_heard_and_said_lately(clock: Clock) -> None:
+def test_an_exchange_is_where_something_digest_received_and_said_lately(clock: Clock) -> None:
     policy = SendPolicy(4 << 20)
     policy.arrived(10.0)
     assert not policy.is_exchange(10.0), "who only hears"

@@ -82,7 +82,7 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     monkeypatch.setattr(FastSession, "send", sent)
     monkeypatch.setattr(pace, "LATELY", 3600.0)
     monkeypatch.setattr(thread, "BRIEF", 0.05)
-    monkeypatch.setattr(thread, "RESTS", 0)
+    monkeypatch.setattr(thread, "MOST_SKIPPED", 0)
     monkeypatch.setattr(waiter, "PREEMPTED", math.inf)
     monkeypatch.setattr(Waiter, "is_eager", property(lambda _: True))
     yield counted

@@ -66,33 +66,33 @@ FAST_PATHS[Apart] = SerializationFastPath
 FAST_PATHS[Upwards] = UpwardPath
 
 
-def step(luck: Random, now: float, pairs: tuple[Endpoints, Endpoints]) -> None:
+def step(rng: Random, now: float, pairs: tuple[Endpoints, Endpoints]) -> None:
     """The same happens to both pairs, and some of what is on the wire arrives."""
-    choice, index = luck.random(), luck.randrange(2)
+    choice, index = rng.random(), rng.randrange(2)
     if choice < 0.25:
-        payload = luck.choice((b"x" * luck.randrange(100), b"y", b"", {"a": 1}, 5, b"large" * luck.randrange(1000)))
-        topic = luck.choice(TOPICS)
-        options = luck.choice(OPTIONS) if topic == "mixed" else {}
+        payload = rng.choice((b"x" * rng.randrange(100), b"y", b"", {"a": 1}, 5, b"large" * rng.randrange(1000)))
+        topic = rng.choice(TOPICS)
+        options = rng.choice(OPTIONS) if topic == "mixed" else {}
         for pair in pairs:
             pair.publish(now, index, topic, payload, options)
     elif choice < 0.26:
-        request = luck.choice((Subscribe("late", luck.choice((*TOPICS, "#"))), Unsubscribe("late")))
+        request = rng.choice((Subscribe("late", rng.choice((*TOPICS, "#"))), Unsubscribe("late")))
         for pair in pairs:
             pair.order(now, 1, request)  # what one receives of oneself goes no fast path
     elif choice < 0.27:
         for pair in pairs:
             pair.wire.rotate(1)
-    some_arrive(luck, now, pairs, deliver)
+    some_arrive(rng, now, pairs, deliver)
 
 
 def some_arrive(
-    luck: Random,
+    rng: Random,
     now: float,
     pairs: tuple[Endpoints, Endpoints],
     deliver: Callable[[Random, float, Endpoints], None],
 ) -> None:
     """Some of what is on the wire arrives, and the same becomes of it with both."""
-    seed, count = luck.random(), luck.choice((0, 1, 5, 5))
+    seed, count = rng.random(), rng.choice((0, 1, 5, 5))
     for pair in pairs:
         dice = Random(seed)
         for _ in range(count):
@@ -100,35 +100,35 @@ def some_arrive(
                 deliver(dice, now, pair)
 
 
-def deliver(luck: Random, now: float, pair: Endpoints) -> None:
+def deliver(rng: Random, now: float, pair: Endpoints) -> None:
     """The next datagram arrives: most likely whole and once."""
     to, source, data, segment = pair.wire.popleft()
-    choice = luck.random()
+    choice = rng.random()
     if choice < 0.005:
         return
     if choice < 0.01:
         pair.wire.append((to, source, data, segment))
     elif choice < 0.04:
-        data = damaged(luck, data)
+        data = damaged(rng, data)
     buffer = memoryview(bytearray(data))  # wiped afterwards: whoever kept a view of it shall notice
     pair.turn(now, to, (Train(address(source), buffer, segment),))
     buffer[:] = bytes(len(buffer))
 
 
-def misread(luck: Random, data: bytes) -> bytes:
+def misread(rng: Random, data: bytes) -> bytes:
     """A datagram whose header tells another counter, or does not end where it did."""
-    at = data.index(b"]") - 1 if luck.random() < 0.7 else data.index(b"\n")
-    return data[:at] + luck.choice((b"0", b"1", b"7", b" ", b"]", b"x")) + data[at + 1 :]
+    at = data.index(b"]") - 1 if rng.random() < 0.7 else data.index(b"\n")
+    return data[:at] + rng.choice((b"0", b"1", b"7", b" ", b"]", b"x")) + data[at + 1 :]
 
 
-def stirred(luck: Random, data: bytes, segment: int) -> bytes:
+def stirred(rng: Random, data: bytes, segment: int) -> bytes:
     """A train in which, by some chance, datagrams were lost, doubled, swapped, damaged or cut; but all of one size.
 
     Those in the middle are damaged in what is read of them: see `tests/serialization/test_awaited.py`.
     """
     parts = [data[start : start + segment] for start in range(0, len(data), segment)]
-    for _ in range(luck.choice((0, 0, 0, 0, 1, 2))):
-        at, choice = luck.randrange(len(parts)), luck.randrange(5)
+    for _ in range(rng.choice((0, 0, 0, 0, 1, 2))):
+        at, choice = rng.randrange(len(parts)), rng.randrange(5)
         is_last = at == len(parts) - 1
         if choice == 0 and len(parts) > 1:
             del parts[at]
@@ -137,25 +137,25 @@ def stirred(luck: Random, data: bytes, segment: int) -> bytes:
         elif choice == 2 and at + 2 < len(parts):
             parts[at], parts[at + 1] = parts[at + 1], parts[at]
         elif choice == 3:
-            spoiled = (damaged if is_last or not at else misread)(luck, parts[at])
+            spoiled = (damaged if is_last or not at else misread)(rng, parts[at])
             parts[at] = spoiled if is_last else (spoiled + b"!!")[: len(parts[at])]
         elif choice == 4:
-            parts[-1] = parts[-1][: luck.randrange(1, len(parts[-1]) + 1)]
+            parts[-1] = parts[-1][: rng.randrange(1, len(parts[-1]) + 1)]
     return b"".join(parts)
 
 
-def deliver_several(luck: Random, now: float, pair: Endpoints) -> None:
+def deliver_several(rng: Random, now: float, pair: Endpoints) -> None:
     """What is on the wire to one of them arrives in one turn, as trains that are valid one after the other."""
     to = pair.wire[0][0]
     trains: list[tuple[Address, bytes, int]] = []
-    for _ in range(luck.choice((1, 1, 2, 3, 5, 9))):
+    for _ in range(rng.choice((1, 1, 2, 3, 5, 9))):
         if not pair.wire or pair.wire[0][0] != to:
             break
         _, source, data, segment = pair.wire.popleft()
-        trains.append((address(source), stirred(luck, data, segment), segment))
-    if luck.random() < 0.02:
-        trains.insert(luck.randrange(len(trains) + 1), (address(9), b"%d\n" % luck.randrange(10**9), 1000))
-    if luck.random() < 0.3:
+        trains.append((address(source), stirred(rng, data, segment), segment))
+    if rng.random() < 0.02:
+        trains.insert(rng.randrange(len(trains) + 1), (address(9), b"%d\n" % rng.randrange(10**9), 1000))
+    if rng.random() < 0.3:
         pair.turn(now, to, tuple(Train(source, memoryview(data), segment) for source, data, segment in trains))
         return
 
@@ -168,23 +168,23 @@ def deliver_several(luck: Random, now: float, pair: Endpoints) -> None:
     pair.turn(now, to, arriving())
 
 
-def publish_something(luck: Random, now: float, pairs: tuple[Endpoints, Endpoints]) -> None:
+def publish_something(rng: Random, now: float, pairs: tuple[Endpoints, Endpoints]) -> None:
     """One of them publishes, the same in both pairs: a stream, a large message, or a small one."""
-    index, choice = luck.randrange(len(pairs[0].cores)), luck.random()
-    topic = luck.choice(TOPICS[:3])
+    index, choice = rng.randrange(len(pairs[0].cores)), rng.random()
+    topic = rng.choice(TOPICS[:3])
     if choice < 0.5:
-        size, count = luck.choice((0, 1, 16, 100, 1000, 1279, 1280, 5000)), luck.choice((1, 2, 7, 60, 600))
-        payloads = [luck.randbytes(size)] * min(count, 100_000 // (size + 1))
-        if luck.random() < 0.2:
+        size, count = rng.choice((0, 1, 16, 100, 1000, 1279, 1280, 5000)), rng.choice((1, 2, 7, 60, 600))
+        payloads = [rng.randbytes(size)] * min(count, 100_000 // (size + 1))
+        if rng.random() < 0.2:
             payloads.append(b"another length")
         for pair in pairs:
             pair.stream(now, index, topic, payloads)
     elif choice < 0.8:
-        large = luck.randbytes(luck.choice((1500, 2560, 3000, 20_000, 50_000, 90_000, 200_000)))
+        large = rng.randbytes(rng.choice((1500, 2560, 3000, 20_000, 50_000, 90_000, 200_000)))
         for pair in pairs:
             pair.publish(now, index, topic, large, {})
     else:
-        options, payload = luck.choice(OPTIONS), luck.choice((b"x", {"a": 1}))
+        options, payload = rng.choice(OPTIONS), rng.choice((b"x", {"a": 1}))
         for pair in pairs:
             pair.publish(now, index, "mixed" if options else topic, payload, options)
 
@@ -208,18 +208,18 @@ def test_whatever_comes_it_becomes_the_same_with_the_fast_path_as_without(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed = [noted(monkeypatch, TopicsFastPath, "receive_one"), noted(monkeypatch, SerializationFastPath, "send_one")]
-    luck, now = Random(seed), 100.0
+    rng, now = Random(seed), 100.0
     pairs = Endpoints({}), Endpoints(wrapped(Plain, LAYERS))
     for pair in pairs:
         for index in (0, 1):
             pair.order(now, index, Subscribe("first", "#" if index else "room/+"))
     for _ in range(1000):
-        now += luck.choice((*[1e-4] * 20, 1e-3, 0.05))
+        now += rng.choice((*[1e-4] * 20, 1e-3, 0.05))
         for pair in pairs:
             for index in (0, 1):
                 if pair.cores[index].deadline <= now:
                     pair.turn(now, index)
-        step(luck, now, pairs)
+        step(rng, now, pairs)
         assert pairs[0].state() == pairs[1].state()
     assert all(map(any, passed))
 
@@ -250,7 +250,7 @@ def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_fast_path_as_with
     monkeypatch.setattr(buffers, "BORROWED", 2000)
     monkeypatch.setattr(plain, "ALONE", 1000)
     monkeypatch.setattr(plain, "CHUNK_SIZE", 3000)
-    luck, now = Random(seed), 100.0
+    rng, now = Random(seed), 100.0
     layers: dict[str, Factory] = {**LAYERS, "serialization": Apart}
     replaced, others = (wrapped(Upwards, layers), ("cid",)) if seed % 2 else (layers, ())
     pairs = Endpoints(replaced, *others), Endpoints(wrapped(Plain, layers), *others)
@@ -260,14 +260,14 @@ def test_whatever_becomes_of_a_train_it_brings_the_same_on_the_fast_path_as_with
             pair.order(now, index, Subscribe("first", "#" if index else "room/+"))
     now = max([met(pair, now) for pair in pairs])
     for _ in range(400):
-        now += luck.choice((*[1e-4] * 20, 1e-3, 0.05))
+        now += rng.choice((*[1e-4] * 20, 1e-3, 0.05))
         for pair in pairs:
             for index in indexes:
                 if pair.cores[index].deadline <= now:
                     pair.turn(now, index)
-        if luck.random() < 0.2:
-            publish_something(luck, now, pairs)
-        some_arrive(luck, now, pairs, deliver_several)
+        if rng.random() < 0.2:
+            publish_something(rng, now, pairs)
+        some_arrive(rng, now, pairs, deliver_several)
         assert pairs[0].state() == pairs[1].state()
     assert any(runs)
     assert copies

@@ -80,9 +80,9 @@ class Company:
     def begin(self, index: int) -> None:
         """An endpoint starts, maybe in another life."""
         self.lives += 1
-        luck = Random(f"{index} {self.lives}")
+        rng = Random(f"{index} {self.lives}")
         settings = Settings(name=NAMES[index], announce_interval=0.5)
-        core = self.cores[index] = EndpointCore(settings, luck, 1e9 + self.lives, self.replaced)
+        core = self.cores[index] = EndpointCore(settings, rng, 1e9 + self.lives, self.replaced)
         core.stack.fit(FRAME)
 
     def turn(self, now: float, index: int, *trains: Train) -> None:
@@ -114,7 +114,7 @@ class Company:
                 core = self.cores[index]
                 assert core is not None
                 core.handled(event)
-            slots = [0.0 if slot == "age" else getattr(event, slot) for slot in event.__slots__]
+            slots = [0.0 if slot == "age" else getattr(event, slot, None) for slot in event.__slots__]
             self.told.append((index, event.__class__, slots))
         for train in trains:
             to = train.address[1] - 1 if train.address else None
@@ -147,57 +147,57 @@ class Plot:
     """What happens to a company, drawn from one seed, so that the same happens to another."""
 
     def __init__(self, seed: int) -> None:
-        self.luck = luck = Random(seed)
-        self.count = luck.choice((2, 2, 3, 3, 4, 5))
+        self.rng = rng = Random(seed)
+        self.count = rng.choice((2, 2, 3, 3, 4, 5))
         self.companies = (
             Company(self.count, {"transport": Attentive}),
             Company(self.count, wrapped(Plain, LAYERS)),
         )
         self.deaf = [0.0] * self.count  # until when nothing gets to each
-        self.loss = luck.choice((0.0, 0.0, 0.003, 0.02, 0.1))
-        self.rashness = luck.choice((0.0, 0.002, 0.01))  # how often anybody comes, goes, or changes its mind
+        self.loss = rng.choice((0.0, 0.0, 0.003, 0.02, 0.1))
+        self.rashness = rng.choice((0.0, 0.002, 0.01))  # how often anybody comes, goes, or changes its mind
         self.now = 100.0
         for index in range(self.count):
-            self.all("order", index, Subscribe("first", luck.choice(("#", "#", "room/+")) if index else "room/2"))
+            self.all("order", index, Subscribe("first", rng.choice(("#", "#", "room/+")) if index else "room/2"))
 
     def all(self, method: str, *args: Any) -> None:
         for company in self.companies:
             getattr(company, method)(self.now, *args)
 
     def step(self) -> None:
-        luck = self.luck
-        self.now += luck.choice((*[1e-4] * 12, 1e-3, 0.02, 0.3))
+        rng = self.rng
+        self.now += rng.choice((*[1e-4] * 12, 1e-3, 0.02, 0.3))
         for company in self.companies:
             for index, core in enumerate(company.cores):
                 if core is not None and core.deadline <= self.now:
                     company.turn(self.now, index)
-        if luck.random() < 0.5:
-            self.publish(luck.randrange(self.count) if luck.random() < 0.3 else 0)
-        if luck.random() < self.rashness:
+        if rng.random() < 0.5:
+            self.publish(rng.randrange(self.count) if rng.random() < 0.3 else 0)
+        if rng.random() < self.rashness:
             self.change()
-        for _ in range(luck.choice((0, 3, 10, 30))):
+        for _ in range(rng.choice((0, 3, 10, 30))):
             self.arrive()
 
     def publish(self, index: int) -> None:
-        luck = self.luck
-        topic = luck.choice(TOPICS) if luck.random() < 0.3 else TOPICS[0]
-        size, count = luck.choice(SIZES), luck.choice((1, 1, 2, 7, 64, 500, 1024))
-        if luck.random() < 0.01:
-            size, count = luck.choice((0, 1)), luck.choice((16_384, 16_385))
-        elif luck.random() < 0.03:
-            count = luck.choice((1, 5, 64))
-            size = (LARGEST - 190 - 3) // count + luck.choice((-1, 0, 1))
+        rng = self.rng
+        topic = rng.choice(TOPICS) if rng.random() < 0.3 else TOPICS[0]
+        size, count = rng.choice(SIZES), rng.choice((1, 1, 2, 7, 64, 500, 1024))
+        if rng.random() < 0.01:
+            size, count = rng.choice((0, 1)), rng.choice((16_384, 16_385))
+        elif rng.random() < 0.03:
+            count = rng.choice((1, 5, 64))
+            size = (LARGEST - 190 - 3) // count + rng.choice((-1, 0, 1))
         count = min(count, LARGEST // max(size, 1) + 1)
-        payloads: list[Any] = [luck.randbytes(size)] * count
-        if luck.random() < 0.1:
+        payloads: list[Any] = [rng.randbytes(size)] * count
+        if rng.random() < 0.1:
             payloads[-1] = b"another"
-        if luck.random() < 0.1:
-            payloads = [{"a": luck.randrange(10)}, {"a": 5}, [1, 2, 3]][: len(payloads)]
-        priority = luck.choice(tuple(PRIORITIES)) if luck.random() < 0.02 else "normal"
-        if luck.random() < 0.05:
-            options = luck.choice(OPTIONS)
+        if rng.random() < 0.1:
+            payloads = [{"a": rng.randrange(10)}, {"a": 5}, [1, 2, 3]][: len(payloads)]
+        priority = rng.choice(tuple(PRIORITIES)) if rng.random() < 0.02 else "normal"
+        if rng.random() < 0.05:
+            options = rng.choice(OPTIONS)
             self.all("send", index, lambda core: [core.publication(topic, payloads[0], 1e9 + self.now, **options)])
-        elif luck.random() < 0.8:
+        elif rng.random() < 0.8:
             self.all("send", index, lambda core: core.publications(topic, payloads, 1e9 + self.now, priority))
         else:
             for company in self.companies:
@@ -207,12 +207,12 @@ class Plot:
             self.all("turn", index)
 
     def change(self) -> None:
-        luck, index = self.luck, self.luck.randrange(self.count)
-        choice = luck.random()
+        rng, index = self.rng, self.rng.randrange(self.count)
+        choice = rng.random()
         if choice < 0.3:
-            self.deaf[index] = self.now + luck.choice((0.02, 0.2, 1.0, 3.0))
+            self.deaf[index] = self.now + rng.choice((0.02, 0.2, 1.0, 3.0))
         elif choice < 0.6:
-            self.all("order", index, luck.choice((Subscribe("late", luck.choice((*TOPICS, "#"))), Unsubscribe("late"))))
+            self.all("order", index, rng.choice((Subscribe("late", rng.choice((*TOPICS, "#"))), Unsubscribe("late"))))
         elif self.companies[0].cores[index] is None:
             for company in self.companies:
                 company.begin(index)
@@ -224,15 +224,15 @@ class Plot:
                 company.cores[index] = None
 
     def arrive(self) -> None:
-        luck, seed = self.luck, self.luck.random()
+        rng, seed = self.rng, self.rng.random()
         for company in self.companies:
             if company.wire:
                 dice = Random(seed)
                 lost = [dice.random() < self.loss or self.deaf[index] > self.now for index in range(self.count)]
                 company.arrive(self.now, lost.__getitem__)
-        if luck.random() < 0.002:
+        if rng.random() < 0.002:
             for company in self.companies:
-                company.wire.rotate(luck.choice((1, 1)))
+                company.wire.rotate(rng.choice((1, 1)))
 
     def check(self) -> None:
         assert self.companies[0].state() == self.companies[1].state()

@@ -19,14 +19,14 @@ from tests.support.endpoints import OPTIONS, Endpoints, Heeding, Plain, Wrapped,
 from tests.support.sessions import BRIEF, STEP, Repliers, met
 
 
-def something(luck: Random) -> tuple[str, Any, dict[str, Any]]:
+def something(rng: Random) -> tuple[str, Any, dict[str, Any]]:
     """A topic, a payload and options, most often plain."""
-    choice = luck.random()
+    choice = rng.random()
     if choice < 0.85:
-        return luck.choice(("ping/1", "ping/2", "ping/3")), luck.randbytes(luck.randrange(100)), {}
+        return rng.choice(("ping/1", "ping/2", "ping/3")), rng.randbytes(rng.randrange(100)), {}
     if choice < 0.9:
-        return "ping/1", luck.choice((b"", bytes(1085), bytes(1280), bytes(3000), {"a": 1}, 5)), {}
-    return luck.choice(("ping/1", "mixed", "ping/" + "long" * 100)), b"x", luck.choice(OPTIONS)
+        return "ping/1", rng.choice((b"", bytes(1085), bytes(1280), bytes(3000), {"a": 1}, 5)), {}
+    return rng.choice(("ping/1", "mixed", "ping/" + "long" * 100)), b"x", rng.choice(OPTIONS)
 
 
 def after_a_rest(now: float, seconds: float, pairs: tuple[Repliers, ...]) -> float:
@@ -42,41 +42,41 @@ def after_a_rest(now: float, seconds: float, pairs: tuple[Repliers, ...]) -> flo
 
 @pytest.mark.parametrize("seed", range(10))
 def test_whatever_passes_in_a_session_becomes_the_same_as_without(seed: int) -> None:
-    luck, now = Random(seed), 100.0
-    count = luck.choice((2, 2, 3))
-    density = luck.choice((0.6, 0.6, 1.0)) if count == 2 else 0.6
+    rng, now = Random(seed), 100.0
+    count = rng.choice((2, 2, 3))
+    density = rng.choice((0.6, 0.6, 1.0)) if count == 2 else 0.6
     pairs = Repliers(True, count), Repliers(False, count)
-    rashness = luck.choice((0.0, 0.01, 0.05))
+    rashness = rng.choice((0.0, 0.01, 0.05))
     habit: tuple[str, Any] | None = ("ping/1", b"same")  # what is sent most of the time, and by one of them
     for turn in range(1500):
         now += STEP
-        if luck.random() < 0.02:
-            now = after_a_rest(now, luck.choice((0.001, 0.05)), pairs)
+        if rng.random() < 0.02:
+            now = after_a_rest(now, rng.choice((0.001, 0.05)), pairs)
         for pair in pairs:
             pair.pass_time(now)
-        if luck.random() < density:
-            index, (topic, payload, options) = luck.randrange(count), something(luck)
-            if luck.random() < 0.02:
-                habit = luck.choice((None, (luck.choice(("ping/1", "ping/2")), luck.choice((b"same", {"a": 1})))))
-            if habit is not None and luck.random() < 0.97:
+        if rng.random() < density:
+            index, (topic, payload, options) = rng.randrange(count), something(rng)
+            if rng.random() < 0.02:
+                habit = rng.choice((None, (rng.choice(("ping/1", "ping/2")), rng.choice((b"same", {"a": 1})))))
+            if habit is not None and rng.random() < 0.97:
                 index, (topic, payload), options = 0, habit, {}
             for pair in pairs:
                 pair.reply(now, index, topic, payload, options)
-        if luck.random() < rashness:
-            request = luck.choice((Subscribe("late", "ping/2"), Unsubscribe("late"), Subscribe("late", "mixed")))
+        if rng.random() < rashness:
+            request = rng.choice((Subscribe("late", "ping/2"), Unsubscribe("late"), Subscribe("late", "mixed")))
             for pair in pairs:
                 pair.order(now, 1, request)
         assert list(pairs[0].wire) == list(pairs[1].wire)
         while pairs[0].wire:
-            if luck.random() < rashness:
+            if rng.random() < rashness:
                 to, source, data, _ = pairs[0].wire[0]
-                forged = luck.choice((data, damaged(luck, data)))
+                forged = rng.choice((data, damaged(rng, data)))
                 for pair in pairs:
                     pair.deliver(now, source, to, forged)
             for pair in pairs:
                 pair.arrive(now)
             assert list(pairs[0].wire) == list(pairs[1].wire)
-        if luck.random() < 0.05 or turn == 1499:
+        if rng.random() < 0.05 or turn == 1499:
             assert pairs[0].state() == pairs[1].state()
     assert min(pairs[0].passed) > 100
     assert pairs[1].passed == [0, 0]
@@ -87,10 +87,10 @@ class Lossy(Repliers):
 
     def __init__(self, seed: int) -> None:
         super().__init__(True)
-        self.luck = Random(seed)
+        self.rng = Random(seed)
 
     def arrive(self, now: float) -> None:
-        choice = self.luck.random() if now > 101.0 else 1.0
+        choice = self.rng.random() if now > 101.0 else 1.0
         if choice < 0.02:
             self.wire.popleft()
         elif choice < 0.03:
@@ -109,7 +109,7 @@ def test_what_is_lost_in_a_session_is_sent_again_and_comes_once_and_in_order(see
     while now < 110.0:
         now += STEP if now > 101.0 and sent < 2000 else 0.01
         repliers.pass_time(now)
-        if now > 101.0 and sent < 2000 and repliers.luck.random() < 0.3:
+        if now > 101.0 and sent < 2000 and repliers.rng.random() < 0.3:
             repliers.reply(now, 0, "ping/1", b"%d" % sent, {})
             sent += 1
         while repliers.wire:

@@ -25,9 +25,10 @@ from glue.model.consensus.part import Part
 from glue.model.consensus.progress import FollowerProgress
 from glue.model.consensus.reads import PendingReads
 from glue.model.consensus.tickets import Tickets
-from glue.model.storage import files, records
+from glue.model.storage import files
 from glue.model.storage.files import FileStorage
 from glue.simulation.consensus import SimulatedDisk
+from glue.storage import framing
 
 Patch = tuple[Any, str, Any]
 
@@ -196,7 +197,7 @@ def reads_at_old_index(self: PendingReads, core: ReplicaCore, first_index: int) 
 def reads_by_lease(self: Leader) -> None:
     """A lease on a clock: an answer within an election timeout is taken for a majority, also by who was stopped."""
     count(self)
-    heard = sorted((known.heard for known in self._progress.values()), reverse=True)
+    heard = sorted((known.answered_at for known in self._progress.values()), reverse=True)
     lease = heard[0] + 2 * self.core.settings.election_timeout if heard else inf
     if self._heartbeat <= lease:
         self._reads.confirmed(inf)
@@ -259,7 +260,7 @@ def takes_damage_for_a_torn_end(data: bytes) -> tuple[list[memoryview], int]:
         start += len(payload) + 13
 
 
-payload_at = records._payload
+payload_at = framing._payload
 
 
 def renames_unsynced(self: FileStorage, name: str, payloads: list[bytes]) -> None:

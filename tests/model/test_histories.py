@@ -26,7 +26,7 @@ class Plant:
 
     def __init__(self, seed: int, voters: int = 3, observers: int = 1, durable: bool = True) -> None:
         self.world = World(seed)
-        self.luck = Random(seed)
+        self.rng = Random(seed)
         self.history: list[Operation] = []
         self.voters = voters
         self.endpoints = [self.world.endpoint(f"e{number}") for number in range(voters + observers)]
@@ -43,7 +43,7 @@ class Plant:
         return endpoint.model("plant", voters=self.voters, observer=observer, directory=self.disks.get(endpoint))
 
     def _ask_again(self, endpoint: SimulatedEndpoint) -> None:
-        self.world.after(self.luck.uniform(0.02, 0.4), lambda: self._ask(endpoint))
+        self.world.after(self.rng.uniform(0.02, 0.4), lambda: self._ask(endpoint))
 
     def _ask(self, endpoint: SimulatedEndpoint) -> None:
         if not self.is_asking:
@@ -54,15 +54,15 @@ class Plant:
         waits_for = self.asked.get(endpoint)
         if waits_for is not None and waits_for.ending is None:
             return
-        model, key, client = self.models[endpoint], self.luck.choice(KEYS), endpoint.name
+        model, key, client = self.models[endpoint], self.rng.choice(KEYS), endpoint.name
         self.values += 1
-        kind = self.luck.random()
+        kind = self.rng.random()
         if kind < 0.4:
             asked = model.read(self.history, client, key)
         elif kind < 0.8:
             asked = model.write(self.history, client, key, self.values)
         else:
-            expected = self.luck.randrange(max(1, self.values - 10), self.values + 1)
+            expected = self.rng.randrange(max(1, self.values - 10), self.values + 1)
             asked = model.compare_and_set(self.history, client, key, expected, self.values)
         self.asked[endpoint] = asked
 
@@ -76,25 +76,25 @@ class Plant:
 
     def faults(self, seconds: float) -> None:
         """Loss, doubles and jitter all the time; crashes, pauses and partitions now and then."""
-        luck, end = self.luck, self.world.time + seconds
+        rng, end = self.rng, self.world.time + seconds
         self.world.network.set_conditions(
-            Conditions(loss=luck.choice([0.0, 0.05, 0.2]), duplicate=luck.choice([0.0, 0.3]), jitter=0.005)
+            Conditions(loss=rng.choice([0.0, 0.05, 0.2]), duplicate=rng.choice([0.0, 0.3]), jitter=0.005)
         )
         while self.world.time < end:
-            self.world.run(luck.uniform(0.5, 4.0))
-            victim = luck.choice(self.endpoints)
-            what = luck.random()
+            self.world.run(rng.uniform(0.5, 4.0))
+            victim = rng.choice(self.endpoints)
+            what = rng.random()
             if what < 0.35:
                 self.restart(victim)
             elif what < 0.6:
                 victim.pause()
-                self.world.run(luck.uniform(0.1, 3.0))
+                self.world.run(rng.uniform(0.1, 3.0))
                 victim.resume()
             elif what < 0.9:
-                side = luck.sample(self.endpoints, luck.randrange(1, len(self.endpoints)))
+                side = rng.sample(self.endpoints, rng.randrange(1, len(self.endpoints)))
                 rest = [endpoint for endpoint in self.endpoints if endpoint not in side]
                 self.world.network.partition([e.host for e in side], [e.host for e in rest])
-                self.world.run(luck.uniform(0.5, 6.0))
+                self.world.run(rng.uniform(0.5, 6.0))
                 self.world.network.heal()
 
     def heal(self) -> None:
@@ -116,7 +116,7 @@ def test_histories_under_faults_are_linearizable(seed: int, durable: bool) -> No
         plant.world.network.set_conditions(Conditions(loss=0.1, duplicate=0.2, jitter=0.005))
         for _ in range(4):
             plant.world.run(8.0)
-            plant.restart(plant.luck.choice(plant.endpoints))
+            plant.restart(plant.rng.choice(plant.endpoints))
     plant.heal()
     before = plant.answers()
     assert plant.world.run_until(lambda: plant.answers() > before + 20, timeout=30), "no progress after the heal"

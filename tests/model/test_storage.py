@@ -78,12 +78,12 @@ def attempt(disk: SimulatedDisk) -> tuple[str, int]:
     return life, durable
 
 
-@pytest.mark.parametrize("luck", range(20))
-def test_row_34_a_power_cut_at_any_call_loses_nothing_that_was_durable(luck: int) -> None:
-    whole = SimulatedDisk(Random(luck))
+@pytest.mark.parametrize("rng", range(20))
+def test_row_34_a_power_cut_at_any_call_loses_nothing_that_was_durable(rng: int) -> None:
+    whole = SimulatedDisk(Random(rng))
     filled(whole)
     for calls in range(whole.calls + 1):
-        disk = SimulatedDisk(Random(luck))
+        disk = SimulatedDisk(Random(rng))
         disk.power_cut_after = calls
         life, durable = attempt(disk)
         disk.crash()
@@ -117,9 +117,9 @@ def test_row_43_an_error_of_the_disk_is_the_end() -> None:
         storage.write(DurableWrite(9, None, entries([1], first=9)))
 
 
-@pytest.mark.parametrize("luck", range(10))
-def test_a_full_disk_keeps_nothing_of_a_write_which_may_come_again_when_there_is_room(luck: int) -> None:
-    disk = SimulatedDisk(Random(luck))
+@pytest.mark.parametrize("rng", range(10))
+def test_a_full_disk_keeps_nothing_of_a_write_which_may_come_again_when_there_is_room(rng: int) -> None:
+    disk = SimulatedDisk(Random(rng))
     storage = FileStorage(disk, Random(1))
     life = storage.load().vital.life
     for write in script(life):
@@ -134,13 +134,13 @@ def test_a_full_disk_keeps_nothing_of_a_write_which_may_come_again_when_there_is
     assert equal(FileStorage(disk, Random(2)).load(), after(script(life), life))
 
 
-@pytest.mark.parametrize("luck", range(10))
-def test_a_power_cut_while_the_disk_is_full_loses_nothing_that_was_durable(luck: int) -> None:
-    disk = SimulatedDisk(Random(luck))
+@pytest.mark.parametrize("rng", range(10))
+def test_a_power_cut_while_the_disk_is_full_loses_nothing_that_was_durable(rng: int) -> None:
+    disk = SimulatedDisk(Random(rng))
     storage = FileStorage(disk, Random(1))
     life = storage.load().vital.life
     for count, write in enumerate(script(life), 1):
-        if count == luck % 6 + 1:
+        if count == rng % 6 + 1:
             disk.is_full = True
             with pytest.raises(StorageFullError):
                 storage.write(write)
@@ -148,7 +148,7 @@ def test_a_power_cut_while_the_disk_is_full_loses_nothing_that_was_durable(luck:
         storage.write(write)
         storage.sync()
     disk.crash()
-    assert equal(FileStorage(disk, Random(2)).load(), after(script(life)[: luck % 6], life))
+    assert equal(FileStorage(disk, Random(2)).load(), after(script(life)[: rng % 6], life))
 
 
 def test_row_44_a_torn_end_is_cut_off_wherever_it_is_torn() -> None:

@@ -44,12 +44,12 @@ SLOW = 3.0
 # ---------------------------------------------------------------------------------------------- one voter
 
 
-def ask(model: glue.Model, client: str, values: Any, luck: random.Random) -> None:
+def ask(model: glue.Model, client: str, values: Any, rng: random.Random) -> None:
     """Ask for ever, and say what came of it."""
     while True:
-        kind = luck.choice([READ, WRITE, WRITE, COMPARE_AND_SET])
-        key, value = f"k{luck.randrange(KEYS)}", next(values)
-        arguments: list[Any] = {READ: [], WRITE: [value], COMPARE_AND_SET: [value - luck.randrange(1, 30), value]}[kind]
+        kind = rng.choice([READ, WRITE, WRITE, COMPARE_AND_SET])
+        key, value = f"k{rng.randrange(KEYS)}", next(values)
+        arguments: list[Any] = {READ: [], WRITE: [value], COMPARE_AND_SET: [value - rng.randrange(1, 30), value]}[kind]
         call = [client, key, kind, arguments, time.monotonic()]
         say("call", *call)
         ending, answer = "done", None
@@ -68,7 +68,7 @@ def ask(model: glue.Model, client: str, values: Any, luck: random.Random) -> Non
         except glue.RefusedError:
             answer = False
         say(ending, *call, time.monotonic(), answer)
-        time.sleep(luck.uniform(0.0, 0.02))
+        time.sleep(rng.uniform(0.0, 0.02))
 
 
 def look(model: glue.Model, endpoint: glue.Endpoint) -> None:
@@ -89,9 +89,9 @@ def say(*words: Any) -> None:
     os.write(sys.stdout.fileno(), json.dumps(words).encode() + b"\n")
 
 
-def numbers(start: int, luck: random.Random) -> Any:
+def numbers(start: int, rng: random.Random) -> Any:
     """Values that nobody else writes; a restarted process begins elsewhere."""
-    at = start * 10**12 + luck.randrange(10**6) * 10**6
+    at = start * 10**12 + rng.randrange(10**6) * 10**6
     while True:
         at += 1
         yield at
@@ -99,15 +99,13 @@ def numbers(start: int, luck: random.Random) -> Any:
 
 def voter(name: str, data_dir: str) -> None:
     """The life of one process."""
-    luck = random.Random()
+    rng = random.Random()
     endpoint = glue.Endpoint(name, interface="eth0", announce_interval=0.2).start()
     model = endpoint.model("plant", voters=3, data_dir=data_dir, election_timeout=ELECTION_TIMEOUT)
     threading.Thread(target=look, args=(model, endpoint), daemon=True).start()
     for client in range(CLIENTS):
-        values = numbers(ord(name) * 10 + client, luck)
-        threading.Thread(
-            target=ask, args=(model, f"{name}{client} of {os.getpid()}", values, luck), daemon=True
-        ).start()
+        values = numbers(ord(name) * 10 + client, rng)
+        threading.Thread(target=ask, args=(model, f"{name}{client} of {os.getpid()}", values, rng), daemon=True).start()
     threading.Event().wait()
 
 
@@ -200,12 +198,12 @@ class History:
 
 def run(kills: int, seed: int) -> tuple[History, list[float]]:
     """Kill, stop and cut off voters in turn; returns the history, and how long each kill kept the others waiting."""
-    luck, history, gaps = random.Random(seed), History(), list[float]()
+    rng, history, gaps = random.Random(seed), History(), list[float]()
     with tempfile.TemporaryDirectory(prefix="plant-") as directory, segment(3) as hosts:
         voters = [Voter(host, name, f"{directory}/{name}", history) for host, name in zip(hosts, "ABC", strict=True)]
         history.wait_for(50)
         for number in range(kills):
-            victim = luck.choice(voters)
+            victim = rng.choice(voters)
             victim.kill()
             began = time.monotonic()
             history.wait_for(10)
@@ -214,15 +212,15 @@ def run(kills: int, seed: int) -> tuple[History, list[float]]:
                 report = "\n".join(history.since(began - SLOW))
                 print(f"\nkill {number}, of {victim.name}: {gaps[-1]:.2f} s\n{report}", file=sys.stderr, flush=True)
             if number % 3 == 1:
-                other = luck.choice([voter for voter in voters if voter is not victim])
+                other = rng.choice([voter for voter in voters if voter is not victim])
                 other.send(signal.SIGSTOP)
-                time.sleep(luck.uniform(0.1, 1.0))
+                time.sleep(rng.uniform(0.1, 1.0))
                 other.send(signal.SIGCONT)
             victim.start()
             if number % 3 == 2:
-                host = luck.choice(hosts)
+                host = rng.choice(hosts)
                 host.unplug()
-                time.sleep(luck.uniform(0.1, 1.5))
+                time.sleep(rng.uniform(0.1, 1.5))
                 host.plug()
             history.wait_for(20)
             if sys.stdout.isatty():

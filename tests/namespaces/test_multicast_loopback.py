@@ -24,7 +24,7 @@ def test_who_is_alone_on_its_machine_is_not_woken_by_what_it_sends() -> None:
             ear.wait(2 * COUNT)
             assert ear.payloads == [*range(COUNT), *[bytes(5000)] * COUNT]
         assert a.statistics["network"]["datagrams sent"] > COUNT
-        assert a.statistics["serialization"]["own datagrams heard"] < 50, "more than its announcements"
+        assert a.statistics["serialization"]["own datagrams received"] < 50, "more than its announcements"
 
 
 def test_one_that_comes_later_to_the_same_machine_hears_all_at_once() -> None:

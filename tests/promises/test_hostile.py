@@ -71,67 +71,67 @@ def captured(network_id: int = 1) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def random_bytes(luck: Random) -> bytes:
-    return luck.randbytes(luck.randrange(SIZE))
+def random_bytes(rng: Random) -> bytes:
+    return rng.randbytes(rng.randrange(SIZE))
 
 
-def random_object(luck: Random) -> bytes:
+def random_object(rng: Random) -> bytes:
     """Starts like a datagram."""
-    return b'{"glue":[1,1,"' + luck.randbytes(luck.randrange(200)) + b"\n" + luck.randbytes(luck.randrange(200))
+    return b'{"glue":[1,1,"' + rng.randbytes(rng.randrange(200)) + b"\n" + rng.randbytes(rng.randrange(200))
 
 
-def truncated_header(luck: Random) -> bytes:
-    datagram = luck.choice(captured())
-    return datagram[: luck.randrange(datagram.index(b"\n"))]
+def truncated_header(rng: Random) -> bytes:
+    datagram = rng.choice(captured())
+    return datagram[: rng.randrange(datagram.index(b"\n"))]
 
 
-def truncated(luck: Random) -> bytes:
-    datagram = luck.choice(captured())
-    return datagram[: luck.randrange(len(datagram))]
+def truncated(rng: Random) -> bytes:
+    datagram = rng.choice(captured())
+    return datagram[: rng.randrange(len(datagram))]
 
 
-def mutated(luck: Random) -> bytes:
+def mutated(rng: Random) -> bytes:
     """Some bytes changed, removed or inserted, mostly in the header."""
-    datagram = bytearray(luck.choice(captured()))
-    for _ in range(luck.choice((1, 1, 1, 2, 4, 8))):
-        at = luck.randrange(1 + min(len(datagram), luck.choice((20, 100, 200, SIZE))))
-        end = at + luck.choice((0, 1, 1, 1, 3))
-        datagram[at:end] = luck.choice((b"", b"9", b"-", b"0", b"[", b'"', b",", b"1e9", luck.randbytes(1)))
+    datagram = bytearray(rng.choice(captured()))
+    for _ in range(rng.choice((1, 1, 1, 2, 4, 8))):
+        at = rng.randrange(1 + min(len(datagram), rng.choice((20, 100, 200, SIZE))))
+        end = at + rng.choice((0, 1, 1, 1, 3))
+        datagram[at:end] = rng.choice((b"", b"9", b"-", b"0", b"[", b'"', b",", b"1e9", rng.randbytes(1)))
     return bytes(datagram)
 
 
-def spliced(luck: Random) -> bytes:
+def spliced(rng: Random) -> bytes:
     """The header of one with the body of another."""
-    head, _, _ = luck.choice(captured()).partition(b"\n")
-    _, _, body = luck.choice(captured()).partition(b"\n")
+    head, _, _ = rng.choice(captured()).partition(b"\n")
+    _, _, body = rng.choice(captured()).partition(b"\n")
     return head + b"\n" + body
 
 
-def of_another_network(luck: Random) -> bytes:
-    return luck.choice(captured(network_id=2))
+def of_another_network(rng: Random) -> bytes:
+    return rng.choice(captured(network_id=2))
 
 
-def replayed(luck: Random) -> bytes:
-    return luck.choice(captured())
+def replayed(rng: Random) -> bytes:
+    return rng.choice(captured())
 
 
 BROKEN = (random_bytes, random_object, truncated_header, of_another_network)
 HOSTILE = (*BROKEN, truncated, mutated, mutated, mutated, spliced, replayed)
 
 
-def hostile(luck: Random, count: int = COUNT) -> Iterator[bytes]:
+def hostile(rng: Random, count: int = COUNT) -> Iterator[bytes]:
     """So many datagrams that no endpoint sent as they are."""
     for _ in range(count):
-        yield luck.choice(HOSTILE)(luck)[:SIZE]
+        yield rng.choice(HOSTILE)(rng)[:SIZE]
 
 
-def trains(luck: Random, datagrams: Iterator[bytes], address: tuple[str, int]) -> Iterator[Train]:
+def trains(rng: Random, datagrams: Iterator[bytes], address: tuple[str, int]) -> Iterator[Train]:
     """Datagrams as they may arrive: alone, or cut out of one buffer at sizes that fit none of them."""
     for datagram in datagrams:
-        if luck.random() < 0.8:
+        if rng.random() < 0.8:
             yield Train(address, datagram, max(1, len(datagram)))
         else:
-            yield Train(address, datagram + next(datagrams, b"") + next(datagrams, b""), luck.randrange(1, SIZE))
+            yield Train(address, datagram + next(datagrams, b"") + next(datagrams, b""), rng.randrange(1, SIZE))
 
 
 def counters(of: Machine) -> Counter[str]:
@@ -147,11 +147,11 @@ def test_the_datagrams_that_the_bad_ones_are_made_from_are_of_every_kind() -> No
 
 
 def test_broken_datagrams_change_nothing_but_counters() -> None:
-    victim, luck = stack("v"), Random(1)
+    victim, rng = stack("v"), Random(1)
     victim.turn(0.0, [], [Subscribe(1, "#")])
     before = (victim.deadline, victim.backlog)
     for number in range(COUNT):
-        datagram = luck.choice(BROKEN)(luck)
+        datagram = rng.choice(BROKEN)(rng)
         assert victim.turn(0.001, [Train(("10.0.0.9", 9), datagram, max(1, len(datagram)))], []) == ([], []), number
     assert (victim.deadline, victim.backlog) == before
     counted = counters(victim)
@@ -160,16 +160,16 @@ def test_broken_datagrams_change_nothing_but_counters() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_messages_pass_while_ten_thousand_hostile_datagrams_arrive(seed: int) -> None:
-    world, luck = World(seed), Random(seed)
+    world, rng = World(seed), Random(seed)
     heard: list[Event] = []
     a, b = world.add(stack("a")), world.add(stack("b"), on_events=heard.extend)
     b.submit(Subscribe(1, "t"), Subscribe(2, "large"))
     world.run(1.0)
-    arriving = [*trains(luck, hostile(luck), ("10.0.0.9", 9))]
+    arriving = [*trains(rng, hostile(rng), ("10.0.0.9", 9))]
     for number in range(200):
         a.submit(published(b"%d" % number), *([published(bytes(30_000), "large")] if number % 20 == 0 else []))
         for train in arriving[number::200]:
-            source = luck.choice([("10.0.0.9", 9), ("10.0.0.10", luck.randrange(1, 65_536))])
+            source = rng.choice([("10.0.0.9", 9), ("10.0.0.10", rng.randrange(1, 65_536))])
             for target in (a, b):
                 target.receive(source, bytes(train.data), train.segment)
         world.run(0.05)
@@ -193,8 +193,8 @@ def assert_calm(host: Host) -> None:
 
 
 def test_memory_does_not_grow_with_what_hostile_datagrams_say() -> None:
-    victim, luck = stack("v"), Random(5)
-    arriving = [*trains(luck, hostile(luck, 3 * COUNT), ("10.0.0.9", 9))]
+    victim, rng = stack("v"), Random(5)
+    arriving = [*trains(rng, hostile(rng, 3 * COUNT), ("10.0.0.9", 9))]
     now = 0.0
     sizes = []
     tracemalloc.start()
@@ -215,11 +215,11 @@ def test_memory_does_not_grow_with_what_hostile_datagrams_say() -> None:
 
 def test_a_victim_is_not_made_to_flood_others() -> None:
     """The answers to forged announcements are no more than was sent, in number and in bytes."""
-    victim, luck = stack("v"), Random(6)
+    victim, rng = stack("v"), Random(6)
     victim.turn(0.0, [], [Subscribe(number, f"topic {number}") for number in range(50)])
     received = sent = 0
     now = 0.0
-    for datagram in hostile(luck):
+    for datagram in hostile(rng):
         now += 0.001
         _, out = victim.turn(now, [Train(("10.0.0.9", 9), datagram, max(1, len(datagram)))], [])
         received += len(datagram)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
@@ -15,6 +18,7 @@ from glue.requests.wire import (
     WITHIN_LIMIT,
     Hop,
     MalformedError,
+    answer_of,
     decode_body,
     decode_reply,
     decode_request,
@@ -22,6 +26,7 @@ from glue.requests.wire import (
     encode_requests,
     error_tail,
     extra_of,
+    first_id,
     refusal_tail,
     tail_of,
 )
@@ -99,16 +104,57 @@ def test_what_was_published_as_json_is_malformed() -> None:
 
 
 def test_damage_is_malformed_or_read_and_never_anything_else() -> None:
-    luck = Random(1)
+    rng = Random(1)
     (request,) = encode_requests(71, 2.0, extra_of(True, PATH), [tail_of(b"payload", True)])
     for original in (request, encode_reply(71, error_tail("E", "m")), encode_reply(71, tail_of(b"1", True))):
         for _ in range(3000):
             damaged = bytearray(original)
-            for _ in range(luck.randint(1, 3)):
-                place = luck.randrange(len(damaged))
-                damaged[place : place + luck.randint(0, 3)] = luck.randbytes(luck.randint(0, 3))
+            for _ in range(rng.randint(1, 3)):
+                place = rng.randrange(len(damaged))
+                damaged[place : place + rng.randint(0, 3)] = rng.randbytes(rng.randint(0, 3))
             for decode in (decode_request, decode_reply):
                 try:
                     decode(bytes(damaged))
                 except MalformedError:
                     continue
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-format.md"
+EXAMPLES = re.findall(r"```payload (request|reply)\n(.*?)\n?```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize(("kind", "text"), EXAMPLES)
+def test_the_documented_payloads_are_what_is_written(kind: str, text: str) -> None:
+    payload = text.encode() + (b"" if text.count("\n") else b"\n")
+    if kind == "request":
+        head, body = decode_request(payload)
+        extra = extra_of(head.is_repeatable, head.path)
+        assert encode_requests(head.id, head.within, extra, [tail_of(body, head.is_json)]) == [payload]
+        return
+    reply, body = decode_reply(payload)
+    tail = tail_of(body, reply.is_json)
+    if reply.error:
+        tail = error_tail(reply.error, reply.message)
+    elif reply.refused:
+        tail = refusal_tail(reply.refused)
+    assert encode_reply(reply.id, tail) == payload
+
+
+def test_the_document_has_examples() -> None:
+    assert {kind for kind, _ in EXAMPLES} == {"request", "reply"}
+
+
+@pytest.mark.parametrize("payload", [b"", b"{}", b'{"id":7}', b'{"id":7}\nx', b'{"id":7,"json":1}\n1', {"id": 7}])
+def test_a_short_cut_reads_answers_as_the_decoder_does(payload: Any) -> None:
+    answer = answer_of(payload, 7)
+    if answer is not None:
+        head, body = decode_reply(payload)
+        assert (head.id, answer[0]) == (7, decode_body(body, head.is_json))
+        assert first_id(payload) == 7
+    assert answer_of(payload, 8) is None
+
+
+def test_the_short_cut_leaves_damaged_answers_to_the_decoder() -> None:
+    assert answer_of(b'{"id":7,"json":1}\n{', 7) is None
+    assert answer_of(b'{"id":7,"refused":"gone"}\n', 7) is None
+    assert first_id(b'{"it":7}\n') == -1

@@ -52,30 +52,30 @@ def seen(layer: Serialization, datagram: bytes) -> tuple[list[Any], Counter[str]
     return told, layer.statistics - before
 
 
-def changed(luck: Random, datagram: bytes) -> bytes:
+def changed(rng: Random, datagram: bytes) -> bytes:
     """The same datagram with one to three places in it exchanged for something else."""
-    for _ in range(luck.randrange(1, 4)):
-        at = luck.randrange(len(datagram))
-        part = luck.choice(SPLICES) if luck.random() < 0.5 else b"%d" % luck.randrange(10)
-        datagram = datagram[:at] + part + datagram[at + luck.choice((0, 1, 1, 1, 2)) :]
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(datagram))
+        part = rng.choice(SPLICES) if rng.random() < 0.5 else b"%d" % rng.randrange(10)
+        datagram = datagram[:at] + part + datagram[at + rng.choice((0, 1, 1, 1, 2)) :]
     return datagram
 
 
-def datagrams(luck: Random) -> bytes:
+def datagrams(rng: Random) -> bytes:
     """One of a peer's that is well-formed."""
-    incarnation = luck.choice((7, 1740800000000000, (1 << 53) - 1))
-    options = {"counter": luck.randrange(300), "endpoint_id": luck.choice(PEERS), "incarnation": incarnation}
-    return written([b"body"], dict(luck.choice(HEADERS)), **options)[0]
+    incarnation = rng.choice((7, 1740800000000000, (1 << 53) - 1))
+    options = {"counter": rng.randrange(300), "endpoint_id": rng.choice(PEERS), "incarnation": incarnation}
+    return written([b"body"], dict(rng.choice(HEADERS)), **options)[0]
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_datagram_is_read_alike_whatever_came_before_it(seed: int) -> None:
-    luck, experienced = Random(seed), reader()
+    rng, experienced = Random(seed), reader()
     for _ in range(100):
-        seen(experienced, datagrams(luck))
+        seen(experienced, datagrams(rng))
     for _ in range(300):
-        datagram = datagrams(luck)
-        for tried in (datagram, changed(luck, datagram), changed(luck, datagram)):
+        datagram = datagrams(rng)
+        for tried in (datagram, changed(rng, datagram), changed(rng, datagram)):
             assert seen(experienced, tried) == seen(reader(), tried)
 
 

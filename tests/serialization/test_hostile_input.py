@@ -96,7 +96,7 @@ def test_what_is_malformed_within_a_train_harms_nothing_else(datagram: bytes) ->
     ("datagrams", "cause"),
     [
         (written([b"x"] * 3, network_id=2), "other network"),
-        (written([b"x"] * 3, endpoint_id=READER, incarnation=1), "own datagrams heard"),
+        (written([b"x"] * 3, endpoint_id=READER, incarnation=1), "own datagrams received"),
         ([START.replace(b"[1,", b"[2,") + b"5]}\nbody"] * 3, "other version"),
         ([START.replace(b"[1,1,", b"[2,9,") + b"5]}\nbody"] * 3, "other version"),
     ],

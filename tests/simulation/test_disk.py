@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from glue.simulation.consensus import SimulatedDisk
-from glue.simulation.consensus.disk import LONGEST_HOLE, PowerCut
+from glue.simulation.disk import LONGEST_HOLE, PowerCut
 
 SEEDS = range(200)
 

@@ -20,18 +20,18 @@ NAMES = ["offset", "counter", "time_ns"]
 DATAGRAMS = [frame(datagram) for datagram in GOLDEN.values()]
 
 
-def nested(luck: random.Random) -> bytes:
+def nested(rng: random.Random) -> bytes:
     """A frame of another program that carries a piece of a capture, cut anywhere."""
-    inner = pcap([bytes(luck.randrange(60, 200)) for _ in range(40)])
-    start = luck.randrange(24, 200)
-    return ethernet(ipv4(udp(inner[start : start + luck.randrange(200, 1400)])))
+    inner = pcap([bytes(rng.randrange(60, 200)) for _ in range(40)])
+    start = rng.randrange(24, 200)
+    return ethernet(ipv4(udp(inner[start : start + rng.randrange(200, 1400)])))
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture of 12 MB, most of whose bytes are pieces of captures."""
-    luck = random.Random(4)
-    frames = [nested(luck) if luck.random() < 0.8 else luck.choice(DATAGRAMS) for _ in range(18_000)]
+    rng = random.Random(4)
+    frames = [nested(rng) if rng.random() < 0.8 else rng.choice(DATAGRAMS) for _ in range(18_000)]
     path = tmp_path_factory.mktemp("cuts") / "hostile.pcap"
     path.write_bytes(pcap(frames))
     return path
@@ -42,10 +42,10 @@ def test_every_cut_is_at_a_true_record(hostile: Path) -> None:
     format = file.new_format()
     assert isinstance(format, Pcap)
     true = {offset for _, scan in file.scans(format, 24, None) for offset in scan.records.offset.tolist()}
-    luck = random.Random(5)
+    rng = random.Random(5)
     with file.open() as stream:
         for _ in range(60):
-            target = luck.randrange(100, file.size - 400_000)
+            target = rng.randrange(100, file.size - 400_000)
             cut = proven_cut(stream, format, target, file.size)
             assert cut is not None
             assert cut in true

@@ -57,8 +57,8 @@ def test_a_group_is_measured_in_the_order_in_which_it_left() -> None:
 
 
 def test_reordering_agrees_with_counting_one_by_one() -> None:
-    luck = random.Random(4)
-    arrived = np.array([number * 10 + luck.randrange(60) for number in range(300)])
+    rng = random.Random(4)
+    arrived = np.array([number * 10 + rng.randrange(60) for number in range(300)])
     came = sorted(range(300), key=lambda number: (arrived[number], number))
     late = [place for place, number in enumerate(came) if any(other > number for other in came[:place])]
     extents = [place - next(i for i, other in enumerate(came) if other > came[place]) for place in late]
@@ -66,9 +66,9 @@ def test_reordering_agrees_with_counting_one_by_one() -> None:
 
 
 def test_jitter_is_that_of_rtp() -> None:
-    luck = random.Random(5)
+    rng = random.Random(5)
     sent = np.arange(2000) * 1000
-    arrived = sent + 7_000_000 + np.array([luck.randrange(400) for _ in sent])
+    arrived = sent + 7_000_000 + np.array([rng.randrange(400) for _ in sent])
     estimate = 0.0
     transit = arrived - sent
     for difference in np.abs(np.diff(transit)):
@@ -79,8 +79,8 @@ def test_jitter_is_that_of_rtp() -> None:
 
 
 def test_a_percentile_is_within_the_stated_accuracy_however_the_parts_are_merged() -> None:
-    luck = random.Random(6)
-    values = [int(luck.lognormvariate(13, 2)) + 1 for _ in range(5000)]
+    rng = random.Random(6)
+    values = [int(rng.lognormvariate(13, 2)) + 1 for _ in range(5000)]
     counts: dict[int, int] = {}
     for bucket in bucket_of(values):
         counts[int(bucket)] = counts.get(int(bucket), 0) + 1
@@ -92,9 +92,9 @@ def test_a_percentile_is_within_the_stated_accuracy_however_the_parts_are_merged
 
 
 def test_a_hull_of_hulls_is_the_hull() -> None:
-    luck = random.Random(7)
-    times = np.array([luck.randrange(SECOND) for _ in range(3000)])
-    delays = np.array([luck.randrange(10**6) for _ in range(3000)])
+    rng = random.Random(7)
+    times = np.array([rng.randrange(SECOND) for _ in range(3000)])
+    delays = np.array([rng.randrange(10**6) for _ in range(3000)])
     whole = lower_hull(times, delays)
     for x, y in zip(times, delays, strict=True):  # nothing lies below it
         assert y >= np.interp(x, whole.times, whole.delays) - 1e-3

@@ -24,7 +24,7 @@ WORDS = (["parity=0,0.4"], ["queue_limit=20000,4000000"], ["round_trip.MAX_PROBE
 
 def offer() -> Offered:
     """Two publishers and three subscribers, one of which changes what it wants; links that lose and delay."""
-    luck = Random(5)
+    rng = Random(5)
     found = Offered(["a", "b", "c"])
     for number in range(160):
         size = 12_000 if number % 20 == 0 else 300
@@ -38,7 +38,7 @@ def offer() -> Offered:
         for target in "abc":
             if source != target:
                 times = [10 + place * 0.002 for place in range(400)]
-                delays = [None if luck.random() < 0.06 else 0.002 + luck.random() / 500 for _ in times]
+                delays = [None if rng.random() < 0.06 else 0.002 + rng.random() / 500 for _ in times]
                 found.links[source, target] = times, delays
     return found
 

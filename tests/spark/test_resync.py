@@ -105,9 +105,9 @@ def test_packets_of_an_interface_that_was_lost_are_left_out_up_to_the_next_secti
 def test_parts_of_a_damaged_file_are_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "BLOCK", 2 << 20)
     frames = FRAMES * 1600
-    data, luck, path = pcapng(frames), random.Random(5), tmp_path / "trace.pcapng"
+    data, rng, path = pcapng(frames), random.Random(5), tmp_path / "trace.pcapng"
     starts = [row["offset"] for row in read_bytes(tmp_path, data, ["offset"])[0]]
-    hurt = [at + luck.randrange(1000) for at in range(500, len(frames) - 1500, 9000)]
+    hurt = [at + rng.randrange(1000) for at in range(500, len(frames) - 1500, 9000)]
     path.write_bytes(damaged(data, *(starts[index] for index in hurt)))
     parts = partitions([str(path)], 1 << 20)
     assert len(parts) > 2

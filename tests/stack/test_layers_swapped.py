@@ -331,8 +331,8 @@ class Naive(Plain):
         down: list[Any] = []
         for item in items:
             if isinstance(item, Subscribe):
-                self._wanted[item.pattern].append(item.token)
-                down.append(Interest([item.pattern], []))
+                self._wanted[item.patterns[0]].append(item.token)
+                down.append(Interest([item.patterns[0]], []))
             elif isinstance(item, Publication):
                 down += self._publish(item)
             elif not isinstance(item, Unsubscribe):

@@ -138,7 +138,7 @@ class Endpoints:
                 event.to_owned()
                 self.cores[index].handled(event)
             self.told.append(
-                (event.__class__, [0.0 if slot == "age" else getattr(event, slot) for slot in event.__slots__])
+                (event.__class__, [0.0 if slot == "age" else getattr(event, slot, None) for slot in event.__slots__])
             )
         for train in trains:
             step = FRAME * 40 // train.segment * train.segment  # as much as one train brings
@@ -157,8 +157,8 @@ class Endpoints:
         return told, list(self.wire), counted, [(core.deadline, core.backlog) for core in self.cores]
 
 
-def damaged(luck: Random, data: bytes) -> bytes:
+def damaged(rng: Random, data: bytes) -> bytes:
     """A few bytes at the beginning of a datagram, where its header and index are, exchanged for others."""
-    at = luck.randrange(min(len(data), 230))
-    part = luck.choice(SPLICES) if luck.random() < 0.6 else b"%d" % luck.randrange(10)
-    return data[:at] + part + data[at + luck.choice((0, 1, 1, 1, 2)) :]
+    at = rng.randrange(min(len(data), 230))
+    part = rng.choice(SPLICES) if rng.random() < 0.6 else b"%d" % rng.randrange(10)
+    return data[:at] + part + data[at + rng.choice((0, 1, 1, 1, 2)) :]

@@ -101,17 +101,17 @@ def test_what_is_encoded_comes_back(groups: list[MessageGroup]) -> None:
 
 
 @given(st.lists(groups_of_any_kind, min_size=1, max_size=3), st.randoms(use_true_random=False))
-def test_a_damaged_bundle_raises_nothing_but_its_own_error(groups: list[MessageGroup], luck: random.Random) -> None:
+def test_a_damaged_bundle_raises_nothing_but_its_own_error(groups: list[MessageGroup], rng: random.Random) -> None:
     body = bytearray(encode(groups))
-    for _ in range(luck.randint(1, 8)):
-        position = luck.randrange(len(body))
-        kind = luck.randrange(3)
+    for _ in range(rng.randint(1, 8)):
+        position = rng.randrange(len(body))
+        kind = rng.randrange(3)
         if kind == 0:
-            body[position] = luck.randrange(256)
+            body[position] = rng.randrange(256)
         elif kind == 1:
-            del body[position : position + luck.randint(1, 20)]
+            del body[position : position + rng.randint(1, 20)]
         else:
-            body[position:position] = luck.choice([b"-", b"9", b"null", b"]", b"{", b'"', b"\n", b"1e9", b"\xff"])
+            body[position:position] = rng.choice([b"-", b"9", b"null", b"]", b"{", b'"', b"\n", b"1e9", b"\xff"])
         body = body or bytearray(b"x")
     try:
         decoded = decode(bytes(body))

@@ -35,34 +35,34 @@ def sent_alone(layer: Topics, now: float, item: Request) -> list[Downward]:
     return layer.send(now, [item]) if lone is None else [lone]
 
 
-def news(luck: Random) -> list[Upward]:
+def news(rng: Random) -> list[Upward]:
     """Something changes about the peers, or nothing."""
-    name, pattern = luck.choice("xy"), luck.choice([*TOPICS, "#"])
+    name, pattern = rng.choice("xy"), rng.choice([*TOPICS, "#"])
     choices: list[list[Upward]] = [
         [], [], [], [wants(name, pattern)], [wants_no_more(name, pattern)], [removed(name), added(name)],
     ]  # fmt: skip
-    return luck.choice(choices)
+    return rng.choice(choices)
 
 
-def request(luck: Random) -> Request:
+def request(rng: Random) -> Request:
     """A message, seldom anything else."""
-    if luck.random() < 0.05:
-        return Subscribe("token", luck.choice(TOPICS)) if luck.random() < 0.5 else Unsubscribe("token")
-    return message(luck.choice(TOPICS), luck.randbytes(luck.randrange(20)), **luck.choice(OPTIONS))
+    if rng.random() < 0.05:
+        return Subscribe("token", rng.choice(TOPICS)) if rng.random() < 0.5 else Unsubscribe("token")
+    return message(rng.choice(TOPICS), rng.randbytes(rng.randrange(20)), **rng.choice(OPTIONS))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_lone_message_becomes_the_same_as_one_in_company(seed: int) -> None:
-    luck = Random(seed)
+    rng = Random(seed)
     alone, in_company = topics(), topics()
     both: tuple[Topics, Topics] = (alone, in_company)
     for layer in both:
         layer.receive(0.0, [added("x"), added("y"), wants("x", "#")])
     for step in range(300):
-        changes = news(luck)
+        changes = news(rng)
         for layer in both:
             layer.receive(step / 100, changes)
-        item = request(luck)
+        item = request(rng)
         assert told(sent_alone(alone, step / 100, item)) == told(in_company.send(step / 100, [item, NOTHING]))
     assert alone.statistics == in_company.statistics
 
@@ -76,12 +76,14 @@ def test_the_way_of_lone_messages_is_found_again_after_one_that_went_another() -
     assert not item.after
 
 
-@pytest.mark.parametrize("is_heard", [True, False])
-def test_a_topic_of_large_messages_stays_one_whether_the_large_one_went_to_anybody_or_not(is_heard: bool) -> None:
+@pytest.mark.parametrize("is_delivered_here", [True, False])
+def test_a_topic_of_large_messages_stays_one_whether_the_large_one_went_to_anybody_or_not(
+    is_delivered_here: bool,
+) -> None:
     layer = topics()
     layer.receive(0.0, [added("x"), wants("x", "a")])
     sent_alone(layer, 0.0, message("a", b"1"))
-    if is_heard:
+    if is_delivered_here:
         sent_alone(layer, 0.0, message("a", b"2", priority=LARGE, ordered=False))
     else:
         layer.receive(0.0, [wants_no_more("x", "a")])

@@ -19,7 +19,7 @@ def test_the_age_of_a_message_is_taken_off_its_lifespan(retain: int) -> None:
     assert heard.expires == pytest.approx(103.0)
 
 
-def test_a_retained_value_that_was_heard_expires_for_late_subscriptions_too() -> None:
+def test_a_retained_value_that_digest_received_expires_for_late_subscriptions_too() -> None:
     layer = topics()
     layer.receive(0.0, [added("ann")])
     layer.send(0.0, [Subscribe(1, "a")])

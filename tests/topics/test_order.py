@@ -80,7 +80,7 @@ def test_a_message_that_comes_twice_is_handed_up_once() -> None:
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=30), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_channels_interleaved_at_random_are_heard_in_order_and_add_up(
-    counts: list[int], channels: int, luck: Any
+    counts: list[int], channels: int, rng: Any
 ) -> None:
     """Bundles of one stream, spread over channels each of which keeps its order, are read channel by channel.
 
@@ -89,13 +89,13 @@ def test_channels_interleaved_at_random_are_heard_in_order_and_add_up(
     rows: list[list[tuple[int, int]]] = [[] for _ in range(channels)]
     sequence = 1
     for count in counts:
-        luck.choice(rows).append((sequence, count))
+        rng.choice(rows).append((sequence, count))
         sequence += count
     reader, pauses = Reader(), [20.0] * (math.ceil(DOUBT / DOUBT_STEP) - 1)
     while rows := [row for row in rows if row]:
-        reader.take(*luck.choice(rows).pop(0))
-        is_long = bool(pauses) and luck.random() < 0.3
-        reader.now += pauses.pop() if is_long else luck.choice((0.0, 0.001))
+        reader.take(*rng.choice(rows).pop(0))
+        is_long = bool(pauses) and rng.random() < 0.3
+        reader.now += pauses.pop() if is_long else rng.choice((0.0, 0.001))
     assert reader.heard == sorted(set(reader.heard))
     assert len(reader.heard) + sum(reader.missed) == reader.heard[-1] - reader.heard[0] + 1
     assert len(reader.heard) + reader.late == sequence - 1

@@ -40,11 +40,11 @@ def test_members_far_away_are_not_taken_for_silent_and_one_that_is_holds_up_the_
     for _ in range(5):
         wire.publish(0, [1, 2, 3], BODY, frames=100)
         wire.run(4 * delay)
-    assert not any(cause.startswith("members served apart") for cause in statistics)
+    assert not any(cause.startswith("members detached") for cause in statistics)
     silence(wire, 3)
     wire.publish(0, [1, 2, 3], BODY, frames=2000)
     wire.run(30 * delay)
-    assert statistics["members served apart: silent"] == 1
+    assert statistics["members detached: silent"] == 1
     assert len(wire.heard[wire.ids[1]]) == len(wire.heard[wire.ids[2]]) == 2500
     assert wire.backlog == 0
 
@@ -60,7 +60,7 @@ def test_a_member_that_comes_back_in_time_gets_all_it_missed() -> None:
     wire.run(1)
     assert len(wire.heard[wire.ids[3]]) == 100 * messages
     assert not any(isinstance(item, FrameGap) for item in wire.news[wire.ids[3]])
-    assert wire.transports[wire.ids[0]].statistics["members returned"] == 1
+    assert wire.transports[wire.ids[0]].statistics["members attached again"] == 1
 
 
 def test_for_a_member_that_stays_away_some_is_kept_and_both_ends_are_told_how_much_was_given_up() -> None:
@@ -96,7 +96,7 @@ def test_who_was_stopped_for_a_moment_loses_nothing_however_much_is_published(
     wire.run(2)
     assert [len(wire.heard[id]) for id in wire.ids[1:]] == [100 * messages] * 3
     assert not any(isinstance(item, FrameGap) for item in wire.news[wire.ids[3]])
-    assert wire.transports[wire.ids[0]].statistics["members served apart: silent"] > 0
+    assert wire.transports[wire.ids[0]].statistics["members detached: silent"] > 0
 
 
 def test_who_stays_silent_is_waited_for_a_moment_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_a_publisher_all_of_whose_receivers_are_silent_waits_for_them() -> None:
     wire.cut = set()
     wire.run(20)
     assert wire.backlog == 0
-    assert wire.transports[wire.ids[0]].statistics["frames given up for members served apart"] == 0
+    assert wire.transports[wire.ids[0]].statistics["frames given up for detached members"] == 0
 
 
 def test_a_skip_of_an_unknown_channel_or_back_in_time_changes_nothing() -> None:
@@ -204,4 +204,4 @@ def test_who_never_answered_is_silent_as_soon_as_it_shows_how_quickly_others_do(
         wire.publish(0, [1, 2], BODY)
         wire.run(0.001)
     wire.run(2 * wire.delay + 0.004)
-    assert wire.transports[wire.ids[0]].statistics["members served apart: silent"] == 1
+    assert wire.transports[wire.ids[0]].statistics["members detached: silent"] == 1

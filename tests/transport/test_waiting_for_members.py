@@ -33,7 +33,7 @@ def test_the_others_wait_for_a_silent_member_no_longer_than_its_patience_lasts(m
     silence(wire, 3)
     longest = pauses(wire, 2)
     assert SILENCE < longest < PATIENCE + 0.05
-    assert wire.transports[wire.ids[0]].statistics["frames given up for members served apart"] > 0
+    assert wire.transports[wire.ids[0]].statistics["frames given up for detached members"] > 0
 
 
 def test_the_others_wait_for_a_member_that_never_catches_up_for_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,8 +70,8 @@ def test_a_member_of_a_quiet_group_that_was_silent_for_a_moment_is_taken_back() 
         wire.publish(0, [1, 2, 3], b"%d" % count)
         count += 1
         wire.run(0.1)
-    assert statistics["members served apart: silent"] == 1
-    assert statistics["members returned"] == 1
+    assert statistics["members detached: silent"] == 1
+    assert statistics["members attached again"] == 1
     assert len(wire.heard[wire.ids[3]]) == count
 
 
@@ -84,16 +84,16 @@ def test_a_member_is_taken_back_once_its_trial_is_over_and_not_before() -> None:
         silence(wire, 3)
         wire.publish(0, [1, 2, 3], BODY)
         wire.run(SILENCE + 0.2)
-        assert statistics["members served apart: silent"] == trial + 1
+        assert statistics["members detached: silent"] == trial + 1
         wire.cut = set()
         for _ in range(int((TRIAL * 2**trial - 0.4) / 0.1)):
             wire.publish(0, [1, 2, 3], BODY)
             wire.run(0.1)
-        assert statistics["members returned"] == trial
+        assert statistics["members attached again"] == trial
         for _ in range(10):
             wire.publish(0, [1, 2, 3], BODY)
             wire.run(0.1)
-        assert statistics["members returned"] == trial + 1
+        assert statistics["members attached again"] == trial + 1
 
 
 def test_what_was_promised_is_taken_although_something_was_skipped_before_it() -> None:

@@ -32,7 +32,7 @@ class Candidate(Part):
         self._pre = pre
         self._granted.clear()
         self._refused.clear()
-        self._ends = now + core.settings.election_timeout * (1.0 + core.luck.random())
+        self._ends = now + core.settings.election_timeout * (1.0 + core.rng.random())
         if not pre:
             core.advance(core.term + 1, core.peer)
             core.answer(core.peer, Vote(core.group, core.life, core.term, False, True))

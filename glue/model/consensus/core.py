@@ -109,9 +109,31 @@ class ReplicaCore:
     """The state of a replica that is independent of its role."""
 
     __slots__ = (
-        "_answers", "_committed", "_messages", "_restore", "_roles", "_status", "_vital_at_start", "accepts", "actor",
-        "agreement", "commit_index", "doubts", "forwards", "journal", "leader", "log", "luck", "peer", "questions",
-        "scope", "settings", "statistics", "tickets", "transfer", "vital",
+        "_answers",
+        "_committed",
+        "_messages",
+        "_restore",
+        "_roles",
+        "_status",
+        "_vital_at_start",
+        "accepts",
+        "actor",
+        "agreement",
+        "commit_index",
+        "doubts",
+        "forwards",
+        "journal",
+        "leader",
+        "log",
+        "peer",
+        "questions",
+        "rng",
+        "scope",
+        "settings",
+        "statistics",
+        "tickets",
+        "transfer",
+        "vital",
     )  # fmt: skip
 
     def __init__(
@@ -120,7 +142,7 @@ class ReplicaCore:
         scope: str,
         settings: ConsensusSettings,
         stored: Stored,
-        luck: Random,
+        rng: Random,
         roles: Roles,
         accepts: Callable[[bytes], bool],
     ) -> None:
@@ -130,12 +152,12 @@ class ReplicaCore:
         self.agreement = Agreement(settings)
         self.scope = scope
         self.settings = settings
-        self.luck = luck
+        self.rng = rng
         self.statistics: Counter[str] = Counter()
         self.vital = stored.vital
         self.log = Log(stored)
         self.journal = Journal(stored.vital, self.log.last_index)
-        self.tickets = Tickets(luck.getrandbits(START_BITS), settings.ticket_timeout)
+        self.tickets = Tickets(rng.getrandbits(START_BITS), settings.ticket_timeout)
         self.questions: list[Question] = []
         self.transfer: tuple[int, str] | None = None  # ticket and receiver of a transfer of leadership
         self.forwards = RecentKeys(FORWARDS)

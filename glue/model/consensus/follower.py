@@ -42,11 +42,11 @@ class Follower(Part):
     """Follows the leader of its term, once there is one."""
 
     role: ClassVar[Role] = Role.FOLLOWER
-    __slots__ = ("_heard", "_incoming", "_missing")
+    __slots__ = ("_incoming", "_missing", "_received_at")
 
     def __init__(self, core: ReplicaCore, now: float) -> None:
         super().__init__(core)
-        self._heard = -inf
+        self._received_at = -inf
         self._incoming: Incoming | None = None
         self._missing = 0  # commit index of an append that did not fit the log
         self.wait(now)
@@ -54,7 +54,7 @@ class Follower(Part):
     def wait(self, now: float) -> None:
         """Wait for a leader for one to two election timeouts from now, drawn anew (thesis, section 3.4)."""
         timeout = self.core.settings.election_timeout
-        self.deadline = now + timeout * (1.0 + self.core.luck.random())
+        self.deadline = now + timeout * (1.0 + self.core.rng.random())
 
     def due(self, now: float) -> None:
         """Stand for election, because no leader has sent anything. A replica that may not stand waits for a leader."""
@@ -76,7 +76,7 @@ class Follower(Part):
 
     def hears_leader(self, now: float) -> bool:
         """Whether a leader's message has arrived within the least election timeout."""
-        return now - self._heard < self.core.settings.election_timeout
+        return now - self._received_at < self.core.settings.election_timeout
 
     def voted(self, now: float) -> None:
         """Give the candidate time to win."""
@@ -104,7 +104,7 @@ class Follower(Part):
                 return False
             core.leader = sender
             core.transferred(sender)
-        self._heard = now
+        self._received_at = now
         self.wait(now)
         return True
 

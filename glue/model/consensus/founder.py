@@ -69,7 +69,7 @@ class Founder:
         """Repeat the offer, and propose the voters if this replica has the least id."""
         core, settings = self.core, self.core.settings
         core.tell(None, Offer(core.scope, core.life, settings.seats if self._votes_here else 0))
-        self.deadline = now + settings.heartbeat * (0.9 + 0.2 * core.luck.random())
+        self.deadline = now + settings.heartbeat * (0.9 + 0.2 * core.rng.random())
         if not settings.observer:
             self._propose_if_first(now)
 
@@ -77,8 +77,8 @@ class Founder:
         core, settings = self.core, self.core.settings
         if self._may_vote(core.peer):
             self._seen[core.peer] = now
-        for peer, heard in list(self._seen.items()):
-            if now - heard > PRESENT * settings.heartbeat:
+        for peer, offered_at in list(self._seen.items()):
+            if now - offered_at > PRESENT * settings.heartbeat:
                 del self._seen[peer]
         if len(self._seen) < settings.seats or core.agreement.hears_group(now):
             self._complete_since = None
@@ -105,7 +105,7 @@ class Founder:
         core = self.core
         if now < self._retry:
             return
-        self._retry = now + core.settings.election_timeout * (0.5 + core.luck.random())
+        self._retry = now + core.settings.election_timeout * (0.5 + core.rng.random())
         self._ballot = max(self._ballot, core.vital.promised)[0] + 1, core.peer
         self._promises.clear()
         self._votes = None

@@ -164,7 +164,7 @@ class Leader(Part):
                 self._membership.claims(now, sender, life)
                 return None
             progress = self._progress[sender] = FollowerProgress(life, now)
-        progress.heard = now
+        progress.answered_at = now
         return progress
 
     def on_appended(self, now: float, sender: str, answer: Appended) -> None:
@@ -204,7 +204,7 @@ class Leader(Part):
         """Step down without a majority, end a transfer that took too long, and look after the members."""
         core = self.core
         if now >= min(self._checks, self._heartbeat):  # checked with each heartbeat, when the leader is awake anyway
-            self._checks = self._majority(self._heard(now)) + core.settings.election_timeout
+            self._checks = self._majority(self._answered_at(now)) + core.settings.election_timeout
             if now >= self._checks:
                 core.statistics["stepped down without a majority"] += 1
                 core.follow(now, core.term)
@@ -225,8 +225,8 @@ class Leader(Part):
         interval = self.core.settings.heartbeat
         return max(self._heartbeat, now + interval / 2) if self._heartbeat > now else now + interval
 
-    def _heard(self, now: float) -> dict[str, float]:
-        return {peer: progress.heard for peer, progress in self._progress.items()} | {self.core.peer: now}
+    def _answered_at(self, now: float) -> dict[str, float]:
+        return {peer: progress.answered_at for peer, progress in self._progress.items()} | {self.core.peer: now}
 
     def _majority(self, values: dict[str, float]) -> float:
         """Return the largest value that a majority of the voters has reached. A missing value counts as -inf."""
@@ -238,12 +238,12 @@ class Leader(Part):
         """Admit members again, promote learners, and forget followers that are silent."""
         core, limit = self.core, now - 10 * self.core.settings.election_timeout
         for peer, progress in list(self._progress.items()):
-            if progress.heard < limit and core.configuration.life(peer) is None:
+            if progress.answered_at < limit and core.configuration.life(peer) is None:
                 del self._progress[peer]
         if not self._membership.obstacle():
             since = now - self.core.settings.election_timeout / 2
-            matches = {peer: known.match for peer, known in self._progress.items() if known.heard > since}
-            changed = self._membership.readmission(now, self._heard(now)) or self._membership.promotion(matches)
+            matches = {peer: known.match for peer, known in self._progress.items() if known.answered_at > since}
+            changed = self._membership.readmission(now, self._answered_at(now)) or self._membership.promotion(matches)
             if changed is not None:
                 self._change(now, changed)
 
@@ -271,7 +271,7 @@ class Leader(Part):
         since = now - core.settings.election_timeout
         answering = [
             voter for voter, progress in self._progress.items()
-            if progress.heard > since and progress.match >= self._first_index
+            if progress.answered_at > since and progress.match >= self._first_index
         ]  # fmt: skip
         if not self._membership.obstacle() and not rest.has_quorum([core.peer, *answering]):
             return "too few of the others answer"

@@ -21,7 +21,7 @@ class Claim(NamedTuple):
     """A life of a member's id other than the known one, and when its last message arrived."""
 
     life: str
-    heard: float
+    received_at: float
 
 
 class ConfigurationChanges:
@@ -58,7 +58,7 @@ class ConfigurationChanges:
         core.append(Kind.CONFIGURATION, configuration.encode())
         return ""
 
-    def readmission(self, now: float, last_heard: dict[str, float]) -> Configuration | None:
+    def readmission(self, now: float, answered_at: dict[str, float]) -> Configuration | None:
         """Return the configuration that admits a member with a lost storage again; None if there is none.
 
         A member is not replaced if its known life sent messages lately: a late message of a former life must not remove
@@ -67,9 +67,9 @@ class ConfigurationChanges:
         configuration, timeout = self._core.configuration, self._core.settings.election_timeout
         for peer, claim in sorted(self._claims.items()):
             known = configuration.life(peer)
-            if known is None or known == claim.life or now - claim.heard > timeout:
+            if known is None or known == claim.life or now - claim.received_at > timeout:
                 del self._claims[peer]
-            elif now - last_heard.get(peer, now) > timeout / 2:
+            elif now - answered_at.get(peer, now) > timeout / 2:
                 del self._claims[peer]
                 return configuration.with_learner(peer, claim.life)
         return None

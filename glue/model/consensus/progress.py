@@ -34,7 +34,7 @@ class FollowerProgress:
 
     * `match`: index up to which the follower's log is durable and equal to the leader's.
     * `next`: next index to send by unicast.
-    * `heard`: time of the last answer.
+    * `answered_at`: time of the last answer.
     * `round`: latest round answered.
     * `sent_round` and `sent_at`: round and time of the last unicast.
     * `flights`: last indices of the appends in flight.
@@ -42,18 +42,29 @@ class FollowerProgress:
     """
 
     __slots__ = (
-        "flights", "heard", "life", "match", "next", "offset", "probed", "probing", "round", "sent_at", "sent_round",
-        "service", "snapshot",
+        "answered_at",
+        "flights",
+        "life",
+        "match",
+        "next",
+        "offset",
+        "probed",
+        "probing",
+        "round",
+        "sent_at",
+        "sent_round",
+        "service",
+        "snapshot",
     )  # fmt: skip
 
-    def __init__(self, life: str, heard: float) -> None:
+    def __init__(self, life: str, answered_at: float) -> None:
         self.life = life
-        self.heard = heard
+        self.answered_at = answered_at
         self.match = 0
         self.next = 1
         self.round = 0
         self.sent_round = 0
-        self.sent_at = heard
+        self.sent_at = answered_at
         self.service = Service.STREAM
         self.probing = False
         self.probed = 0

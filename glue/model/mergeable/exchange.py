@@ -16,7 +16,7 @@ from random import Random
 
 from glue.model.mergeable.context import Context
 from glue.model.mergeable.store import Store
-from glue.model.mergeable.wire import Digest, Message, Pull, Told
+from glue.model.mergeable.wire import Digest, Message, Pull, Push
 
 SHORTEST, LONGEST = 0.2, 12.8
 """Seconds of the shortest and the longest interval (Imin and Imax of RFC 6206; the redundancy k is 1)."""
@@ -43,10 +43,10 @@ Sending = tuple[str | None, Message]
 class DigestExchange:
     """The messages of one replica about its store. `agreed` is true if the latest message showed an equal store."""
 
-    def __init__(self, store: Store, statistics: Counter[str], luck: Random, now: float) -> None:
+    def __init__(self, store: Store, statistics: Counter[str], rng: Random, now: float) -> None:
         self._store = store
         self._statistics = statistics
-        self._luck = luck
+        self._rng = rng
         self._touched = Context()  # written, not sent yet
         self._told_at = -inf
         self._wanted: tuple[float, str, Digest] | None = None  # pull: when, from which replica, for which digest
@@ -69,8 +69,8 @@ class DigestExchange:
         """Begin an interval. A digest is sent in its second half, unless an equal one arrives before."""
         self._interval = interval
         self._ends_at = now + interval
-        self._speaks_at = now + self._luck.uniform(interval / 2, interval)
-        self._was_heard = False
+        self._speaks_at = now + self._rng.uniform(interval / 2, interval)
+        self._digest_received = False
 
     def hasten(self, now: float) -> None:
         """Start again at the shortest interval, because something has changed or a replica came."""
@@ -81,7 +81,7 @@ class DigestExchange:
         """Return the messages that are due."""
         sendings: list[Sending] = []
         if self._touched and self._told_at + GATHERING <= now:
-            sendings.append((None, Told(self._store.delta(self._touched))))
+            sendings.append((None, Push(self._store.delta(self._touched))))
             self._touched, self._told_at = Context(), now
         if self._wanted is not None and self._wanted[0] <= now:
             _, sender, digest = self._wanted
@@ -91,7 +91,7 @@ class DigestExchange:
                 sendings.append((sender, Pull(self._store.context.copy())))
         if self._speaks_at <= now:
             self._speaks_at = inf
-            if not self._was_heard:
+            if not self._digest_received:
                 sendings.append(self.ask(False))
         if self._ends_at <= now:
             self._begin(now, min(2 * self._interval, LONGEST))
@@ -109,12 +109,12 @@ class DigestExchange:
         """Return a digest for all; with `asks`, replicas with another state answer soon."""
         return None, Digest(asks, self._store.context.copy(), self._store.mark)
 
-    def heard_digest(self, now: float, sender: str, digest: Digest) -> None:
+    def receive_digest(self, now: float, sender: str, digest: Digest) -> None:
         """Take the digest of another replica: note agreement, or plan a pull."""
         is_like = self._store.is_like(digest.context, digest.mark)
         self.agreed = is_like
         if is_like and not digest.asks:
-            self._was_heard = True
+            self._digest_received = True
             return
         self.hasten(now)
         if self._lacks(digest) and self._wanted is None and now >= self._pulled_at + PULL_INTERVAL:
@@ -129,7 +129,7 @@ class DigestExchange:
             return digest.context == self._store.context and digest.mark != self._store.mark
         return True
 
-    def heard_pull(self, now: float, sender: str, pull: Pull) -> list[Sending]:
+    def receive_pull(self, now: float, sender: str, pull: Pull) -> list[Sending]:
         """Answer a pull with what the other replica lacks."""
         if self._answered.get(sender, -inf) + ANSWER_INTERVAL > now:
             self._statistics["pulls refused: too many"] += 1
@@ -137,12 +137,12 @@ class DigestExchange:
         if len(self._answered) >= ANSWERED:
             self._answered.clear()
         self._answered[sender] = now
-        return [(sender, Told(self._store.since(pull.context), self._store.mark))]
+        return [(sender, Push(self._store.since(pull.context), self._store.mark))]
 
-    def heard_delta(self, now: float, told: Told, has_news: bool) -> None:
+    def receive_push(self, now: float, push: Push, has_news: bool) -> None:
         """Note a delta that was merged; `has_news` tells whether it changed anything."""
-        if told.mark is not None:
+        if push.mark is not None:
             self._pulled_at = -inf
-            self.agreed = self._store.is_like(told.delta.context, told.mark)
+            self.agreed = self._store.is_like(push.delta.context, push.mark)
         if has_news:
             self.hasten(now)

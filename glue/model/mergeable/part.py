@@ -24,13 +24,13 @@ from glue.model.mergeable.wire import (
     ForeignError,
     MalformedDeltasError,
     Pull,
-    Told,
+    Push,
     TooFarError,
     decode,
     encode,
 )
 from glue.model.questions import Committed, Ending, Found, Question, Read, Refused, Synchronize, Write
-from glue.model.requests import Answer, Happening, Pending
+from glue.model.requests import Answer, Pending, StackEvent
 from glue.model.state import Change, Delete, Expect, ExpectRevision, Operation, Pattern, Set, Update
 from glue.model.storage.deltas import DeltaFile
 from glue.model.storage.memory import new_life
@@ -64,7 +64,7 @@ class Mergeable:
         deltas: Sequence[Delta],
         topic: str,
         statistics: Counter[str],
-        luck: Random,
+        rng: Random,
         now: float,
         at: float,
     ) -> None:
@@ -73,14 +73,14 @@ class Mergeable:
         self._statistics = statistics
         self._file = file
         self._epoch = at - now
-        self.store = Store(prefixes, new_life(luck), statistics)
+        self.store = Store(prefixes, new_life(rng), statistics)
         for delta in deltas:
             self.store.merge(delta, int(at * 1000))
-        self._exchange = DigestExchange(self.store, statistics, luck, now)
+        self._exchange = DigestExchange(self.store, statistics, rng, now)
         self._unsynced: list[Pending] = []  # calls with writes that must become durable first
         self._synchronizing: list[tuple[float, Pending]] = []  # deadline and token
         self._asks_at = inf
-        self._luck = luck
+        self._rng = rng
         self._renewed_at = -inf
 
     @property
@@ -111,7 +111,7 @@ class Mergeable:
 
     def ask(
         self, now: float, at: float, token: Pending, question: Question, deadline: float
-    ) -> tuple[list[Happening], list[Change]]:
+    ) -> tuple[list[StackEvent], list[Change]]:
         """Take a question for this part; returns answers and changes. Raises ModelError and StorageError."""
         self._epoch = at - now
         if len(self._unsynced) + len(self._synchronizing) >= WAITING:
@@ -129,7 +129,7 @@ class Mergeable:
 
     def _write(
         self, now: float, token: Pending, operations: Sequence[Operation]
-    ) -> tuple[list[Happening], list[Change]]:
+    ) -> tuple[list[StackEvent], list[Change]]:
         touched, before = self.store.write(self._wall_ms(now), operations)
         self._exchange.wrote(now, touched)
         changes = self._changes(before)
@@ -147,7 +147,7 @@ class Mergeable:
         """Return the values that were written at the same time, by key. Raises ModelError for a malformed pattern."""
         return self.store.conflicts(Pattern(pattern))
 
-    def end(self, ending: Ending) -> list[Happening]:
+    def end(self, ending: Ending) -> list[StackEvent]:
         """End all calls that wait."""
         tokens = [*self._unsynced, *(token for _, token in self._synchronizing)]
         self._unsynced, self._synchronizing = [], []
@@ -156,7 +156,7 @@ class Mergeable:
     # -------------------------------------------------------------------------------------------------- turns
 
     def receive(
-        self, now: float, deliveries: Sequence[Delivery], up: list[Happening]
+        self, now: float, deliveries: Sequence[Delivery], up: list[StackEvent]
     ) -> tuple[list[Change], list[Request]]:
         """Take messages of other replicas and do what is due; returns changes and messages. Raises StorageError.
 
@@ -173,7 +173,7 @@ class Mergeable:
         sendings += self._exchange.tick(now)
         return changes, [self._publication(sending) for sending in sendings]
 
-    def _make_durable(self, file: DeltaFile, up: list[Happening]) -> None:
+    def _make_durable(self, file: DeltaFile, up: list[StackEvent]) -> None:
         """Sync the writes that calls wait for. The file is written anew once most of it is outdated."""
         if file.is_outdated:
             file.replace([self._stored(self.store.whole())])
@@ -206,10 +206,10 @@ class Mergeable:
         match message:
             case Digest():
                 self._defend(now, message.context)
-                self._exchange.heard_digest(now, sender, message)
+                self._exchange.receive_digest(now, sender, message)
             case Pull():
-                sendings += self._exchange.heard_pull(now, sender, message)
-            case Told():
+                sendings += self._exchange.receive_pull(now, sender, message)
+            case Push():
                 self._defend(now, message.delta.context)
                 changes += self._merge(now, message)
             case None:
@@ -226,23 +226,23 @@ class Mergeable:
         self._statistics["writes of ours that we never made"] += 1
         if now >= self._renewed_at + RENEWAL:
             self._renewed_at = now
-            touched = store.renew(new_life(self._luck))
+            touched = store.renew(new_life(self._rng))
             if touched:
                 self._exchange.wrote(now, touched)
                 self._keep(store.delta(touched))
 
-    def _merge(self, now: float, told: Told) -> list[Change]:
+    def _merge(self, now: float, push: Push) -> list[Change]:
         version = self.store.version
-        readings = self.store.merge(told.delta, self._wall_ms(now))
+        readings = self.store.merge(push.delta, self._wall_ms(now))
         if readings is None:
             return []
         has_news = self.store.version != version
         if has_news:
-            self._keep(told.delta)
-        self._exchange.heard_delta(now, told, has_news)
+            self._keep(push.delta)
+        self._exchange.receive_push(now, push, has_news)
         return self._changes(readings)
 
-    def _synchronize(self, now: float, sendings: list[Sending]) -> list[Happening]:
+    def _synchronize(self, now: float, sendings: list[Sending]) -> list[StackEvent]:
         """Answer the calls that wait to synchronize, and ask the others again while one waits."""
         waiting = self._synchronizing
         if not waiting:
@@ -264,7 +264,7 @@ class Mergeable:
             self._file.append(self._stored(delta))
 
     def _stored(self, delta: Delta) -> bytes:
-        return encode(self.store.prefixes, Told(delta))
+        return encode(self.store.prefixes, Push(delta))
 
     def _publication(self, sending: Sending) -> Publication:
         receiver, message = sending

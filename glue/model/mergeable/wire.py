@@ -66,14 +66,14 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Push:
     """A delta. The answer to a pull also has the sender's mark, and the sender's whole context."""
 
     delta: Delta
     mark: int | None = None
 
 
-Message = Digest | Pull | Told
+Message = Digest | Pull | Push
 
 
 # --------------------------------------------------------------------------------------------- encoding
@@ -86,7 +86,7 @@ def encode(prefixes: Prefixes, message: Message) -> bytes:
             rest: list[Any] = ["digest", asks, context.bounds, _written(mark)]
         case Pull(context):
             rest = ["pull", context.bounds]
-        case Told(delta, mark):
+        case Push(delta, mark):
             told = _plain(prefixes, delta)
             rest = ["delta", told] if mark is None else ["answer", told, _written(mark)]
     return orjson.dumps([prefixes.mark, *rest])
@@ -114,16 +114,16 @@ def decode(prefixes: Prefixes, data: bytes) -> Message:
         case [_, "pull", context]:
             return Pull(_context(context))
         case [_, "delta", delta]:
-            return Told(_delta(prefixes, delta))
+            return Push(_delta(prefixes, delta))
         case [_, "answer", delta, mark]:
-            return Told(_delta(prefixes, delta), _read(mark))
+            return Push(_delta(prefixes, delta), _read(mark))
     raise MalformedDeltasError("not a message")
 
 
 def decode_stored(prefixes: Prefixes, data: bytes) -> Delta:
     """The inverse of `encode` for a delta that was kept. Raises MalformedDeltasError and ForeignError."""
     message = decode(prefixes, data)
-    if not isinstance(message, Told):
+    if not isinstance(message, Push):
         raise MalformedDeltasError("not a delta")
     return message.delta
 

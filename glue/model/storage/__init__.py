@@ -7,7 +7,7 @@ so the replica must stop (Rebello et al., "Can Applications Recover from fsync F
 
 from glue.model.storage.deltas import DELTAS, DeltaFile
 from glue.model.storage.files import FileStorage
-from glue.model.storage.interface import Directory, Storage
+from glue.model.storage.interface import Storage
 from glue.model.storage.memory import MemoryStorage
 
-__all__ = ["DELTAS", "DeltaFile", "Directory", "FileStorage", "MemoryStorage", "Storage"]
+__all__ = ["DELTAS", "DeltaFile", "FileStorage", "MemoryStorage", "Storage"]

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from glue.errors import StorageError
-from glue.model.storage.files import DAMAGED, NO_ROOM, full, replace_file
-from glue.model.storage.interface import Directory
-from glue.model.storage.records import record, scan
+from glue.storage import DAMAGED, NO_ROOM, Directory, full, record, replace_file, scan
 
 DELTAS = "deltas"
 

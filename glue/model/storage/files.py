@@ -11,63 +11,32 @@ replica. It must begin again with another life, and fetch the state from the oth
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from errno import EDQUOT, ENOSPC
+from contextlib import contextmanager
 from random import Random
 
 from glue.errors import CorruptStorageError, StorageError, StorageFullError
 from glue.model.consensus.items import DurableWrite, LogEntry, Snapshot, Stored, Vital
-from glue.model.storage.interface import Directory
 from glue.model.storage.memory import new_life
-from glue.model.storage.records import (
+from glue.model.storage.payloads import (
     BASE,
     base_payload,
     read_base,
     read_snapshot,
     read_write,
-    record,
-    scan,
     snapshot_payload,
     write_payload,
 )
+from glue.storage import DAMAGED, NO_ROOM, Directory, full, record, replace_file, scan
 
 LOG, SNAPSHOT = "log", "snapshot"
-NEW, DAMAGED = ".new", ".damaged"
-"""Suffixes of a file's name: while it is written, and after it was put aside."""
-
-
-NO_ROOM = (ENOSPC, EDQUOT)
-"""Errors of a write to a full disk, or beyond a quota."""
-
-
-def full(error: OSError) -> StorageFullError:
-    """Return the error for a full disk."""
-    return StorageFullError(f"no room on the disk: {error.strerror}; this replica stands aside until there is")
-
-
-def replace_file(directory: Directory, name: str, data: bytes) -> None:
-    """Replace a file by one with this content, atomically. Raises OSError, StorageFullError."""
-    new = name + NEW
-    try:
-        directory.create(new)
-        directory.append(new, data)
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        with suppress(OSError):
-            directory.create(new)  # frees the room of what was written
-        raise full(error) from error
-    directory.sync(new)
-    directory.rename(new, name)
-    directory.sync_names()
 
 
 class FileStorage:
-    """A `Storage` in a directory; `luck` draws the life of a new one."""
+    """A `Storage` in a directory; `rng` draws the life of a new one."""
 
-    def __init__(self, directory: Directory, luck: Random) -> None:
+    def __init__(self, directory: Directory, rng: Random) -> None:
         self._directory = directory
-        self._luck = luck
+        self._rng = rng
         self._vital = Vital("")
         self._is_dirty = False
         self._size = 0  # of the log
@@ -161,7 +130,7 @@ class FileStorage:
         if log is None:
             if snapshot is not None:
                 raise CorruptStorageError("there is a snapshot, but no log")
-            self._vital = Vital(new_life(self._luck))
+            self._vital = Vital(new_life(self._rng))
             self._replace_log((0, 0), [])
             return Stored(self._vital)
         payloads, size = scan(log)

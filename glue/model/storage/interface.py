@@ -1,4 +1,4 @@
-"""The interfaces of storages: what a replica needs of a storage, and what a storage needs of a directory."""
+"""What a replica needs of a storage."""
 
 from __future__ import annotations
 
@@ -25,31 +25,3 @@ class Storage(Protocol):
 
     def close(self) -> None:
         """Close the files; writes that were not synced may be lost."""
-
-
-class Directory(Protocol):
-    """A folder of files, with no more than a file system promises. All methods may raise OSError."""
-
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file, None if there is none."""
-
-    def create(self, name: str) -> None:
-        """Create an empty file; an existing one is replaced."""
-
-    def append(self, name: str, data: bytes) -> None:
-        """Append bytes to a file; a crash may keep any part of them."""
-
-    def truncate(self, name: str, size: int) -> None:
-        """Keep the first `size` bytes of a file."""
-
-    def sync(self, name: str) -> None:
-        """Return once a file's content is durable. Only `sync_names` makes its name durable."""
-
-    def rename(self, old: str, new: str) -> None:
-        """Rename a file, and replace the one of the new name; a crash leaves one or the other."""
-
-    def sync_names(self) -> None:
-        """Return once all created and renamed names are durable."""
-
-    def close(self) -> None:
-        """Close what is open."""

@@ -10,16 +10,16 @@ LIFE_BITS = 64
 """Bits of a life, drawn at random and written as 16 hex digits: two starts have the same one with 2^-64."""
 
 
-def new_life(luck: Random) -> str:
+def new_life(rng: Random) -> str:
     """Draw the life of a new storage."""
-    return f"{luck.getrandbits(LIFE_BITS):016x}"
+    return f"{rng.getrandbits(LIFE_BITS):016x}"
 
 
 class MemoryStorage:
     """A `Storage` without durability. A replica on it rejoins as a learner after a restart."""
 
-    def __init__(self, luck: Random) -> None:
-        self._life = new_life(luck)
+    def __init__(self, rng: Random) -> None:
+        self._life = new_life(rng)
 
     def load(self) -> Stored:
         """Return a new life and nothing else."""

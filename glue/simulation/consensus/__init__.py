@@ -6,11 +6,11 @@ which the group must recover.
 """
 
 from glue.simulation.consensus.cluster import Cluster
-from glue.simulation.consensus.disk import PowerCut, SimulatedDisk
 from glue.simulation.consensus.faults import FAULTS
 from glue.simulation.consensus.invariants import Violation
 from glue.simulation.consensus.node import Node
 from glue.simulation.consensus.swarm import STORM, RunResult, run_seed, shrunk
+from glue.simulation.disk import PowerCut, SimulatedDisk
 
 __all__ = [
     "FAULTS", "STORM", "Cluster", "Node", "PowerCut", "RunResult", "SimulatedDisk", "Violation", "run_seed", "shrunk",

@@ -12,10 +12,10 @@ from typing import Any
 from glue.model.consensus import ConsensusSettings, Outcome, Resolution
 from glue.model.consensus.messages import Message
 from glue.model.consensus.wire import decode, encode
-from glue.simulation.consensus.disk import SimulatedDisk
 from glue.simulation.consensus.history import History
 from glue.simulation.consensus.invariants import InvariantWatch, require
 from glue.simulation.consensus.node import Node
+from glue.simulation.disk import SimulatedDisk
 
 
 class Net:
@@ -59,7 +59,7 @@ class Cluster:
         self._encodes = encodes
         self._trace = trace
         self._hash = blake2b(digest_size=16)
-        self._luck = Random(f"{seed} network")
+        self._rng = Random(f"{seed} network")
         self._events: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._count = count()
 
@@ -151,14 +151,14 @@ class Cluster:
                 self._send(node.peer, peer, message if data is None else decode(data))
 
     def _send(self, source: str, destination: str, message: Message) -> None:
-        net, luck = self.net, self._luck
-        copies = 1 + (luck.random() < net.duplicate)
+        net, rng = self.net, self._rng
+        copies = 1 + (rng.random() < net.duplicate)
         for _ in range(copies):
-            if luck.random() < net.loss:
+            if rng.random() < net.loss:
                 continue
-            delay = net.delay + (net.slowest - net.delay) * luck.random()
-            if net.stray and luck.random() < net.stray:
-                delay += net.stray_delay * luck.random()
+            delay = net.delay + (net.slowest - net.delay) * rng.random()
+            if net.stray and rng.random() < net.stray:
+                delay += net.stray_delay * rng.random()
             self.after(delay, self._arrive, source, destination, message)
 
     def _arrive(self, source: str, destination: str, message: Message) -> None:

@@ -27,25 +27,25 @@ class Faults:
     Faults of the kinds in `without` are drawn and then left out.
     """
 
-    def __init__(self, cluster: Cluster, luck: Random, without: Collection[str] = ()) -> None:
+    def __init__(self, cluster: Cluster, rng: Random, without: Collection[str] = ()) -> None:
         self.counters: dict[str, int] = {}
         self._cluster = cluster
-        self._luck = luck
+        self._rng = rng
         self._without = without
-        self._kinds = luck.sample(list(FAULTS), luck.choice((1, 2, 3, 5, 8, len(FAULTS))))
-        self._pause = luck.choice((0.15, 0.4, 1.0, 3.0))
+        self._kinds = rng.sample(list(FAULTS), rng.choice((1, 2, 3, 5, 8, len(FAULTS))))
+        self._pause = rng.choice((0.15, 0.4, 1.0, 3.0))
         self._ends = 0.0
         self._admitted: dict[str, float] = {}
         net = cluster.net
-        net.loss = luck.choice((0.0, 0.0, 0.05, 0.15, 0.3))
-        net.duplicate = luck.choice((0.0, 0.1, 0.5))
-        net.slowest = luck.choice((0.002, 0.02, 0.1))
-        net.stray = luck.choice((0.0, 0.0, 0.02, 0.1))
+        net.loss = rng.choice((0.0, 0.0, 0.05, 0.15, 0.3))
+        net.duplicate = rng.choice((0.0, 0.1, 0.5))
+        net.slowest = rng.choice((0.002, 0.02, 0.1))
+        net.stray = rng.choice((0.0, 0.0, 0.02, 0.1))
 
     def begin(self, seconds: float) -> None:
         """Start to inject faults, for `seconds`."""
         self._ends = self._cluster.time + seconds
-        self._cluster.after(self._luck.random(), self._strike)
+        self._cluster.after(self._rng.random(), self._strike)
 
     def end(self) -> None:
         """Remove all faults. Lost data stays lost."""
@@ -62,28 +62,28 @@ class Faults:
             node.restart()
 
     def _strike(self) -> None:
-        cluster, luck = self._cluster, self._luck
+        cluster, rng = self._cluster, self._rng
         if cluster.time >= self._ends:
             return
         if cluster.nodes:
-            kind = luck.choice(self._kinds)
+            kind = rng.choice(self._kinds)
             leader = cluster.leader()
-            node = leader if leader is not None and luck.random() < 0.4 else luck.choice(list(cluster.nodes.values()))
+            node = leader if leader is not None and rng.random() < 0.4 else rng.choice(list(cluster.nodes.values()))
             if kind not in self._without:
                 cluster.note(f"{kind} {node.peer}")
                 self.counters[kind] = self.counters.get(kind, 0) + 1
                 FAULTS[kind](self, node)
-        cluster.after(luck.expovariate(1 / self._pause), self._strike)
+        cluster.after(rng.expovariate(1 / self._pause), self._strike)
 
     def _later(self, action: Callable[[], object], most: float = 3.0) -> None:
-        self._cluster.after(self._luck.random() * most, action)
+        self._cluster.after(self._rng.random() * most, action)
 
     # ----------------------------------------------------------------------------------------------- network
 
     def _split(self, node: Node) -> None:
         peers = list(self._cluster.nodes)
-        self._luck.shuffle(peers)
-        cut = self._luck.randint(0, len(peers))
+        self._rng.shuffle(peers)
+        cut = self._rng.randint(0, len(peers))
         self._cluster.partition(peers[:cut], peers[cut:])
         self._later(self._cluster.heal)
 
@@ -101,8 +101,8 @@ class Faults:
     def _block(self, node: Node) -> None:
         """Block one direction between this node and some of the others."""
         for peer in self._cluster.nodes:
-            if peer != node.peer and self._luck.random() < 0.6:
-                self._cluster.net.blocked.add((node.peer, peer) if self._luck.random() < 0.5 else (peer, node.peer))
+            if peer != node.peer and self._rng.random() < 0.6:
+                self._cluster.net.blocked.add((node.peer, peer) if self._rng.random() < 0.5 else (peer, node.peer))
         self._later(self._cluster.heal)
 
     # ---------------------------------------------------------------------------------------------- machines
@@ -129,7 +129,7 @@ class Faults:
         node = self._cluster.leader() or node
         node.pause()
         node.clock.adjust(self._cluster.time, drift=-STANDSTILL)
-        self._cluster.after(self._luck.uniform(1.0, 6.0), self._thaw, node)
+        self._cluster.after(self._rng.uniform(1.0, 6.0), self._thaw, node)
 
     def _thaw(self, node: Node) -> None:
         node.clock.adjust(self._cluster.time, drift=0.0)
@@ -138,17 +138,17 @@ class Faults:
         self._cluster.read(node)  # a client has waited for the machine
 
     def _jump(self, node: Node) -> None:
-        node.clock.adjust(self._cluster.time, jump=self._luck.choice((0.5, 2.0, 3600.0)))
+        node.clock.adjust(self._cluster.time, jump=self._rng.choice((0.5, 2.0, 3600.0)))
         node.arm()
 
     def _drift(self, node: Node) -> None:
-        node.clock.adjust(self._cluster.time, drift=self._luck.uniform(-0.3, 0.5))
+        node.clock.adjust(self._cluster.time, drift=self._rng.uniform(-0.3, 0.5))
         node.arm()
 
     # -------------------------------------------------------------------------------------------------- disks
 
     def _slow_disk(self, node: Node) -> None:
-        node.sync_delay = self._luck.choice((0.001, 0.05, 0.5))
+        node.sync_delay = self._rng.choice((0.001, 0.05, 0.5))
 
     def _sync_error(self, node: Node) -> None:
         if node.disk is not None:
@@ -180,10 +180,10 @@ class Faults:
             return
         if node.replica is not None:
             node.crash()
-        name = self._luck.choice(("log", "snapshot"))
+        name = self._rng.choice(("log", "snapshot"))
         size = node.disk.size(name)
         if size:
-            node.disk.flip(name, self._luck.randrange(8 * size))
+            node.disk.flip(name, self._rng.randrange(8 * size))
             node.forget()
         self._later(node.restart)
 
@@ -237,7 +237,7 @@ class Faults:
     def _transfer(self, node: Node) -> None:
         leader = self._cluster.leader()
         if leader is not None and leader.replica is not None:
-            peer = self._luck.choice(list(self._cluster.nodes))
+            peer = self._rng.choice(list(self._cluster.nodes))
             leader.replica.transfer(leader.now, peer)
             leader.arm()
 

@@ -43,37 +43,37 @@ STRANGERS = b'[{"y":"0000000000000001","z":"0000000000000002"},{}]'
 class Forger:
     """Sends forged messages until the storm ends. `counts` has the number of each kind."""
 
-    def __init__(self, cluster: Cluster, luck: Random) -> None:
+    def __init__(self, cluster: Cluster, rng: Random) -> None:
         self.counters: dict[str, int] = {}
         self._cluster = cluster
-        self._luck = luck
-        self._pause = luck.choice((0.1, 0.5, 2.0))
+        self._rng = rng
+        self._pause = rng.choice((0.1, 0.5, 2.0))
         self._ends = 0.0
 
     def begin(self, seconds: float) -> None:
         """Start to forge, for `seconds`."""
         self._ends = self._cluster.time + seconds
-        self._cluster.after(self._luck.random(), self._strike)
+        self._cluster.after(self._rng.random(), self._strike)
 
     def _strike(self) -> None:
-        cluster, luck = self._cluster, self._luck
+        cluster, rng = self._cluster, self._rng
         if cluster.time >= self._ends:
             return
         nodes = list(cluster.nodes.values())
         if len(nodes) > 1:
-            target, name = luck.sample(nodes, 2)
+            target, name = rng.sample(nodes, 2)
             leader = cluster.leader()
-            if leader is not None and leader is not target and luck.random() < 0.5:
+            if leader is not None and leader is not target and rng.random() < 0.5:
                 name = leader
             if target.replica is not None and not target.is_paused:
                 self._forge(target, name)
-        cluster.after(luck.expovariate(1 / self._pause), self._strike)
+        cluster.after(rng.expovariate(1 / self._pause), self._strike)
 
     def _forge(self, target: Node, name: Node) -> None:
         assert target.replica is not None
         founding = target.replica.status.role is Role.FOUNDING
         kinds = FOUNDING_FORGERIES if founding else FORGERIES
-        kind = self._luck.choice(list(kinds))
+        kind = self._rng.choice(list(kinds))
         message = kinds[kind](self, target, name)
         self.counters[kind] = self.counters.get(kind, 0) + 1
         self._cluster.note(f"forged {name.peer}>{target.peer} {message}")
@@ -85,7 +85,7 @@ class Forger:
         """Return group, life and term for a message. The term is the target's own, or with `leaps` a later one."""
         term = target.vital.term
         if leaps:
-            term = HUGE if self._luck.random() < 0.3 else term + self._luck.choice(LEAPS)
+            term = HUGE if self._rng.random() < 0.3 else term + self._rng.choice(LEAPS)
         return target.vital.group, name.life, min(term, HUGE)
 
     def _append(self, target: Node, name: Node) -> Message:
@@ -95,8 +95,8 @@ class Forger:
         return Append(*self._head(target, name, False), HUGE, HUGE, 1, HUGE, ())
 
     def _request(self, target: Node, name: Node) -> Message:
-        transfer = self._luck.random() < 0.5
-        return RequestVote(*self._head(target, name), self._luck.random() < 0.5, transfer, 0, 0)
+        transfer = self._rng.random() < 0.5
+        return RequestVote(*self._head(target, name), self._rng.random() < 0.5, transfer, 0, 0)
 
     def _vote(self, target: Node, name: Node) -> Message:
         return Vote(*self._head(target, name), False, False)
@@ -109,8 +109,8 @@ class Forger:
 
     def _snapshot(self, target: Node, name: Node) -> Message:
         """Forge a complete snapshot far ahead of the target, although the target lacks nothing."""
-        group, life, term = self._head(target, name, self._luck.random() < 0.5)
-        index = self._luck.choice((HUGE, target.last()[1] + 10_000))
+        group, life, term = self._head(target, name, self._rng.random() < 0.5)
+        index = self._rng.choice((HUGE, target.last()[1] + 10_000))
         configuration = target.configuration.encode()
         return InstallSnapshot(group, life, term, 1, index, term, configuration, 5, 0, b"state")
 
@@ -118,16 +118,16 @@ class Forger:
         return SnapshotReceived(*self._head(target, name), 1, HUGE, HUGE)
 
     def _timeout(self, target: Node, name: Node) -> Message:
-        return TimeoutNow(*self._head(target, name, self._luck.random() < 0.5))
+        return TimeoutNow(*self._head(target, name, self._rng.random() < 0.5))
 
     def _forwarded(self, target: Node, name: Node) -> Message:
-        tickets = tuple(self._luck.getrandbits(53) for _ in range(3))
-        return Forwarded(*self._head(target, name, False), tickets, (HUGE,) * 3, self._luck.random() < 0.5, "")
+        tickets = tuple(self._rng.getrandbits(53) for _ in range(3))
+        return Forwarded(*self._head(target, name, False), tickets, (HUGE,) * 3, self._rng.random() < 0.5, "")
 
     # ---------------------------------------------------------------------------------------- while founding
 
     def _ballot(self, target: Node, name: Node) -> tuple[int, str]:
-        return self._luck.choice((HUGE, target.vital.promised[0] + self._luck.choice(LEAPS))), name.peer
+        return self._rng.choice((HUGE, target.vital.promised[0] + self._rng.choice(LEAPS))), name.peer
 
     def _prepare(self, target: Node, name: Node) -> Message:
         return Prepare(self._cluster.scope, name.life, self._ballot(target, name))

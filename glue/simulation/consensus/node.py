@@ -21,10 +21,10 @@ from glue.model.consensus import (
 from glue.model.consensus.messages import Message
 from glue.model.storage import FileStorage, MemoryStorage, Storage
 from glue.simulation.clock import Clock
-from glue.simulation.consensus.disk import SimulatedDisk
 from glue.simulation.consensus.invariants import InvariantWatch
 from glue.simulation.consensus.machine import ChainMachine
 from glue.simulation.consensus.observed import DurableLog, Observed
+from glue.simulation.disk import SimulatedDisk
 
 ROOM_INTERVAL = 0.5
 """Seconds between attempts to write to a full disk."""
@@ -75,7 +75,7 @@ class Node(Observed):
         self.is_stepping_once = True  # whether the current call has taken at most one message
         self.last_before = (0, 0)  # last term and index before the current call
         self._inbox: list[tuple[str, Message]] = []
-        self._luck = Random(f"{cluster.seed} node {peer}")
+        self._rng = Random(f"{cluster.seed} node {peer}")
         self._wake = inf
         self._written = 0
         self._unwritten: list[DurableWrite] = []
@@ -92,7 +92,7 @@ class Node(Observed):
 
     def start(self) -> None:
         """Start a life with the contents of the storage."""
-        self._storage = MemoryStorage(self._luck) if self.disk is None else FileStorage(self.disk, self._luck)
+        self._storage = MemoryStorage(self._rng) if self.disk is None else FileStorage(self.disk, self._rng)
         try:
             self._begin(self._load())
         except StorageError:
@@ -120,8 +120,8 @@ class Node(Observed):
         self._written = 0
         self._unwritten.clear()
         self.is_full = False
-        luck = Random(f"{self.cluster.seed} {self.peer} {self.lives}")
-        self.replica = Replica(self.peer, self.cluster.scope, self.settings, stored, luck, self.now)
+        rng = Random(f"{self.cluster.seed} {self.peer} {self.lives}")
+        self.replica = Replica(self.peer, self.cluster.scope, self.settings, stored, rng, self.now)
         self.step([])
 
     def crash(self) -> None:
@@ -254,7 +254,7 @@ class Node(Observed):
             cluster.resolved(self, resolution)
         if output.write is not None and not self._write(output.write, replica):
             return
-        if output.wants_snapshot and self._luck.random() < 0.5:
+        if output.wants_snapshot and self._rng.random() < 0.5:
             self.obey(replica.take_snapshot(self.now, replica.status.commit_index, self.machine.snapshot()))
         else:
             self.arm()
@@ -279,7 +279,7 @@ class Node(Observed):
             self.crash()
             return False
         self.is_full = False
-        self.cluster.after(self.sync_delay * (0.5 + self._luck.random()), self._sync, replica)
+        self.cluster.after(self.sync_delay * (0.5 + self._rng.random()), self._sync, replica)
         return True
 
     def _try_again(self, replica: Replica) -> None:

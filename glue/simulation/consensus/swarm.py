@@ -38,22 +38,22 @@ class RunResult(NamedTuple):
     violation: str
 
 
-def settings_of(luck: Random, voters: int, peers: list[str], observer: bool) -> ConsensusSettings:
+def settings_of(rng: Random, voters: int, peers: list[str], observer: bool) -> ConsensusSettings:
     """Return settings with small limits, which a short run reaches."""
-    by_name = luck.random() < 0.5
+    by_name = rng.random() < 0.5
     return ConsensusSettings(
         voters=None if by_name else voters,
         members=tuple(peers[:voters]) if by_name else None,
         observer=observer,
         election_timeout=1.0,
-        heartbeat=luck.choice((0.2, 0.3, 0.4)),
+        heartbeat=rng.choice((0.2, 0.3, 0.4)),
         ticket_timeout=3.0,
-        compact_after=luck.choice((300, 800, 3000, 1 << 20)),
-        trailing=luck.choice((0, 2, 10)),
-        append_limit=luck.choice((1, 150, 1000)),
-        in_flight_limit=luck.choice((1, 400, 4000)),
-        uncommitted_limit=luck.choice((400, 100_000)),
-        snapshot_piece=luck.choice((30, 100, 1000)),
+        compact_after=rng.choice((300, 800, 3000, 1 << 20)),
+        trailing=rng.choice((0, 2, 10)),
+        append_limit=rng.choice((1, 150, 1000)),
+        in_flight_limit=rng.choice((1, 400, 4000)),
+        uncommitted_limit=rng.choice((400, 100_000)),
+        snapshot_piece=rng.choice((30, 100, 1000)),
     )
 
 
@@ -68,41 +68,41 @@ class Swarm:
         storm: float = STORM,
         forged: bool = False,
     ) -> None:
-        self.luck = luck = Random(f"{seed} swarm")
+        self.rng = rng = Random(f"{seed} swarm")
         self.cluster = Cluster(seed, encodes=seed % 10 == 0, trace=trace)
-        voters = luck.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
-        observers = luck.choice((0, 0, 1))
+        voters = rng.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
+        observers = rng.choice((0, 0, 1))
         peers = [chr(ord("a") + number) for number in range(voters + observers)]
-        state = luck.getstate()
-        durable = luck.random() < 0.8
+        state = rng.getstate()
+        durable = rng.random() < 0.8
         for number, peer in enumerate(peers):
             settings_luck = Random()
             settings_luck.setstate(state)  # all nodes get the same settings
             settings = settings_of(settings_luck, voters, peers, number >= voters)
-            self.cluster.after(luck.random() * 2, self.cluster.add, peer, settings, durable)
-        self.faults = Faults(self.cluster, luck, without)
+            self.cluster.after(rng.random() * 2, self.cluster.add, peer, settings, durable)
+        self.faults = Faults(self.cluster, rng, without)
         self.forger = Forger(self.cluster, Random(f"{seed} forger")) if forged else None
         self._storm = storm
         self._commands = 0
-        self._pace = luck.choice((0.02, 0.06, 0.2))
+        self._pace = rng.choice((0.02, 0.06, 0.2))
 
     # ----------------------------------------------------------------------------------------------- clients
 
     def _client(self) -> None:
         """Send random operations to a random node, repeatedly until the storm ends."""
-        cluster, luck = self.cluster, self.luck
-        leaders = cluster.leaders() if luck.random() < 0.6 else []
+        cluster, rng = self.cluster, self.rng
+        leaders = cluster.leaders() if rng.random() < 0.6 else []
         nodes = leaders or list(cluster.nodes.values())
         if nodes:
-            node = luck.choice(nodes)
-            for _ in range(luck.choice((1, 1, 1, 5))):
-                if luck.random() < 0.4:
+            node = rng.choice(nodes)
+            for _ in range(rng.choice((1, 1, 1, 5))):
+                if rng.random() < 0.4:
                     cluster.read(node)
                 else:
                     self._commands += 1
-                    cluster.propose(node, b"%d" % self._commands + b"." * luck.choice((0, 0, 0, 90)))
+                    cluster.propose(node, b"%d" % self._commands + b"." * rng.choice((0, 0, 0, 90)))
         if cluster.time < self._storm:
-            cluster.after(luck.expovariate(1 / self._pace), self._client)
+            cluster.after(rng.expovariate(1 / self._pace), self._client)
 
     # ------------------------------------------------------------------------------------------------ the run
 

@@ -107,7 +107,7 @@ class Decoder:
         self._unused += count
         cost = total(run.bodies) + RUN_COST
         if not self._memory.has_room(self, cost):
-            self._statistics["frames not kept for parity"] += count
+            self._statistics["frames not kept for FEC"] += count
             return
         header = {key: entry for key, entry in run.header.items() if key not in (KEY, BELOW)}
         self._runs.append((sequence, header, run.bodies, cost))
@@ -161,10 +161,10 @@ class Decoder:
         for key, block in list(self._blocks.items()):
             lacking = missing(*key)
             if not lacking:
-                self._close(key, "groups completed without parity")
+                self._close(key, "groups completed without FEC")
             elif len(lacking) <= len(block.repair):
                 frames = self._solved(key, block)
-                self._close(key, "groups mended by parity" if frames else "groups that parity does not fit")
+                self._close(key, "groups recovered by FEC" if frames else "groups that FEC does not fit")
                 age = block.age + now - block.came
                 for sequence in lacking:
                     if sequence in frames:

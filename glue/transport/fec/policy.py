@@ -50,7 +50,7 @@ def recovered(channel: ChannelState, member: Member, total: int, now: float) -> 
     if count:
         meter = channel.fec.lost(member.peer, count, channel.transmissions)
         meter.recovered = total
-        channel.statistics["frames lost and mended by parity"] += count
+        channel.statistics["frames lost and recovered by FEC"] += count
         if total > meter.most_recovered:  # else the report had only fallen for a while, by late arrivals
             member.window.lost(total - meter.most_recovered)
             meter.most_recovered = total

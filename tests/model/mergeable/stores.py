@@ -6,7 +6,7 @@ from collections import Counter
 
 from glue.model.mergeable import Prefixes
 from glue.model.mergeable.store import Delta, Store
-from glue.model.mergeable.wire import Told, decode_stored, encode
+from glue.model.mergeable.wire import Push, decode_stored, encode
 
 PREFIXES = Prefixes({"c/": "counter", "s/": "set", "r/": "register", "m/": "multi"})
 
@@ -19,7 +19,7 @@ def store(number: int) -> Store:
 
 def travelled(delta: Delta) -> Delta:
     """As it comes out of the wire."""
-    return decode_stored(PREFIXES, encode(PREFIXES, Told(delta)))
+    return decode_stored(PREFIXES, encode(PREFIXES, Push(delta)))
 
 
 def merge(target: Store, delta: Delta) -> None:

@@ -35,29 +35,29 @@ def read(of: Store) -> dict[str, Any]:
     return {key: json.loads(document or b"null") for key, (document, _) in of.match(EVERYTHING)}
 
 
-def written(luck: Random) -> Operation:
+def written(rng: Random) -> Operation:
     """Some write."""
-    letter = luck.choice("csrm")
-    key = f"{letter}/{luck.randrange(2)}"
-    if luck.random() < 0.2:
+    letter = rng.choice("csrm")
+    key = f"{letter}/{rng.randrange(2)}"
+    if rng.random() < 0.2:
         return Delete(key)
     if letter == "c":
-        return Update(key, luck.randrange(-3, 9))
-    if letter == "s" and luck.random() < 0.8:
-        return Update(key, {luck.choice("xyz"): luck.choice([True, None]) for _ in range(2)})
-    return Set(key, luck.sample("xyz", 2)) if letter == "s" else Set(key, luck.randrange(4))
+        return Update(key, rng.randrange(-3, 9))
+    if letter == "s" and rng.random() < 0.8:
+        return Update(key, {rng.choice("xyz"): rng.choice([True, None]) for _ in range(2)})
+    return Set(key, rng.sample("xyz", 2)) if letter == "s" else Set(key, rng.randrange(4))
 
 
 def scattered(seed: int, writes: int) -> tuple[list[Store], list[Delta]]:
     """Replicas that wrote, and heard some of what the others wrote; and every delta there was."""
-    luck, stores, deltas = Random(seed), [store(number) for number in range(REPLICAS)], list[Delta]()
+    rng, stores, deltas = Random(seed), [store(number) for number in range(REPLICAS)], list[Delta]()
     for _ in range(writes):
-        writer = luck.choice(stores)
-        touched, _ = writer.write(luck.randrange(1, 50), [written(luck)])
+        writer = rng.choice(stores)
+        touched, _ = writer.write(rng.randrange(1, 50), [written(rng)])
         deltas.append(travelled(writer.delta(touched)))
         for reader in stores:
-            if luck.random() < 0.3:
-                merge(reader, luck.choice(deltas))
+            if rng.random() < 0.3:
+                merge(reader, rng.choice(deltas))
     return stores, deltas
 
 
@@ -67,14 +67,14 @@ SEEDS = st.integers(0, 2**32)
 @settings(max_examples=150, deadline=None)
 @given(SEEDS, st.integers(1, 25), st.randoms(use_true_random=False))
 def test_deltas_in_any_order_and_any_number_of_times_lead_to_the_same_state(
-    seed: int, writes: int, luck: Random
+    seed: int, writes: int, rng: Random
 ) -> None:
     _, deltas = scattered(seed, writes)
     one, other = store(8), store(9)
     for delta in deltas:
         merge(one, delta)
-    shuffled = deltas + luck.choices(deltas, k=writes)
-    luck.shuffle(shuffled)
+    shuffled = deltas + rng.choices(deltas, k=writes)
+    rng.shuffle(shuffled)
     for delta in shuffled:
         merge(other, delta)
     assert state(one) == state(other)
@@ -136,19 +136,19 @@ class Twin:
 @settings(max_examples=150, deadline=None)
 @given(SEEDS, st.integers(1, 40))
 def test_sets_and_counters_read_as_their_naive_twins(seed: int, steps: int) -> None:
-    luck = Random(seed)
+    rng = Random(seed)
     stores, twins = [store(n) for n in range(REPLICAS)], [Twin() for _ in range(REPLICAS)]
     for _ in range(steps):
-        number = luck.randrange(REPLICAS)
-        if luck.random() < 0.3:
-            source = luck.randrange(REPLICAS)
+        number = rng.randrange(REPLICAS)
+        if rng.random() < 0.3:
+            source = rng.randrange(REPLICAS)
             merge(stores[number], stores[source].since(stores[number].context))
             twins[number].merge(twins[source])
             continue
         operations: list[Operation] = [
-            Update("c/0", 2), Delete("c/0"), *[Update("s/0", {luck.choice("xy"): there}) for there in (True, None)],
+            Update("c/0", 2), Delete("c/0"), *[Update("s/0", {rng.choice("xy"): there}) for there in (True, None)],
         ]  # fmt: skip
-        operation = luck.choice(operations)
+        operation = rng.choice(operations)
         stores[number].write(1, [operation])
         apply_naively(twins[number], number, operation)
     for real, twin in zip(stores, twins, strict=True):

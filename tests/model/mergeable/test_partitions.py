@@ -32,7 +32,7 @@ class Plant:
 
     def __init__(self, seed: int, size: int = 4, durable: bool = False) -> None:
         self.world = World(seed)
-        self.luck = Random(seed)
+        self.rng = Random(seed)
         self.endpoints = [self.world.endpoint(f"e{number}") for number in range(size)]
         self.disks = {e: SimulatedDisk(Random(seed + n)) for n, e in enumerate(self.endpoints)} if durable else {}
         self.models = {endpoint: self.open(endpoint) for endpoint in self.endpoints}
@@ -52,7 +52,7 @@ class Plant:
     def scribble(self, endpoint: SimulatedEndpoint) -> None:
         """Write something."""
         self.writes += 1
-        kind, number, amount = self.luck.choice(list(MERGEABLE)), self.luck.randrange(3), self.luck.randrange(1, 9)
+        kind, number, amount = self.rng.choice(list(MERGEABLE)), self.rng.randrange(3), self.rng.randrange(1, 9)
         key, model = f"{kind}{number}", self.models[endpoint]
         if kind == "count/":
             self.tried[key] += amount
@@ -60,9 +60,9 @@ class Plant:
         elif kind == "set/":
             element = f"{self.writes}"
             model.ask(Write([Update("set/kept", {element: True})]), then=lambda e: self._kept(e, element))
-            self.write(endpoint, Update(key, {self.luck.choice("xyz"): self.luck.choice([True, None])}))
+            self.write(endpoint, Update(key, {self.rng.choice("xyz"): self.rng.choice([True, None])}))
         else:
-            self.write(endpoint, Set(key, self.writes) if self.luck.random() < 0.7 else Delete(key))
+            self.write(endpoint, Set(key, self.writes) if self.rng.random() < 0.7 else Delete(key))
 
     def _added(self, ending: object, key: str, amount: int) -> None:
         assert isinstance(ending, Committed), "a mergeable key refuses no write"
@@ -75,13 +75,13 @@ class Plant:
     def everyone_writes(self, seconds: float) -> None:
         end = self.world.time + seconds
         while self.world.time < end:
-            endpoint = self.luck.choice(self.endpoints)
+            endpoint = self.rng.choice(self.endpoints)
             if endpoint.is_running and not endpoint.host.is_paused:
                 self.scribble(endpoint)
-            self.world.run(self.luck.uniform(0.0, 0.2))
+            self.world.run(self.rng.uniform(0.0, 0.2))
 
     def split(self) -> None:
-        side = self.luck.sample(self.endpoints, self.luck.randrange(1, len(self.endpoints)))
+        side = self.rng.sample(self.endpoints, self.rng.randrange(1, len(self.endpoints)))
         rest = [endpoint for endpoint in self.endpoints if endpoint not in side]
         self.world.network.partition([e.host for e in side], [e.host for e in rest])
 
@@ -124,16 +124,16 @@ class Plant:
 @pytest.mark.parametrize("seed", range(8))
 def test_every_side_of_a_partition_goes_on_writing_and_nothing_acknowledged_is_lost(seed: int) -> None:
     plant = Plant(seed)
-    luck = plant.luck
+    rng = plant.rng
     for _ in range(4):
-        loss, duplicate = luck.choice([0.0, 0.1, 0.3]), luck.choice([0.0, 0.3])
+        loss, duplicate = rng.choice([0.0, 0.1, 0.3]), rng.choice([0.0, 0.3])
         plant.world.network.set_conditions(Conditions(loss=loss, duplicate=duplicate, reorder=0.1, jitter=0.005))
-        plant.everyone_writes(luck.uniform(0.5, 3.0))
+        plant.everyone_writes(rng.uniform(0.5, 3.0))
         plant.split()
-        plant.everyone_writes(luck.choice([1.0, 12.0]))  # shorter and longer than the leases of peers
-        victim = luck.choice(plant.endpoints)
+        plant.everyone_writes(rng.choice([1.0, 12.0]))  # shorter and longer than the leases of peers
+        victim = rng.choice(plant.endpoints)
         victim.pause()
-        plant.everyone_writes(luck.uniform(0.1, 2.0))
+        plant.everyone_writes(rng.uniform(0.1, 2.0))
         victim.resume()
         plant.world.network.heal()
     found = plant.check_converged()
@@ -145,10 +145,10 @@ def test_every_side_of_a_partition_goes_on_writing_and_nothing_acknowledged_is_l
 def test_with_disks_what_was_acknowledged_survives_every_crash(seed: int) -> None:
     plant = Plant(seed, durable=True)
     for _ in range(5):
-        plant.everyone_writes(plant.luck.uniform(0.5, 3.0))
+        plant.everyone_writes(plant.rng.uniform(0.5, 3.0))
         plant.split()
-        plant.everyone_writes(plant.luck.uniform(0.5, 3.0))
-        for victim in plant.luck.sample(plant.endpoints, plant.luck.randrange(1, 5)):
+        plant.everyone_writes(plant.rng.uniform(0.5, 3.0))
+        for victim in plant.rng.sample(plant.endpoints, plant.rng.randrange(1, 5)):
             plant.restart(victim)
         plant.world.network.heal()
     found = plant.check_converged()
@@ -163,7 +163,7 @@ def test_without_disks_a_crash_loses_only_what_had_not_left_and_a_life_uses_no_n
     for _ in range(5):
         plant.everyone_writes(2.0)
         plant.world.run(1.0)  # so that the others have heard
-        plant.restart(plant.luck.choice(plant.endpoints))
+        plant.restart(plant.rng.choice(plant.endpoints))
     found = plant.check_converged()
     assert {key: value for key, value in found.items() if key.startswith("count/")} == dict(plant.added)
 

@@ -21,7 +21,7 @@ from glue.model.mergeable.wire import (
     MalformedDeltasError,
     Message,
     Pull,
-    Told,
+    Push,
     decode,
     decode_stored,
     encode,
@@ -44,7 +44,7 @@ def messages() -> list[Message]:
     store = filled()
     return [
         Digest(True, store.context, store.mark), Digest(False, Context(), 0), Pull(store.context),
-        Told(store.whole()), Told(store.since(store.context), store.mark),
+        Push(store.whole()), Push(store.since(store.context), store.mark),
     ]  # fmt: skip
 
 
@@ -56,19 +56,19 @@ def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
 
 @pytest.mark.parametrize("message", messages(), ids=lambda message: type(message).__name__)
 def test_a_mutated_message_is_refused_or_means_something_and_harms_nobody(message: Message) -> None:
-    luck, data = Random(1), encode(PREFIXES, message)
+    rng, data = Random(1), encode(PREFIXES, message)
     store, refused = filled(), 0
     for _ in range(2000):
         mutated = bytearray(data)
-        for _ in range(luck.randrange(1, 4)):
-            at = luck.randrange(len(mutated))
-            mutated[at : at + luck.randrange(3)] = luck.choice([b"", b"9", b"]", b"-", b'"', b"\xff", b"null", b"[1,"])
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(mutated))
+            mutated[at : at + rng.randrange(3)] = rng.choice([b"", b"9", b"]", b"-", b'"', b"\xff", b"null", b"[1,"])
         try:
             found = decode(PREFIXES, bytes(mutated))
         except (MalformedDeltasError, ForeignError):
             refused += 1
             continue
-        if isinstance(found, Told):
+        if isinstance(found, Push):
             store.merge(found.delta, 0)
             store.match(Pattern("#"))
             store.whole()
@@ -194,7 +194,7 @@ def test_a_damaged_file_is_noticed_and_put_aside() -> None:
     file = DeltaFile(disk)
     file.load()
     for _ in range(3):
-        file.append(encode(PREFIXES, Told(filled().whole())))
+        file.append(encode(PREFIXES, Push(filled().whole())))
     file.sync()
     disk.flip("deltas", 200)
     file = DeltaFile(disk)

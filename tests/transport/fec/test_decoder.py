@@ -69,7 +69,7 @@ def test_frames_and_repair_symbols_may_arrive_in_any_order(receiver: Receiver) -
         else:
             receiver.data(bodies[number], first=4 + number)
     assert receiver.heard == bodies
-    assert receiver["frames mended by parity"] == 3
+    assert receiver["frames recovered by FEC"] == 3
 
 
 def test_any_rows_will_do(receiver: Receiver) -> None:
@@ -114,7 +114,7 @@ def test_repair_symbols_that_do_not_fit_their_frames_give_nothing(receiver: Rece
     receiver.data(b"0", b"1", b"2", first=4)
     receiver.parity(b"\xff" * 9, first=4)  # says that the missing one is none
     receiver.parity(b"12345", first=4)  # shorter than a frame that came
-    assert receiver["groups that parity does not fit"] == 2
+    assert receiver["groups that FEC does not fit"] == 2
     receiver.data(b"3", first=7)
     assert receiver.heard == [b"0", b"1", b"2", b"3"]
 
@@ -165,7 +165,7 @@ def test_one_channel_alone_keeps_no_more_than_the_budget_of_all() -> None:
         receiver.parity(body, first=2000, count=SOURCE_SYMBOLS, row=row)
         receiver.parity(body, first=3000, count=SOURCE_SYMBOLS, row=row)
     receiver.data(body, first=KEPT)
-    assert receiver["frames not kept for parity"] > 0
+    assert receiver["frames not kept for FEC"] > 0
     assert receiver["parity frames beyond the budget"] > 0
     assert receiver.transport.reception._decoder_memory.held <= BUDGET
 

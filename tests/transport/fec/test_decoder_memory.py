@@ -44,7 +44,7 @@ def test_of_two_decoders_the_other_gives_way_and_one_alone_stays_within_the_budg
     for number in range(1, 8):
         b.keep(run(SIZE, 2 if number == 7 else 1), number)
     assert memory.held <= BUDGET
-    assert counted == {"frames not kept for parity": 3}
+    assert counted == {"frames not kept for FEC": 3}
 
 
 def test_a_decoder_keeps_the_latest_frames_and_frees_what_it_drops() -> None:

@@ -74,7 +74,7 @@ def test_fec_recovers_lost_frames_without_a_resend(places: list[int]) -> None:
     assert kinds(wire, "parity") == 5
     assert count(wire, 0, "frames resent") == 0
     assert (
-        count(wire, 1, "frames mended by parity") == count(wire, 0, "frames lost and mended by parity") == len(places)
+        count(wire, 1, "frames recovered by FEC") == count(wire, 0, "frames lost and recovered by FEC") == len(places)
     )
     assert wire.backlog == 0
 
@@ -105,8 +105,8 @@ def test_only_frames_beyond_the_repair_symbols_are_resent_once() -> None:
     wire.run(5)
     assert [body for _, body in wire.heard[wire.ids[1]]] == bodies(20)
     assert count(wire, 0, "frames resent") == count(wire, 0, "frames lost") == 9
-    assert count(wire, 1, "frames mended by parity") == 5  # as soon as the first four had come again
-    assert count(wire, 0, "frames lost and mended by parity") == 0  # they were known to be lost
+    assert count(wire, 1, "frames recovered by FEC") == 5  # as soon as the first four had come again
+    assert count(wire, 0, "frames lost and recovered by FEC") == 0  # they were known to be lost
     assert wire.backlog == 0
 
 
@@ -142,7 +142,7 @@ def test_messages_close_together_share_a_block() -> None:
         wire.run(0.001)
     wire.run(1)
     assert kinds(wire, "parity") == 1
-    assert count(wire, 1, "frames mended by parity") == 1
+    assert count(wire, 1, "frames recovered by FEC") == 1
 
 
 def test_a_late_frame_is_not_counted_as_lost() -> None:
@@ -160,8 +160,8 @@ def test_a_late_frame_is_not_counted_as_lost() -> None:
     receiver.receive = receive  # type: ignore[method-assign]
     wire.tell(wire.ids[1], *late)
     wire.run(1)
-    assert count(wire, 1, "frames mended by parity") == 1
-    assert count(wire, 0, "frames lost and mended by parity") == 0
+    assert count(wire, 1, "frames recovered by FEC") == 1
+    assert count(wire, 0, "frames lost and recovered by FEC") == 0
     assert [body for _, body in wire.heard[wire.ids[1]]] == bodies(20)
 
 
@@ -177,7 +177,7 @@ def test_frames_late_again_and_again_are_never_counted_as_lost_twice() -> None:
     for _ in range(200):
         send(wire, 20)
         wire.run(0.2)
-    outrun = count(wire, 1, "frames mended by parity") - count(wire, 0, "frames lost and mended by parity")
+    outrun = count(wire, 1, "frames recovered by FEC") - count(wire, 0, "frames lost and recovered by FEC")
     assert outrun > 200
     assert 0.04 < sum(lost) / 4000 < 0.07
 
@@ -246,6 +246,6 @@ def test_a_report_of_more_decoded_frames_than_were_sent_is_refused() -> None:
     sender = wire.ids[0]
     wire.tell(sender, Inbound(wire.ids[1], 1, None, {KEY: ["mended", 11, 0, 4096, 1, 10]}, [b"[]"]))
     assert count(wire, 0, "malformed entries") == 1
-    assert count(wire, 0, "frames lost and mended by parity") == 0
+    assert count(wire, 0, "frames lost and recovered by FEC") == 0
     wire.tell(sender, Inbound(wire.ids[1], 1, None, {KEY: ["mended", 2, 0, 4096, 1, 10]}, [b"[]"]))
-    assert count(wire, 0, "frames lost and mended by parity") == 2
+    assert count(wire, 0, "frames lost and recovered by FEC") == 2

@@ -1,0 +1,207 @@
+"""`glue mqtt`: a door for MQTT clients, who then talk with the endpoints of the network and with each other.
+
+    glue mqtt --interface en0 --anonymous                      MQTT on port 1883 for everybody
+    glue mqtt --passwords users --rules rules --tls-cert door.pem --tls-key door.key --ws-port 9001
+    glue mqtt passwd users kitchen                             set a password in the file `users`
+    glue mqtt clients                                          show the clients of all doors
+
+Without --anonymous and --passwords only clients of this machine may connect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import logging
+import ssl
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import glue
+import glue.aio
+from glue.cmd import common
+from glue.cmd.output import CommandOutput, printable
+from glue.cmd.session import choose, open_endpoint, watched
+from glue.errors import ConfigurationError, GlueError, InterfaceError
+from glue.gateway.mqtt.files import FileAccess, write_password
+from glue.gateway.mqtt.gateway import MQTT_PORT, TLS_PORT, Gateway
+from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.neighbours import DOORS
+from glue.gateway.thread import in_thread
+
+DOOR_TIMEOUT = 3.0
+"""Seconds for the doors of the network to be found and to answer."""
+
+
+def port_number(text: str) -> int:
+    """Parse a port, 0 for any free one."""
+    number = int(text)
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text}: expected a port, 0 to 65535")
+    return number
+
+
+def parser() -> common.Parser:
+    """Return the parser of this command."""
+    made = common.common_parser("mqtt", "A door for MQTT clients.", epilog=__doc__.split("\n", 2)[2])
+    made.add_argument(
+        "task", nargs="*", metavar="TASK",
+        help="instead of serving: `passwd FILE USER` sets a password; `clients` and `sessions` show those of all doors",
+    )  # fmt: skip
+    made.add_argument("--delete", action="store_true", help="with passwd: remove the user")
+    group = made.add_argument_group("listening")
+    group.add_argument("--host", metavar="ADDRESS", help="listen on this address only (default: on all)")
+    group.add_argument("--port", type=port_number, default=MQTT_PORT, help="for MQTT over TCP (default: %(default)s)")
+    group.add_argument("--ws-port", type=port_number, metavar="PORT", help="for MQTT over websockets")
+    group.add_argument(
+        "--tls-port", type=port_number, metavar="PORT", default=TLS_PORT,
+        help="for MQTT over TLS, with a certificate (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM; websockets use TLS, too")
+    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
+    group.add_argument("--tls-ca", type=Path, metavar="FILE", help="clients must bring a certificate signed by this")
+    group = made.add_argument_group("clients")
+    group.add_argument("--anonymous", action="store_true", help="let clients in that give no user name")
+    group.add_argument("--passwords", type=Path, metavar="FILE", help="users and their hashed passwords")
+    group.add_argument(
+        "--rules", type=Path, metavar="FILE", help="who may read and write which topics, as in mosquitto"
+    )
+    group.add_argument("--max-clients", type=common.count, default=Limits().clients, help="(default: %(default)s)")
+    group.add_argument(
+        "--max-queued", type=common.count, default=Limits().queue_messages, metavar="N",
+        help="messages that wait for a client (default: %(default)s)",
+    )  # fmt: skip
+    return made
+
+
+def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Serve until the command ends; or set a password, or show what the doors of the network tell."""
+    words = arguments.task
+    if words in (["clients"], ["sessions"]):
+        return show(arguments, output, words[0])
+    if len(words) == 3 and words[0] == "passwd":
+        return set_password(Path(words[1]), words[2], arguments.delete)
+    if words:
+        raise ConfigurationError(f"{' '.join(words)!r}: expected nothing, `clients`, `sessions` or `passwd FILE USER`")
+    access = FileAccess(
+        arguments.passwords,
+        arguments.rules,
+        arguments.anonymous,
+        local_only=arguments.passwords is None and not arguments.anonymous,
+    )
+    tls = _tls(arguments)
+    limits = Limits(clients=arguments.max_clients, queue_messages=arguments.max_queued)
+    settings = common.settings_from(arguments)
+    logging.getLogger("glue.mqtt").setLevel(logging.INFO)
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Gateway]:
+        async with (
+            glue.aio.Endpoint(**settings) as endpoint,
+            Gateway(
+                endpoint, host=arguments.host, port=arguments.port, tls=tls,
+                tls_port=arguments.tls_port if tls else None,
+                websocket_port=arguments.ws_port, access=access, limits=limits,
+            ) as gateway,
+        ):  # fmt: skip
+            yield gateway
+
+    try:
+        with in_thread(opened) as gateway, watched(arguments, gateway.endpoint):
+            report(output, gateway, access)
+            with common.until_ended(arguments.duration):
+                common.wait_for_end()
+    except OSError as error:
+        if isinstance(error, GlueError):
+            raise
+        raise InterfaceError(f"cannot listen: {error.strerror or error}; choose other ports with --port") from None
+    return common.SUCCESS
+
+
+def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+    if (arguments.tls_cert is None) != (arguments.tls_key is None):
+        raise ConfigurationError("--tls-cert and --tls-key go together")
+    if arguments.tls_cert is None:
+        if arguments.tls_ca is not None:
+            raise ConfigurationError("--tls-ca needs --tls-cert and --tls-key")
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(arguments.tls_cert, arguments.tls_key)
+        if arguments.tls_ca is not None:
+            context.load_verify_locations(arguments.tls_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"the certificate cannot be used: {error}") from None
+    return context
+
+
+def report(output: CommandOutput, gateway: Gateway, access: FileAccess) -> None:
+    """Say what is served, and who may connect."""
+    endpoint = gateway.endpoint
+    served = [f"mqtt on port {gateway.port}"]
+    if gateway.tls_port:
+        served.append(f"mqtt over TLS on port {gateway.tls_port}")
+    if gateway.websocket_port:
+        served.append(f"websockets on port {gateway.websocket_port}")
+    choice = choose(endpoint.settings)
+    text = f"{endpoint.name} on {choice.reason}; {', '.join(served)}; {access.describe()}; Ctrl-C ends"
+    output.event(
+        "started", output.style("dim", text), id=endpoint.id, port=gateway.port, tls_port=gateway.tls_port,
+        websocket_port=gateway.websocket_port,
+    )  # fmt: skip
+
+
+def show(arguments: argparse.Namespace, output: CommandOutput, what: str) -> int:
+    """Show the clients or the sessions of all doors of the network."""
+    with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
+        common.wait_for(partial(endpoint.wait_for_responders, DOORS, 1), DOOR_TIMEOUT)
+        try:
+            replies = list(endpoint.request_all(DOORS, what, DOOR_TIMEOUT))
+        except glue.NoResponderError:
+            print("glue mqtt: no door is known on this network", file=sys.stderr)
+            return common.FAILURE
+        for reply in sorted(replies, key=lambda reply: reply.responder):
+            for one in reply.payload:
+                words = [
+                    f"{name} {value}" for name, value in one.items() if name != "client" and value not in (None, "")
+                ]
+                text = (
+                    f"{printable(one['client']):24} at {printable(reply.responder)}: {', '.join(map(printable, words))}"
+                )
+                output.event(what[:-1], text, door=reply.responder, **one)
+    return common.SUCCESS
+
+
+def set_password(path: Path, user: str, delete: bool) -> int:
+    """Set or remove a password: `glue mqtt passwd`."""
+    try:
+        write_password(path, user, None if delete else _ask_password(user))
+    except OSError as error:
+        print(f"glue mqtt passwd: {path}: {error.strerror}", file=sys.stderr)
+        return common.FAILURE
+    except (KeyboardInterrupt, EOFError):
+        return common.FAILURE
+    return common.SUCCESS
+
+
+def _ask_password(user: str) -> str:
+    """Ask twice in a terminal; else the first line of the standard input."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    password = getpass.getpass(f"password for {user}: ")
+    if getpass.getpass("once more: ") != password:
+        raise ConfigurationError("the two passwords differ; nothing was changed")
+    return password
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return common.execute(parser(), run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

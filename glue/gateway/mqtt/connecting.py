@@ -1,0 +1,310 @@
+"""Connections and sessions: CONNECT, takeover, keep-alive, wills, the end of a connection and of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import partial
+from typing import Any
+
+from glue.gateway.mqtt import codes, encoder
+from glue.gateway.mqtt.codes import V5, V31, ProtocolError
+from glue.gateway.mqtt.identity import WRITE, Identity, Refusal, Remote
+from glue.gateway.mqtt.packets import Auth, Connect, Disconnect, Publish, Will
+from glue.gateway.mqtt.session import Client, Session
+from glue.gateway.mqtt.subscribing import Subscribing
+
+NEVER = 0xFFFFFFFF
+"""A session expiry interval that means: no end (MQTT 5, section 3.1.2.11.2)."""
+
+OLD_ID_LENGTH = 23
+"""Characters of a client id in MQTT 3.1, which refuses longer ones."""
+
+
+class Connecting(Subscribing):
+    """Lets clients in and out."""
+
+    # ----------------------------------------------------------------------------------------- connections
+
+    def open(self, now: float, link: Hashable, remote: Remote) -> Client:
+        """Take a new connection; `link` names it. It is closed at once if there are too many."""
+        client = Client(link, remote, now, self.limits.packet_size)
+        if len(self.clients) >= self.limits.clients:
+            self.statistics["connections refused"] += 1
+            self.warn(f"{remote.address}: refused, {self.limits.clients} clients are connected")
+            client.is_closing = True
+            self.changed[client] = None
+            return client
+        self.clients[link] = client
+        self.statistics["connections"] += 1
+        self.at(now + self.limits.connect_timeout, partial(self._check_connect, client))
+        return client
+
+    def _check_connect(self, client: Client, now: float) -> None:
+        if client.session is None and client.link in self.clients and not client.is_closing:
+            self.statistics["no CONNECT in time"] += 1
+            self.end(now, client, codes.KEEP_ALIVE_TIMEOUT, "no CONNECT in time")
+
+    def _connect(self, now: float, client: Client, packet: Connect) -> None:
+        client.connect, client.version = packet, packet.version
+        if "authentication_method" in packet.properties:
+            method = packet.properties["authentication_method"]
+            self._reject(now, client, Refusal(codes.BAD_AUTHENTICATION_METHOD, f"no authentication method {method!r}"))
+            return
+        if packet.version == V31 and not 1 <= len(packet.client_id) <= OLD_ID_LENGTH:
+            self._reject(
+                now, client, Refusal(codes.CLIENT_ID_NOT_VALID, "a client id of MQTT 3.1 has 1 to 23 characters")
+            )
+            return
+        if not packet.client_id and not packet.clean and packet.version != V5:
+            self._reject(now, client, Refusal(codes.CLIENT_ID_NOT_VALID, "a session that stays needs a client id"))
+            return
+        answer = self.access.authenticate(packet, client.remote)
+        if answer is None:
+            client.waits = []
+            self.asked.append(client)
+        else:
+            self._admit(now, client, answer)
+
+    def admit(self, now: float, client: Client, answer: Identity | Refusal) -> None:
+        """Take what the shell found out about a client in `asked`, and go on with what it sent meanwhile."""
+        waiting, client.waits = client.waits or [], None
+        if client.link in self.clients and not client.is_closing:
+            self._admit(now, client, answer)
+            self.handle(now, client, waiting)
+
+    def handle(self, now: float, client: Client, packets: Any) -> None:
+        """Handle packets of a client."""
+        raise NotImplementedError
+
+    def _reject(self, now: float, client: Client, refusal: Refusal) -> None:
+        self.statistics[f"connects refused, {refusal.code:#04x}"] += 1
+        assert client.connect is not None
+        name = client.connect.client_id
+        self.warn(f"{client.remote.address}: client {name!r} is refused: {refusal.reason}")
+        properties = {"reason_string": refusal.reason}
+        client.out.append(encoder.connack(client.version, refusal.code, False, properties))
+        client.is_closing, client.reason = True, refusal.reason
+        self.changed[client] = None
+
+    def _admit(self, now: float, client: Client, answer: Identity | Refusal) -> None:
+        packet = client.connect
+        assert packet is not None
+        if isinstance(answer, Refusal):
+            self._reject(now, client, answer)
+            return
+        will = packet.will
+        if will is not None and not self._may_leave(client, packet, will, answer):
+            self._reject(now, client, Refusal(codes.NOT_AUTHORIZED, f"the will may not be published to {will.topic!r}"))
+            return
+        client.identity = answer
+        client_id = packet.client_id or self._new_id()
+        session, is_present = self._session(now, client_id, packet)
+        session.client, client.session = client, session
+        self.absent.pop(session, None)
+        session.will, session.will_at = will, float("inf")
+        self._agree(client, session, packet)
+        self.tell(f"{client.remote.address}: client {client_id!r} connects with MQTT {_NAMES[packet.version]}")
+        client.out.append(self._connack(client, session, packet, is_present))
+        self.changed[client] = None
+        if client.timeout != float("inf"):
+            self.at(now + client.timeout, partial(self._check_alive, client))
+        self._resume(now, client, session)
+        self.note_session(session, "connected")
+
+    def _may_leave(self, client: Client, packet: Connect, will: Will, identity: Identity) -> bool:
+        allowed = self.access.authorize(identity, packet.client_id, WRITE, will.topic)
+        return allowed and not will.topic.startswith("$")
+
+    def _new_id(self) -> str:
+        return f"glue-{self._random.getrandbits(64):016x}"
+
+    def _session(self, now: float, client_id: str, packet: Connect) -> tuple[Session, bool]:
+        """The session of a client id, after a takeover; and whether it was there."""
+        session = self.sessions.get(client_id)
+        if session is not None and session.client is not None:
+            self._take_over(now, session)
+            session = self.sessions.get(client_id)
+        if session is not None and packet.clean:
+            self.end_session(now, session)
+            session = None
+        if session is not None:
+            return session, True
+        session = Session(client_id, self.limits.queue_messages, self.limits.queue_bytes)
+        self.sessions[client_id] = session
+        return session, False
+
+    def _take_over(self, now: float, session: Session) -> None:
+        """Close the connection of a client id that connects again (MQTT-3.1.4-2)."""
+        former = session.client
+        assert former is not None
+        self.statistics["connections taken over"] += 1
+        self.end(now, former, codes.SESSION_TAKEN_OVER, "the client id connects again")
+        self.lost(now, former)
+
+    def _agree(self, client: Client, session: Session, packet: Connect) -> None:
+        """Set what the client and the broker agree on."""
+        properties, limits = packet.properties, self.limits
+        if packet.version == V5:
+            asked = properties.get("session_expiry_interval", 0)
+            session.expiry = limits.session_expiry if asked == NEVER else min(float(asked), limits.session_expiry)
+            client.packet_size = properties.get("maximum_packet_size", float("inf"))
+        else:
+            session.expiry = 0.0 if packet.clean else limits.session_expiry
+        client.inflight = min(properties.get("receive_maximum", 65_535), limits.inflight)
+        keep_alive = packet.keep_alive
+        if packet.version == V5:
+            keep_alive = min(keep_alive or limits.keep_alive, limits.keep_alive)
+        client.timeout = keep_alive * 1.5 if packet.keep_alive else float("inf")
+
+    def _connack(self, client: Client, session: Session, packet: Connect, is_present: bool) -> bytes:
+        limits = self.limits
+        properties: dict[str, Any] = {
+            "receive_maximum": limits.receive_maximum,
+            "topic_alias_maximum": limits.topic_aliases,
+        }
+        if limits.packet_size < codes.LARGEST_PACKET:
+            properties["maximum_packet_size"] = limits.packet_size
+        if not packet.client_id:
+            properties["assigned_client_identifier"] = session.client_id
+        if packet.keep_alive > limits.keep_alive:
+            properties["server_keep_alive"] = limits.keep_alive
+        if session.expiry != float(packet.properties.get("session_expiry_interval", 0)):
+            properties["session_expiry_interval"] = int(session.expiry)
+        if packet.properties.get("request_response_information"):
+            properties["response_information"] = f"replies/{session.client_id}"
+        return encoder.connack(client.version, codes.SUCCESS, is_present, properties)
+
+    def _resume(self, now: float, client: Client, session: Session) -> None:
+        """Send again what is under way (MQTT-4.4.0-1), then what waits."""
+        for number in session.released:
+            client.out.append(encoder.acknowledgement(client.version, codes.PUBREL, number))
+        for number, parcel in session.again():
+            client.send(parcel, (number,), now, dup=True)
+        self.fill(now, session)
+
+    # ----------------------------------------------------------------------------------------------- ends
+
+    def _check_alive(self, client: Client, now: float) -> None:
+        if client.link not in self.clients or client.is_closing:
+            return
+        due = client.last_heard + client.timeout
+        if due <= now:
+            self.statistics["keep-alive timeouts"] += 1
+            self.end(now, client, codes.KEEP_ALIVE_TIMEOUT, f"silent for {client.timeout:g} s")
+        else:
+            self.at(due, partial(self._check_alive, client))
+
+    def end(self, now: float, client: Client, code: int, reason: str) -> None:
+        """Close a connection, and tell a client of MQTT 5 why. The will is published."""
+        if client.is_closing:
+            return
+        self.warn(f"{client.name}: connection is closed: {reason}")
+        properties = {"reason_string": reason}
+        if client.version == V5:
+            if client.session is None:
+                client.out.append(encoder.connack(V5, code, False, properties))
+            else:
+                client.out.append(encoder.disconnect(code, properties))
+        elif client.session is None and client.version:
+            client.out.append(encoder.connack(client.version, code))
+        elif client.session is None and code == codes.UNSUPPORTED_VERSION:
+            client.out.append(encoder.connack(codes.V311, code))
+        client.is_closing, client.reason = True, reason
+        self.changed[client] = None
+
+    def _disconnect(self, now: float, client: Client, packet: Disconnect) -> None:
+        session = client.session
+        assert session is not None
+        expiry = packet.properties.get("session_expiry_interval")
+        if expiry is not None:
+            if expiry and not session.expiry:
+                raise ProtocolError(codes.PROTOCOL_ERROR, "a DISCONNECT that lets a session stay which had to end")
+            session.expiry = self.limits.session_expiry if expiry == NEVER else min(expiry, self.limits.session_expiry)
+        if packet.code == codes.SUCCESS:
+            session.will = None
+        client.is_closing, client.reason = True, "DISCONNECT"
+        self.changed[client] = None
+
+    def _auth(self, now: float, client: Client, packet: Auth) -> None:
+        raise ProtocolError(codes.PROTOCOL_ERROR, "an AUTH without an authentication method in the CONNECT")
+
+    def lost(self, now: float, client: Client) -> None:
+        """Note that a connection has ended, however that came. A second time does nothing."""
+        if self.clients.pop(client.link, None) is None:
+            return
+        self.release(client)
+        client.is_closing = True
+        session = client.session
+        if session is None or session.client is not client:
+            return
+        self.tell(f"{client.name} is disconnected: {client.reason or 'the connection broke'}")
+        session.client = None
+        self.note_session(session, "disconnected")
+        if session.will is not None:
+            delay = float(session.will.properties.get("will_delay_interval", 0))
+            session.will_at = now + min(delay, session.expiry)
+            if session.will_at <= now:
+                self._publish_will(now, session)
+            else:
+                self.at(session.will_at, partial(self._check_will, session))
+        if session.expiry <= 0:
+            self.end_session(now, session)
+            return
+        session.expires_at = now + session.expiry
+        self.at(session.expires_at, partial(self._check_session, session))
+        self.absent[session] = None
+        if len(self.absent) > self.limits.sessions:
+            oldest = next(iter(self.absent))
+            self.statistics["sessions ended for room"] += 1
+            self.warn(f"the session of {oldest.client_id} ends: {self.limits.sessions} clients are away")
+            self.end_session(now, oldest)
+
+    def _check_will(self, session: Session, now: float) -> None:
+        if session.client is None and session.will is not None and session.will_at <= now:
+            self._publish_will(now, session)
+
+    def _publish_will(self, now: float, session: Session) -> None:
+        will, session.will = session.will, None
+        assert will is not None
+        properties = {name: value for name, value in will.properties.items() if name != "will_delay_interval"}
+        run = Publish(will.topic, (will.payload,), will.qos, will.retain, properties or None)
+        if "message_expiry_interval" in properties:
+            run.expires = now + properties["message_expiry_interval"]
+        self.statistics["wills published"] += 1
+        self.publish(now, run, None)
+
+    def publish(self, now: float, run: Publish, sender: Client | None) -> None:
+        """Keep a message if it is retained, deliver it, and pass it on to the network."""
+        if run.retain and not self.retain(run):
+            self.statistics["retained messages refused"] += 1
+            self.warn(f"no room to retain {run.topic!r}: {self.limits.retained} topics are retained")
+        if sender is not None and self.watchers:
+            self.note_publish(sender.name, run)
+        self.route(now, run, sender)
+        self.published.append(run)
+
+    def _check_session(self, session: Session, now: float) -> None:
+        is_current = self.sessions.get(session.client_id) is session
+        if is_current and session.client is None and session.expires_at <= now:
+            self.statistics["sessions expired"] += 1
+            self.end_session(now, session)
+
+    def end_session(self, now: float, session: Session) -> None:
+        """Forget a session; a will that waits is published first (MQTT-3.1.3-9)."""
+        if session.will is not None and session.client is None and session.will_at != float("inf"):
+            self._publish_will(now, session)
+        for subscription in list(session.subscriptions.values()):
+            self.subscriptions.remove(subscription)
+        self.sessions.pop(session.client_id, None)
+        self.absent.pop(session, None)
+        self.note_session(session, "ended")
+        if session.queued:
+            self._count_drop(f"the session of {session.client_id} ended", session.queued)
+
+    def shut_down(self, now: float) -> None:
+        """Close all connections: clients of MQTT 5 are told that the server shuts down; wills are published."""
+        for client in list(self.clients.values()):
+            self.end(now, client, codes.SERVER_SHUTTING_DOWN, "the gateway shuts down")
+
+
+_NAMES = {V31: "3.1", codes.V311: "3.1.1", V5: "5"}

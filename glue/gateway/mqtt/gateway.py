@@ -1,0 +1,257 @@
+"""A door for MQTT clients at an endpoint: what they publish goes to the network, what they want comes from it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections import deque
+from contextlib import suppress
+from random import Random
+from types import TracebackType
+from typing import Self
+
+import orjson
+
+import glue
+from glue.aio import Endpoint, Subscription
+from glue.endpoint.message import Message
+from glue.errors import ClosedError, GlueError
+from glue.gateway.mqtt.access import Access, Everybody
+from glue.gateway.mqtt.broker import Broker
+from glue.gateway.mqtt.door import Door
+from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.neighbours import Neighbours
+from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
+from glue.gateway.mqtt.session import Subscription as ClientSubscription
+from glue.gateway.mqtt.subscriptions import shared_parts
+from glue.gateway.mqtt.system import SystemTopics
+from glue.gateway.mqtt.translation import for_clients, for_network
+
+MQTT_PORT, TLS_PORT = 1883, 8883
+
+NETWORK_QUEUE = 8 << 20
+"""Bytes that clients published and the network has not taken; then publishers are read no more."""
+
+REPLAY_TIME = 1.0
+"""Seconds that retained messages of other endpoints have to arrive for a new subscription."""
+
+RECHECK_INTERVAL = 2.0
+"""Seconds between two looks at whether passwords or rules have changed."""
+
+FROM_NETWORK_QOS = 2
+"""QoS of what other endpoints publish: a client gets it with the QoS that it subscribed with."""
+
+logger = logging.getLogger("glue.mqtt")
+
+
+class Gateway:
+    """A broker for MQTT clients, at an endpoint of asyncio; a context manager.
+
+    Topics are the same on both sides. A payload of a client is bytes at endpoints. A JSON value of an endpoint is a
+    JSON text at clients. Topics below `$` stay on their side.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        host: str | None = None,
+        port: int | None = MQTT_PORT,
+        tls_port: int | None = None,
+        tls: ssl.SSLContext | None = None,
+        websocket_port: int | None = None,
+        access: Access | None = None,
+        limits: Limits | None = None,
+        system_interval: float = 10.0,
+    ) -> None:
+        """Each port may be 0 for any free one, and None for no listener; with `tls`, websockets use TLS, too.
+
+        `endpoint` must be started before the gateway. `access` decides about clients; by default everybody may do
+        everything. `system_interval` is the time in seconds between two publications of `$SYS` topics, 0 for none.
+        """
+        self.endpoint = endpoint
+        self.port, self.tls_port, self.websocket_port = port, tls_port, websocket_port
+        self._host = host
+        self._tls = tls
+        plugins = load_plugins()
+        decides = access or Everybody()
+        self.broker = Broker(PluginAccess(plugins, decides) if plugins else decides, Random(), limits)
+        self._neighbours = Neighbours(endpoint, self.broker)
+        self.broker.watchers = [*plugins, self._neighbours]
+        self.broker.log, self.broker.wall_clock = logger.log, time.time
+        self._system = SystemTopics(self.broker, system_interval, glue.__version__)
+        self._door: Door | None = None
+        self._subscriptions: dict[str, Subscription] = {}
+        self._outgoing: deque[Publish] = deque()
+        self._outgoing_bytes = 0
+        self._has_outgoing = asyncio.Event()
+        self._sender: asyncio.Task[None] | None = None
+        self._incoming: list[Message] = []
+        self._is_closed = False
+
+    async def start(self) -> Self:
+        """Listen. Raises OSError if a port cannot be had."""
+        door = self._door = Door(self.broker, self._after)
+        try:
+            if self.port is not None:
+                self.port = await door.listen(self._host, self.port)
+            if self.tls_port is not None and self._tls is not None:
+                self.tls_port = await door.listen_tls(self._host, self.tls_port, self._tls)
+            if self.websocket_port is not None:
+                self.websocket_port = await door.listen_websocket(self._host, self.websocket_port, self._tls)
+        except BaseException:
+            await door.close()
+            raise
+        self._neighbours.begin()
+        self._sender = asyncio.create_task(self._send(), name="glue mqtt")
+        self._system.begin(time.monotonic())
+        self._check_access(time.monotonic())
+        door.flush()
+        return self
+
+    async def close(self) -> None:
+        """Close all connections, publish the wills, and hand over what was published. A second time does nothing."""
+        if self._door is None or self._is_closed:
+            return
+        self._is_closed = True
+        await self._door.close()
+        self._after()
+        while self._outgoing and not self.endpoint.closed:
+            await asyncio.sleep(0.01)
+        if self._sender is not None:
+            self._sender.cancel()
+        for subscription in self._subscriptions.values():
+            subscription.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _check_access(self, now: float) -> None:
+        """Heed changed passwords and rules, now and from time to time."""
+        if self.broker.access.changed():
+            logger.info("passwords or rules have changed")
+            self.broker.recheck(now)
+        self.broker.at(now + RECHECK_INTERVAL, self._check_access)
+
+    # --------------------------------------------------------------------------------------- to the network
+
+    def _after(self) -> None:
+        """Pass on what clients published, and subscribe to what they want; called after each event."""
+        broker = self.broker
+        if broker.published:
+            published, broker.published = broker.published, []
+            for run in published:
+                if run.retain or self.endpoint.subscribers(run.topic):
+                    self._outgoing.append(run)
+                    self._outgoing_bytes += run.size
+            if self._outgoing_bytes > NETWORK_QUEUE and self._door is not None:
+                self._door.network_full(True)
+        if self._outgoing or self._neighbours.has_news:
+            self._has_outgoing.set()
+        if broker.subscriptions.is_changed:
+            broker.subscriptions.is_changed = False
+            self._follow()
+        if broker.fresh:
+            fresh, broker.fresh = broker.fresh, []
+            for subscription in fresh:
+                self._replay(subscription)
+
+    async def _send(self) -> None:
+        """Publish what clients published, in order."""
+        while True:
+            await self._has_outgoing.wait()
+            with suppress(ClosedError):
+                await self._neighbours.announce()
+            while self._outgoing:
+                run = self._outgoing.popleft()
+                self._outgoing_bytes -= run.size
+                try:
+                    await self._publish(run)
+                except ClosedError:
+                    return
+                except GlueError as error:
+                    self.broker.statistics["messages that the network refused"] += run.count
+                    logger.warning("a message to %r could not be passed on: %s", run.topic, error)
+            self._has_outgoing.clear()
+            if self._door is not None:
+                self._door.network_full(False)
+
+    async def _publish(self, run: Publish) -> None:
+        lifespan = None if run.expires == float("inf") else max(0.001, run.expires - time.monotonic())
+        properties, are_too_large = for_network(run.properties)
+        self.broker.statistics["properties too large for the network"] += are_too_large
+        if not run.retain and lifespan is None and properties is None and run.count > 1:
+            await self.endpoint.publish_many(run.topic, run.payloads)
+            return
+        for payload in run.payloads:
+            await self.endpoint.publish(run.topic, payload, retain=run.retain, lifespan=lifespan, properties=properties)
+
+    # ------------------------------------------------------------------------------------- from the network
+
+    def _follow(self) -> None:
+        """Subscribe to the topic filters that clients use now, and to no others."""
+        wanted = {pattern for pattern in self.broker.subscriptions.patterns if not pattern.startswith("$")}
+        for pattern in self._subscriptions.keys() - wanted:
+            self._subscriptions.pop(pattern).close()
+        for pattern in wanted - self._subscriptions.keys():
+            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, self._receive, local=False)
+
+    def _receive(self, message: Message) -> None:
+        """Take a message of another endpoint; those of one turn go to clients together."""
+        if message.retained:
+            return  # a new subscription asks for these itself
+        if not self._incoming:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._incoming.append(message)
+
+    def _deliver(self) -> None:
+        incoming, self._incoming = self._incoming, []
+        now = time.monotonic()
+        first = 0
+        for place, message in enumerate(incoming):
+            following = incoming[place + 1] if place + 1 < len(incoming) else None
+            if following is None or following.delivery is not message.delivery:
+                self.broker.deliver(now, _run(incoming[first : place + 1]))
+                first = place + 1
+        if self._door is not None:
+            self._door.flush()
+
+    def _replay(self, subscription: ClientSubscription) -> None:
+        """Ask the network for the retained messages that a new subscription of a client gets."""
+        _, pattern = shared_parts(subscription.filter)
+        if pattern.startswith("$"):
+            return
+
+        def give(message: Message) -> None:
+            if message.retained and self._door is not None:
+                self.broker.replay_from_network(time.monotonic(), subscription, _run([message]), message.published_at)
+                self._door.flush()
+
+        asking = self.endpoint.subscribe(pattern, give, local=False)
+        asyncio.get_running_loop().call_later(REPLAY_TIME, asking.close)
+
+
+def _run(messages: list[Message]) -> Publish:
+    """Messages of one publisher and topic as a run."""
+    first = messages[0]
+    payloads = [_bytes(message) for message in messages]
+    run = Publish(first.topic, payloads, FROM_NETWORK_QOS, first.retained, for_clients(first.properties))
+    run.expires = first.delivery.expires
+    if run.expires != float("inf"):  # what is left is set when it is sent
+        run.properties = {**(run.properties or {}), "message_expiry_interval": 0}
+    return run
+
+
+def _bytes(message: Message) -> bytes:
+    """A payload for clients: bytes as they are, others as their codec wrote them or as JSON."""
+    if message.encoded is not None:
+        return message.encoded
+    return message.payload if isinstance(message.payload, bytes) else orjson.dumps(message.payload)

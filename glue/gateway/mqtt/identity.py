@@ -1,0 +1,79 @@
+"""Who a client is, and what it may: identities and rules by topic filter.
+
+A rule allows reading or writing the topics of one filter, in which `%c` stands for the client id and `%u` for the user
+name. What no rule allows is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from glue.gateway.mqtt.codes import NOT_AUTHORIZED
+
+READ, WRITE = "read", "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Allows `action` ("read", "write" or "readwrite") on the topics that match `topic_filter`."""
+
+    action: str
+    topic_filter: str
+
+    def allows(self, action: str, name: str, client_id: str, user: str) -> bool:
+        """Whether the rule allows this for a topic or a topic filter."""
+        if action not in self.action:
+            return False
+        own = self.topic_filter
+        if "%" in own:
+            if any(sign in client_id + user for sign in "+#/"):
+                return False  # a name that would widen the filter
+            own = own.replace("%c", client_id).replace("%u", user)
+        return covers(own, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A client that was let in: the user name or certificate name, "" for an anonymous one; and what it may."""
+
+    user: str = ""
+    rules: tuple[Rule, ...] | None = None
+    """None allows everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a client is not let in: a reason code of MQTT 5, and words for the log and for clients of MQTT 5."""
+
+    code: int = NOT_AUTHORIZED
+    reason: str = "not authorized"
+
+
+@dataclass(slots=True)
+class Remote:
+    """The other end of a connection: its address for people, the name in its TLS certificate ("" without one)."""
+
+    address: str
+    certificate: str = ""
+    is_local: bool = False
+    """Whether it is on this machine."""
+
+
+def covers(own: str, other: str) -> bool:
+    """Whether each topic that the filter (or topic) `other` matches is matched by the filter `own`."""
+    mine, theirs = own.split("/"), other.split("/")
+    if mine[0] in ("+", "#") and theirs[0].startswith("$"):
+        return False
+    return _covers(mine, theirs)
+
+
+def _covers(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    for place, level in enumerate(mine):
+        if level == "#":
+            return True
+        if place >= len(theirs):
+            return False
+        if theirs[place] == "#" or (level != "+" and level != theirs[place]):
+            return False
+    return len(mine) == len(theirs)

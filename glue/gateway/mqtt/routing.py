@@ -1,0 +1,166 @@
+"""From a publication to the clients that get it: routes, queues, and connections that take nothing more.
+
+A run goes to a receiver as a whole. QoS 0 to a connection that takes nothing holds its publishers for a moment; if it
+stays so, the connection is stuck: its messages of QoS 0 are dropped and counted, and the publishers go on.
+"""
+
+from __future__ import annotations
+
+from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.session import Client, Parcel, Session, Subscription, is_expired
+from glue.gateway.mqtt.state import BrokerState
+from glue.gateway.mqtt.subscriptions import SharedGroup, receivers
+
+SHARE = 16
+"""Messages of a run that a member of a shared subscription gets in one piece: few enough to spread, and enough to
+write together."""
+
+
+class Routing(BrokerState):
+    """Delivers messages to sessions."""
+
+    def route(self, now: float, run: Publish, sender: Client | None) -> bool:
+        """Deliver a run to all subscribers of its topic; returns whether there is one."""
+        holders = self.subscriptions.match(run.topic)
+        session = None if sender is None else sender.session
+        only = holders[0] if len(holders) == 1 else None
+        if isinstance(only, Subscription):
+            if not (only.no_local and only.session is session):
+                self._give(now, run, [only], sender)
+            return True
+        for _, subscriptions in receivers(holders, session):
+            self._give(now, run, subscriptions, sender)
+        for holder in holders:
+            if isinstance(holder, SharedGroup):
+                self._share(now, run, holder, sender)
+        return bool(holders)
+
+    def _share(self, now: float, run: Publish, group: SharedGroup, sender: Client | None) -> None:
+        piece = max(1, min(SHARE, run.count // len(group.members)))
+        for start in range(0, run.count, piece):
+            part = run.part(start, min(start + piece, run.count))
+            member = group.choose()
+            if member is None:
+                self._count_drop("no member of the shared subscription", part.count)
+            else:
+                self._give(now, part, [member], sender)
+
+    def _give(self, now: float, run: Publish, subscriptions: list[Subscription], sender: Client | None) -> None:
+        """Deliver a run to a session, once, with the highest QoS of its subscriptions."""
+        first = subscriptions[0]
+        qos, retain = first.qos, run.retain and first.retain_as_published
+        identifiers: tuple[int, ...] = (first.identifier,) if first.identifier else ()
+        if len(subscriptions) > 1:
+            qos = max(one.qos for one in subscriptions)
+            retain = run.retain and any(one.retain_as_published for one in subscriptions)
+            identifiers = tuple(one.identifier for one in subscriptions if one.identifier)
+        self.put(now, first.session, Parcel(run, min(qos, run.qos), retain, identifiers), sender)
+
+    def put(self, now: float, session: Session, parcel: Parcel, sender: Client | None = None) -> None:
+        """Send a run to a session, or let it wait there."""
+        client = session.client
+        if parcel.qos == 0:
+            if client is None:
+                return  # 3.1.1, section 4.3.1: QoS 0 is for those who are there
+            self._send_once(now, client, parcel, sender)
+            return
+        if client is not None and client.is_full:
+            self._hold(client, sender)
+        room = 0
+        if client is not None and not session.queue and not client.is_full:
+            room = min(client.inflight - session.under_way, parcel.run.count)
+        if room > 0 and client is not None:
+            part = parcel if room == parcel.run.count else parcel.part(0, room)
+            self._send(now, client, part, session)
+        else:
+            room = 0
+        if room < parcel.run.count:
+            lost = session.put(parcel.part(room, parcel.run.count) if room else parcel)
+            if lost:
+                self._count_drop(f"the queue of {session.client_id} is full", lost)
+
+    def _send_once(self, now: float, client: Client, parcel: Parcel, sender: Client | None) -> None:
+        if client.is_full:
+            if client.is_stuck:
+                client.dropped += parcel.run.count
+                self._count_drop(f"{client.name} takes nothing", parcel.run.count)
+                return
+            self._hold(client, sender)
+        left_out = client.send(parcel, (), now)
+        self._count_sent(client, parcel.run.count - left_out, left_out)
+
+    def _send(self, now: float, client: Client, parcel: Parcel, session: Session) -> None:
+        left_out = client.send(parcel, session.number(parcel), now)
+        self._count_sent(client, parcel.run.count - left_out, left_out)
+
+    def _count_sent(self, client: Client, sent: int, left_out: int) -> None:
+        self.changed[client] = None
+        self.statistics["messages sent"] += sent
+        if left_out:
+            self._count_drop(f"larger than {client.name} takes", left_out)
+
+    def _count_drop(self, cause: str, count: int) -> None:
+        before = self.statistics["messages dropped"]
+        self.statistics["messages dropped"] += count
+        if before == 0 or (before + count).bit_length() > before.bit_length():  # the 1st, 2nd, 4th, 8th ...
+            self.warn(f"{before + count} messages dropped; the last because {cause}")
+
+    def fill(self, now: float, session: Session) -> None:
+        """Send what waits, as far as the client has room for it."""
+        client = session.client
+        if client is None or not session.queue or client.is_full:
+            return
+        for parcel, ids in session.take(now, client.inflight - session.under_way):
+            left_out = client.send(parcel, ids, now)
+            self._count_sent(client, parcel.run.count - left_out, left_out)
+
+    def retain(self, run: Publish) -> bool:
+        """Keep the last message of a run as the one of its topic; returns whether there was room."""
+        last = run.part(run.count - 1, run.count)
+        kept = Publish(run.topic, (last.payloads[-1],), run.qos, True, run.properties)
+        kept.expires, kept.at = run.expires, self.wall_clock()
+        return self.retained.put(kept)
+
+    # -------------------------------------------------------------------------- connections that are full
+
+    def _hold(self, client: Client, sender: Client | None) -> None:
+        """Let a publisher wait for a connection that takes nothing more; the shell reads no more of it meanwhile."""
+        if sender is not None and sender is not client and not client.is_stuck and sender not in client.holds:
+            client.holds.add(sender)
+            sender.held += 1
+            self.changed[sender] = None
+
+    def full(self, now: float, client: Client) -> None:
+        """Note that a connection takes nothing more."""
+        client.is_full, client.full_since = True, now
+        self.at(now + self.limits.stuck_after, lambda then: self._check_stuck(then, client))
+
+    def _check_stuck(self, now: float, client: Client) -> None:
+        if client.is_full and not client.is_stuck and client.full_since + self.limits.stuck_after <= now:
+            client.is_stuck = True
+            self.statistics["connections stuck"] += 1
+            self.warn(
+                f"{client.name} has taken nothing for {self.limits.stuck_after} s; its messages of QoS 0 are dropped"
+            )
+            self.release(client)
+
+    def free(self, now: float, client: Client) -> None:
+        """Note that a connection takes bytes again."""
+        client.is_full = client.is_stuck = False
+        self.release(client)
+        if client.session is not None and client.session.client is client:
+            self.fill(now, client.session)
+
+    def release(self, client: Client) -> None:
+        """Let the publishers go on that wait for a connection."""
+        released, client.holds = client.holds, set()
+        for one in released:
+            one.held -= 1
+            self.changed[one] = None
+
+    def is_expired(self, now: float, run: Publish) -> bool:
+        """Whether the lifetime of a message is over; counts it."""
+        if is_expired(run, now):
+            self.statistics["messages expired"] += run.count
+            return True
+        return False

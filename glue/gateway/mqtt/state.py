@@ -1,0 +1,86 @@
+"""What the parts of a broker share: its clients, sessions, subscriptions, counters and timers."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from itertools import count
+from random import Random
+
+from glue.gateway.mqtt.access import Access
+from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.packets import Publish
+from glue.gateway.mqtt.plugins import Plugin
+from glue.gateway.mqtt.retained import Retained
+from glue.gateway.mqtt.session import Client, Session, Subscription
+from glue.gateway.mqtt.subscriptions import Subscriptions
+
+Log = Callable[[int, str], None]
+
+
+class BrokerState:
+    """The state of one broker, and the order of what is due."""
+
+    def __init__(self, access: Access, random: Random, limits: Limits | None = None) -> None:
+        """`random` draws client ids for clients that bring none."""
+        self.limits = limits or Limits()
+        self.access = access
+        self.statistics: Counter[str] = Counter()
+        self.log: Log = lambda level, text: None
+        self.clients: dict[Hashable, Client] = {}
+        self.sessions: dict[str, Session] = {}
+        self.absent: dict[Session, None] = {}
+        """Sessions without a connection; the one that has been away longest is first."""
+        self.subscriptions = Subscriptions()
+        self.retained = Retained(self.limits.retained)
+        self.changed: dict[Client, None] = {}
+        self.asked: list[Client] = []
+        self.published: list[Publish] = []
+        self.fresh: list[Subscription] = []
+        """New subscriptions that get the retained messages of other endpoints, too."""
+        self.watchers: Sequence[Plugin] = ()
+        """Plug-ins that see sessions and messages."""
+        self.wall_clock: Callable[[], float] = lambda: 0.0
+        self._random = random
+        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
+        self._numbers = count()
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is to be called, in the seconds of `now`; `inf` if nothing is due."""
+        return self._timers[0][0] if self._timers else float("inf")
+
+    def advance(self, now: float) -> None:
+        """Do what is due."""
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2](now)
+
+    def at(self, when: float, action: Callable[[float], None]) -> None:
+        """Call an action at a time. It is not called off: an action that is no longer due does nothing."""
+        heapq.heappush(self._timers, (when, next(self._numbers), action))
+
+    def warn(self, text: str) -> None:
+        """Log a refusal or a loss."""
+        self.log(logging.WARNING, text)
+
+    def note_session(self, session: Session, event: str) -> None:
+        """Tell the plug-ins that a session is "connected", "disconnected" or "ended"."""
+        for watcher in self.watchers:
+            try:
+                watcher.on_session(session.client_id, event)
+            except Exception as error:
+                self.warn(f"plug-in {type(watcher).__name__} failed: {error!r}")
+
+    def note_publish(self, client_id: str, run: Publish) -> None:
+        """Tell the plug-ins what a client published."""
+        for watcher in self.watchers:
+            try:
+                watcher.on_publish(client_id, run)
+            except Exception as error:
+                self.warn(f"plug-in {type(watcher).__name__} failed: {error!r}")
+
+    def tell(self, text: str) -> None:
+        """Log a change."""
+        self.log(logging.INFO, text)

@@ -1,0 +1,83 @@
+"""The payloads of a replica's records: writes, the base of a log, and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from struct import Struct, calcsize, pack, unpack_from
+
+import orjson
+
+from glue.model.consensus.configuration import Configuration
+from glue.model.consensus.items import LogEntry, Snapshot, Vital
+
+WRITE, BASE, SNAPSHOT = b"W", b"B", b"S"
+"""The first byte of a payload."""
+
+WRITE_HEAD = Struct("<IQI")
+BASE_FORM = Struct("<QQ")
+SNAPSHOT_HEAD = Struct("<QQI")
+
+
+def write_payload(vital: Vital | None, entries: Sequence[LogEntry]) -> bytes:
+    """Encode a write: the vital facts as JSON if they have changed, then entries in columns, then their data.
+
+    The columns are terms, lengths and kinds.
+    """
+    facts = b"" if vital is None else orjson.dumps([*vital[:-1], vital.value.decode()])
+    count = len(entries)
+    columns = pack(
+        f"<{count}Q{count}I{count}B",
+        *[entry.term for entry in entries],
+        *[len(entry.data) for entry in entries],
+        *[entry.kind for entry in entries],
+    )
+    head = WRITE_HEAD.pack(len(facts), entries[0].index if entries else 0, count)
+    return b"".join([WRITE, head, facts, columns, *[entry.data for entry in entries]])
+
+
+def read_write(payload: memoryview) -> tuple[Vital | None, list[LogEntry]]:
+    """Decode the result of `write_payload`."""
+    size, first, count = WRITE_HEAD.unpack_from(payload, 1)
+    start = 1 + WRITE_HEAD.size
+    vital = _vital(payload[start : start + size]) if size else None
+    form, start = f"<{count}Q{count}I{count}B", start + size
+    columns = unpack_from(form, payload, start)
+    terms, lengths, kinds = columns[:count], columns[count : 2 * count], columns[2 * count :]
+    data = bytes(payload[start + calcsize(form) :])
+    bounds = pairwise(accumulate(lengths, initial=0))
+    return vital, [
+        LogEntry(index, term, kind, data[begin:end])
+        for index, term, kind, (begin, end) in zip(range(first, first + count), terms, kinds, bounds, strict=True)
+    ]
+
+
+def _vital(facts: memoryview) -> Vital:
+    life, group, term, vote, promised, accepted, value = orjson.loads(facts)
+    return Vital(life, group, term, vote, tuple(promised), tuple(accepted), value.encode())
+
+
+def base_payload(base: tuple[int, int]) -> bytes:
+    """Encode index and term of the entry before the first one."""
+    return BASE + BASE_FORM.pack(*base)
+
+
+def read_base(payload: memoryview) -> tuple[int, int]:
+    """Decode the result of `base_payload`."""
+    index, term = BASE_FORM.unpack_from(payload, 1)
+    return index, term
+
+
+def snapshot_payload(snapshot: Snapshot) -> bytes:
+    """Encode a snapshot with its configuration."""
+    configuration = snapshot.configuration.encode()
+    head = SNAPSHOT_HEAD.pack(snapshot.index, snapshot.term, len(configuration))
+    return b"".join([SNAPSHOT, head, configuration, snapshot.data])
+
+
+def read_snapshot(payload: memoryview) -> Snapshot:
+    """Decode the result of `snapshot_payload`."""
+    index, term, length = SNAPSHOT_HEAD.unpack_from(payload, 1)
+    start = 1 + SNAPSHOT_HEAD.size
+    configuration = Configuration.decode(payload[start : start + length])
+    return Snapshot(index, term, configuration, bytes(payload[start + length :]))

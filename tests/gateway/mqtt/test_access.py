@@ -1,0 +1,234 @@
+"""Who may connect and do what: passwords, rules in mosquitto's form, changes while running, plug-ins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glue.errors import ConfigurationError
+from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.files import FileAccess, read_passwords, read_rules, write_password
+from glue.gateway.mqtt.identity import Identity, Refusal, Remote, covers
+from glue.gateway.mqtt.packets import Connect, Publish
+from glue.gateway.mqtt.plugins import Plugin, PluginAccess
+from tests.support import mqtt
+from tests.support.mqtt import Bench
+
+RULES = """
+# clients without a name
+topic read public/#
+
+user kitchen
+topic readwrite home/kitchen/#
+topic deny home/kitchen/secret
+topic write log
+
+pattern write devices/%u/%c/state
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A password file with a user "kitchen", and a file of rules; hashing is cheap."""
+    monkeypatch.setattr("glue.gateway.mqtt.files.COST", 16)
+    write_password(tmp_path / "users", "kitchen", "secret")
+    (tmp_path / "rules").write_text(RULES)
+    return tmp_path / "users", tmp_path / "rules"
+
+
+def admit(bench: Bench, device: mqtt.Device) -> list[mqtt.Sent]:
+    """Do what a shell does for a client whose identity takes time."""
+    while bench.broker.asked:
+        client = bench.broker.asked.pop()
+        assert client.connect is not None
+        bench.broker.admit(bench.now, client, bench.broker.access.check(client.connect, client.remote))
+    return device.read()
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "code"),
+    [
+        ("kitchen", b"secret", 0),
+        ("kitchen", b"wrong", 4),
+        ("nobody", b"secret", 4),
+        ("kitchen", None, 4),
+        (None, None, 4),
+    ],
+)
+def test_a_password_lets_in_and_nothing_else(
+    files: tuple[Path, Path], user: str | None, password: bytes | None, code: int
+) -> None:
+    bench = Bench(FileAccess(files[0]))
+    device = bench.link()
+    device.send(mqtt.connect("c", user=user, password=password))
+    assert [sent.body[1] for sent in admit(bench, device)] == [code]
+    assert device.is_closed() == bool(code)
+
+
+def test_what_comes_before_the_identity_is_known_waits(files: tuple[Path, Path]) -> None:
+    bench = Bench(FileAccess(files[0]))
+    device = bench.link()
+    device.send(mqtt.connect("c", user="kitchen", password=b"secret"), mqtt.subscribe(1, ("t", 0)))
+    device.send(mqtt.publish("t", b"x"))
+    assert device.read() == []
+    assert [sent.kind for sent in admit(bench, device)] == [2, 9, 3]
+
+
+def test_rules_allow_what_they_say_and_deny_the_rest(files: tuple[Path, Path]) -> None:
+    access = FileAccess(*files, anonymous=True)
+    kitchen, anonymous = Identity("kitchen"), Identity()
+    allowed = [
+        (kitchen, "write", "home/kitchen/lamp"), (kitchen, "read", "home/kitchen/#"), (kitchen, "write", "log"),
+        (kitchen, "write", "devices/kitchen/c1/state"), (anonymous, "read", "public/news"),
+        (kitchen, "read", "$share/g/home/kitchen/+"),
+    ]  # fmt: skip
+    denied = [
+        (kitchen, "read", "log"), (kitchen, "read", "home/#"), (kitchen, "write", "home/kitchen/secret"),
+        (kitchen, "write", "devices/hall/c1/state"), (kitchen, "write", "devices/kitchen/c2/state"),
+        (anonymous, "write", "public/news"), (anonymous, "read", "#"), (kitchen, "read", "public/news"),
+        (kitchen, "read", "$share/g/#"),
+    ]  # fmt: skip
+    for identity, action, name in allowed + denied:
+        assert access.authorize(identity, "c1", action, name) == ((identity, action, name) in allowed), name
+
+
+def test_a_client_id_cannot_widen_a_pattern(files: tuple[Path, Path]) -> None:
+    access = FileAccess(*files, anonymous=True)
+    assert not access.authorize(Identity("+"), "c", "write", "devices/kitchen/c/state")
+    assert not access.authorize(Identity("kitchen"), "#", "write", "devices/kitchen/any/state")
+
+
+def test_refusals_have_their_reason_at_clients_of_version_5(files: tuple[Path, Path]) -> None:
+    bench = Bench(FileAccess(rules=files[1], anonymous=True))
+    device = bench.connect("c", 5)
+    device.send(mqtt.subscribe(1, ("#", 0), ("public/#", 1), version=5), mqtt.publish("t", b"", 1, 2, version=5))
+    device.send(mqtt.publish("t", b"", 2, 3, version=5), mqtt.publish("t", b"", version=5))
+    suback, puback, pubrec = device.read()
+    assert suback.body[3:] == bytes((codes.NOT_AUTHORIZED, 1))
+    assert puback.body == bytes((0, 2, codes.NOT_AUTHORIZED))
+    assert pubrec.body == bytes((0, 3, codes.NOT_AUTHORIZED))
+    assert bench.broker.statistics["refused to write"] == 3
+
+
+def test_a_will_that_may_not_be_published_is_refused_at_the_connect(files: tuple[Path, Path]) -> None:
+    bench = Bench(FileAccess(rules=files[1], anonymous=True))
+    device = bench.link(5)
+    device.send(mqtt.connect("c", 5, will=("t", b"", 0, False)))
+    assert [sent.body[1] for sent in device.read()] == [codes.NOT_AUTHORIZED]
+
+
+def test_changed_files_are_heeded_and_wrong_ones_leave_what_was(files: tuple[Path, Path]) -> None:
+    access = FileAccess(*files, anonymous=True)
+    bench = Bench(access)
+    device = bench.subscriber(("public/#", 0))
+    assert not access.changed()
+    files[1].write_text("topic read other/#\nnonsense here\n")
+    assert not access.changed()
+    assert access.authorize(Identity(), "c", "read", "public/news")
+    files[1].write_text("topic readwrite other/#\n")
+    assert access.changed()
+    bench.broker.recheck(bench.now)
+    assert bench.broker.subscriptions.count == 0
+    assert not device.is_closed()
+
+
+def test_a_user_who_is_removed_is_disconnected(files: tuple[Path, Path]) -> None:
+    access = FileAccess(files[0])
+    bench = Bench(access)
+    device = bench.link(5)
+    device.send(mqtt.connect("c", 5, user="kitchen", password=b"secret"))
+    admit(bench, device)
+    write_password(files[0], "kitchen", None)
+    assert access.changed()
+    bench.broker.recheck(bench.now)
+    assert device.is_closed()
+    assert device.read()[0].body[0] == codes.NOT_AUTHORIZED
+
+
+@pytest.mark.parametrize("line", ["kitchen", "kitchen:plain", "kitchen:$7$101$abc"])
+def test_a_password_file_that_is_not_understood_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "users").write_text(f"# users\n{line}\n")
+    with pytest.raises(ConfigurationError, match="users, line 2"):
+        read_passwords(tmp_path / "users")
+
+
+def test_files_that_cannot_be_read_or_understood_raise(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="missing: cannot be read"):
+        FileAccess(tmp_path / "missing")
+    (tmp_path / "rules").write_text("topic read a\nuser\n")
+    with pytest.raises(ConfigurationError, match="rules, line 2"):
+        read_rules(tmp_path / "rules")
+    with pytest.raises(ConfigurationError, match="no user 'hall'"):
+        write_password(tmp_path / "users", "hall", None)
+    with pytest.raises(ConfigurationError, match="no colon"):
+        write_password(tmp_path / "users", "a:b", "x")
+
+
+def test_the_password_file_is_for_its_owner_alone(files: tuple[Path, Path]) -> None:
+    assert files[0].stat().st_mode & 0o777 == 0o600
+    assert "secret" not in files[0].read_text()
+
+
+def test_without_passwords_only_clients_of_this_machine_are_let_in() -> None:
+    for is_local, code in ((True, 0), (False, 5)):
+        bench = Bench(FileAccess(local_only=True))
+        device = bench.link(is_local=is_local)
+        device.send(mqtt.connect())
+        assert [sent.body[1] for sent in device.read()] == [code]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [
+        ("a/#", "a", True), ("a/#", "a/b/c", True), ("a/+", "a/b", True), ("a/+", "a/#", False), ("#", "$SYS/x", False),
+        ("+/b", "+/b", True), ("a/b", "a/+", False), ("a/+/c", "a/b/c", True), ("a", "a/b", False), ("a/b", "a", False),
+        ("$SYS/#", "$SYS/broker", True), ("#", "a/#", True), ("a/#", "#", False),
+    ],
+)  # fmt: skip
+def test_a_filter_covers_what_it_matches(own: str, other: str, expected: bool) -> None:
+    assert covers(own, other) == expected
+
+
+class Doorkeeper(Plugin):
+    """Lets "good" in, decides about "own/…" alone, and sees what happens."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, ...]] = []
+
+    def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
+        return Identity("good") if connect.client_id == "good" else Refusal(reason="not good")
+
+    def authorize(self, identity: Identity, client_id: str, action: str, name: str) -> bool | None:
+        return action == "write" if name.startswith("own/") else None
+
+    def on_publish(self, client_id: str, run: Publish) -> None:
+        self.seen.append((client_id, run.topic, *map(bytes.decode, run.payloads)))
+
+    def on_session(self, client_id: str, event: str) -> None:
+        self.seen.append((client_id, event))
+
+
+def test_plug_ins_decide_first_and_see_what_happens() -> None:
+    keeper = Doorkeeper()
+    bench = Bench(PluginAccess([keeper], FileAccess(anonymous=True)))
+    bench.broker.watchers = [keeper]
+    bad = bench.link()
+    bad.send(mqtt.connect("bad"))
+    assert [sent.body[1] for sent in admit(bench, bad)] == [5]
+    good = bench.link()
+    good.send(mqtt.connect("good"), mqtt.publish("own/t", b"x"), mqtt.subscribe(1, ("own/t", 0), ("other", 0)))
+    assert [sent.body for sent in admit(bench, good)] == [b"\x00\x00", b"\x00\x01\x80\x00"]
+    good.disconnect()
+    assert keeper.seen == [("good", "connected"), ("good", "own/t", "x"), ("good", "disconnected"), ("good", "ended")]
+
+
+def test_a_plug_in_that_fails_refuses() -> None:
+    class Broken(Plugin):
+        def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
+            raise RuntimeError("database is away")
+
+    bench = Bench(PluginAccess([Broken()], FileAccess(anonymous=True)))
+    device = bench.link(5)
+    device.send(mqtt.connect("c", 5))
+    assert [sent.body[1] for sent in admit(bench, device)] == [codes.IMPLEMENTATION_ERROR]

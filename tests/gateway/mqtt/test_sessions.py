@@ -1,0 +1,134 @@
+"""Connections and sessions in virtual time: wills, keep-alive, takeover, expiry, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.limits import Limits
+from tests.support import mqtt
+from tests.support.mqtt import Bench
+
+
+def test_a_will_is_published_when_the_connection_breaks_but_not_after_a_goodbye() -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("w", 1))
+    bench.connect("a", will=("w", b"lost", 1, False)).leave()
+    assert subscriber.payloads() == [b"lost"]
+    bench.connect("b", will=("w", b"lost", 1, False)).disconnect()
+    assert subscriber.read() == []
+
+
+def test_a_will_comes_after_its_delay_unless_the_client_is_back() -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("w", 0))
+    options = {"will": ("w", b"lost", 0, False), "will_raw": b"\x18\x00\x00\x00\x05", "raw": b"\x11\x00\x00\x00\x3c"}
+    bench.connect("a", 5, **options).leave()
+    bench.pass_time(4)
+    bench.connect("a", 5, clean=False, **options)
+    bench.pass_time(10)
+    assert subscriber.read() == []
+    bench.broker.sessions["a"].client.is_closing = True  # type: ignore[union-attr]
+    bench.broker.lost(bench.now, bench.broker.sessions["a"].client)  # type: ignore[arg-type]
+    bench.pass_time(4)
+    assert subscriber.read() == []
+    bench.pass_time(2)
+    assert subscriber.payloads() == [b"lost"]
+
+
+def test_the_end_of_a_session_publishes_a_will_that_waits() -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("w", 0))
+    will = ("w", b"lost", 0, False)
+    bench.connect("a", 5, will=will, will_raw=b"\x18\x00\x00\x00\x64", raw=b"\x11\x00\x00\x00\x05").leave()
+    bench.pass_time(6)
+    assert subscriber.payloads() == [b"lost"]
+
+
+def test_a_silent_client_is_closed_after_one_and_a_half_keep_alives() -> None:
+    bench = Bench()
+    subscriber = bench.subscriber(("w", 0))
+    device = bench.connect("a", 5, keep_alive=10, will=("w", b"lost", 0, False))
+    bench.pass_time(14)
+    device.send(mqtt.PING)
+    assert [sent.kind for sent in device.read()] == [13]
+    bench.pass_time(14)
+    assert not device.is_closed()
+    bench.pass_time(2)
+    assert device.is_closed()
+    (goodbye,) = device.read()
+    assert (goodbye.kind, goodbye.body[0]) == (14, codes.KEEP_ALIVE_TIMEOUT)
+    device.leave()
+    assert subscriber.payloads() == [b"lost"]
+
+
+# ------------------------------------------------------------------------------------------------ sessions
+
+
+def test_a_client_id_that_connects_again_closes_the_first_connection() -> None:
+    bench = Bench()
+    first = bench.connect("c", 5)
+    bench.connect("c", 4)
+    (goodbye,) = first.read()
+    assert first.is_closed()
+    assert (goodbye.kind, goodbye.body[0]) == (14, codes.SESSION_TAKEN_OVER)
+
+
+def test_a_session_ends_after_its_expiry_and_not_before() -> None:
+    bench = Bench()
+    bench.subscriber(("t", 1), version=5, raw=b"\x11\x00\x00\x00\x3c").leave()
+    bench.pass_time(59)
+    assert "s" in bench.broker.sessions
+    bench.pass_time(2)
+    assert not bench.broker.sessions
+    assert bench.broker.subscriptions.count == 0
+
+
+def test_many_absent_sessions_are_bounded_and_the_oldest_ends() -> None:
+    bench = Bench(limits=Limits(sessions=3))
+    for number in range(5):
+        bench.connect(f"c{number}", clean=False).leave()
+    assert list(bench.broker.sessions) == ["c2", "c3", "c4"]
+
+
+def test_no_connect_in_time_closes_the_connection() -> None:
+    bench = Bench()
+    device = bench.link()
+    bench.pass_time(11)
+    assert device.is_closed()
+
+
+def test_a_client_without_an_id_gets_one() -> None:
+    bench = Bench()
+    device = bench.link(5)
+    device.send(mqtt.connect("", 5))
+    (answer,) = device.read()
+    (name,) = bench.broker.sessions
+    assert name.startswith("glue-")
+    assert b"\x12" + mqtt.text(name) in answer.body
+
+
+@pytest.mark.parametrize(
+    ("version", "client_id", "clean", "code"), [(4, "", False, 2), (3, "", True, 2), (3, "c" * 24, True, 2)]
+)
+def test_a_client_id_that_cannot_be_is_refused(version: int, client_id: str, clean: bool, code: int) -> None:
+    bench = Bench()
+    device = bench.link(version)
+    device.send(mqtt.connect(client_id, version, clean=clean))
+    assert [sent.body for sent in device.read()] == [bytes((0, code))]
+    assert device.is_closed()
+
+
+def test_an_unknown_version_is_told_so() -> None:
+    bench = Bench()
+    device = bench.link()
+    device.send(mqtt.packet(0x10, mqtt.text("MQTT"), b"\x06\x02\x00\x00", mqtt.text("c")))
+    assert [sent.body for sent in device.read()] == [b"\x00\x01"]
+
+
+def test_enhanced_authentication_is_refused_with_its_reason() -> None:
+    bench = Bench()
+    device = bench.link(5)
+    device.send(mqtt.connect("c", 5, raw=b"\x15" + mqtt.text("SCRAM")))
+    (answer,) = device.read()
+    assert answer.body[1] == codes.BAD_AUTHENTICATION_METHOD
