@@ -20,6 +20,7 @@ from importlib.resources import as_file, files
 import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
 
 from spark.java import ensure_java
 from spark.source import PcapSource
@@ -128,14 +129,21 @@ def suit(spark: SparkSession, size: int) -> None:
         spark.conf.set(PARTITIONS, str(cores if small else max(usual, -(-size // SHUFFLE_BYTES))))
 
 
-def plans_small(spark: SparkSession) -> bool:
-    """Return whether queries are planned for small captures on this machine, see `suit`."""
+def remember(table: DataFrame) -> DataFrame:
+    """Return a table whose rows are kept in memory or on disk once they are computed.
+
+    For small captures on this machine it is a checkpoint: later plans refer to its rows, not to the plan that makes
+    them, which takes less time to plan. For others it also keeps the sizes that adaptive execution learns.
+    """
+    spark = table.sparkSession
     is_local = (spark.sparkContext.master or "").startswith("local")
-    return is_local and spark.conf.get(ADAPTIVE, "true") == "false"
+    if is_local and spark.conf.get(ADAPTIVE, "true") == "false":
+        return table.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    return table.persist(StorageLevel.MEMORY_AND_DISK)
 
 
 def forget(table: DataFrame) -> None:
-    """Release the rows of a persisted table, or of one with a local checkpoint, which PySpark offers no call for."""
+    """Release the rows of a table that `remember` returned. PySpark has no call for this for a checkpoint."""
     plan = table._jdf.queryExecution().logical()
     if plan.nodeName() == "LogicalRDD":
         plan.rdd().unpersist(False)

@@ -16,7 +16,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.storagelevel import StorageLevel
 
 from spark.analyze import consensus, counts, presence, topics, unseen
 from spark.analyze.datagrams import datagrams, interval_of
@@ -37,7 +36,7 @@ from spark.analyze.places import (
 from spark.analyze.rhythm import rhythm
 from spark.analyze.roundtrips import round_trips
 from spark.measures.clocks import Relation
-from spark.session import forget, plans_small
+from spark.session import forget, remember
 
 SECOND = 10**9
 INTERVALS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -108,16 +107,12 @@ def analyze(
     Raises NothingFoundError if the frames have no glue datagram.
     """
     kept: list[DataFrame] = []
-    spark = frames.sparkSession
-    leaves = plans_small(spark)
 
     def keep(table: DataFrame) -> DataFrame:
-        if leaves:  # later plans refer to the rows, not to the plan that made them, so each is a third cheaper
-            kept.append(table.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK))
-        else:
-            kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
+        kept.append(remember(table))
         return kept[-1]
 
+    spark = frames.sparkSession
     said("reading the captures")
     frames, seen, lives, names = _find_lives(frames.select(*USED), keep, stored)
     if not lives:
