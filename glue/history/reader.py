@@ -60,7 +60,7 @@ class Reader(Sequencer):
         self._sources: dict[str, Source] = {}
         self._silent: dict[str, Source] = {}  # those whose peers fell silent, and may come back
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
-        self._met: dict[str, int] = {}  # publishers whose news is awaited no more, with their lives
+        self._met: dict[str, int] = {}  # publishers received before their offer, with their lives
 
     # ---------------------------------------------------------------------------------------------- peers
 
@@ -78,6 +78,7 @@ class Reader(Sequencer):
             source.index.add(pattern, pattern)
             source.state, source.after, source.until, source.asked = SCAN, 0, 0, None
             if any(stream.next for _, stream in self._of(peer, life)):
+                self._met[peer] = life
                 self._doubt(source)
 
     def _doubt(self, source: Source) -> None:
@@ -138,7 +139,7 @@ class Reader(Sequencer):
             if peer in self._silent:  # it is back; that it still serves its history is not yet known
                 self._unknown.setdefault(peer, (life, now + RETURN))
             self._splice(key, stream, source, delivery)
-        elif not stream.next and delivery.sequence > 1 and self._is_early(now, peer, life):
+        elif not stream.next and self._may_follow(delivery) and self._is_early(now, peer, life):
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
         elif not (delivery.retained and delivery.sequence < stream.next):
@@ -172,6 +173,10 @@ class Reader(Sequencer):
         if stream.missing() is not None:
             stream.newer = stream.newer or source.after
             source.behind[key] = None
+
+    def _may_follow(self, delivery: Delivery) -> bool:
+        """Whether history may come before a message, or has to serve it again."""
+        return delivery.sequence > 1 or not self._has_room()
 
     def _is_early(self, now: float, peer: str, life: int) -> bool:
         """Whether the news that a publisher serves its history may still come."""
