@@ -101,7 +101,7 @@ class HistoryMethods:
             asks = HistoryReceiver(history.take_requests, self._owner, self._order_quietly, self._COUNTS)
             self._order_request(Subscribe(asks, ask_topic(self._core.identity.endpoint_id)))
         self._order_request(Subscribe(announcement, OWN + pattern))
-        self._change_offer(pattern, True)
+        self._change_offer(OWN + pattern, True)
 
     def forget(self, pattern: str) -> None:
         """Drop what `remember` kept for this pattern, and keep no more. Raises ConfigurationError for another one."""
@@ -114,17 +114,17 @@ class HistoryMethods:
             history.memory.forget(pattern)
         self._order_request(Record(pattern, None))
         self._order_request(Unsubscribe(served[pattern]))
-        self._change_offer(pattern, False)
+        self._change_offer(OWN + pattern, False)
 
-    def _change_offer(self, pattern: str, is_offered: bool) -> None:
+    def _change_offer(self, interest: str, is_offered: bool) -> None:
         """Tell the subscriptions of this endpoint itself."""
         core, id = self._core, self._core.identity.endpoint_id
         history = self._history()
         with history.lock:
-            if is_offered and core.offers.add(id, pattern):
-                history.changed(id, [pattern], [])
-            elif not is_offered and core.offers.remove(id, pattern):
-                history.changed(id, [], [pattern])
+            if is_offered and core.offers.add(id, interest):
+                history.changed(id, [interest], [])
+            elif not is_offered and core.offers.remove(id, interest):
+                history.changed(id, [], [interest])
         self._wake_soon()
 
     def _drop_offer(self, delivery: Delivery) -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from itertools import groupby
 from typing import Protocol
 
+from glue.errors import StorageError
+from glue.history.kept import KeptHistory
 from glue.history.memory import Part, Wanted
-from glue.history.wire import HEADS, MalformedError, Page, Request, Start, decode_request
+from glue.history.wire import HEADS, MalformedError, Origin, Page, Request, Start, decode_request
 from glue.topics.bundle import MessageGroup
 from glue.topics.index import Index
 
@@ -59,6 +62,7 @@ class Server:
     def __init__(self, source: Source, knows: Callable[[str, int, str], bool], statistics: Counter[str]) -> None:
         """`knows` tells whether the interest of a reader (its id and life) in a pattern is known here."""
         self._source = source
+        self.kept: KeptHistory | None = None  # of a keeper
         self._knows = knows
         self._statistics = statistics
         self._waiting: OrderedDict[Reader, deque[tuple[Request, int]]] = OrderedDict()
@@ -112,6 +116,8 @@ class Server:
     def _page(self, now: float, reader: Reader, request: Request) -> Page:
         room = min(max(request.room, 1), PAGE)
         source = self._source
+        if request.kept:
+            return self._kept(request, room)
         if request.ranges:
             return self._ranges(now, request, room)
         known = self._knows(*reader, request.pattern)  # before the head is read: what comes later is sent live
@@ -121,7 +127,7 @@ class Server:
             return Page(request.id, source.head, source.head, known)
         if request.heads:
             heads, next = source.heads(wanted, request.after, HEADS)
-            return Page(request.id, next, source.head, known, heads=[(topic, last, "", 0) for topic, last in heads])
+            return Page(request.id, next, source.head, known, heads=[(topic, last, "", 0, 0) for topic, last in heads])
         head = source.head
         parts, next, until = source.scan(now, wanted, request.start, request.after, request.until, room)
         return Page(request.id, next, head, known, merged(parts), until=until)
@@ -140,6 +146,31 @@ class Server:
             answered += 1
         head = self._source.head
         return Page(request.id, head, head, False, merged(found), answered=answered)
+
+    def _kept(self, request: Request, room: int) -> Page:
+        """The answer of a keeper; without one, nothing is known."""
+        if self.kept is None:
+            return Page(request.id, 0, 0, False, answered=len(request.ranges))
+        if not request.ranges:
+            heads, next, count = self.kept.heads(matcher(request.pattern), request.start, request.after)
+            return Page(request.id, next, count, False, heads=heads)
+        found: list[tuple[Origin, MessageGroup]] = []
+        answered = 0
+        for one in request.ranges:
+            try:
+                groups, is_all, size = self.kept.range(one, room)
+            except StorageError:  # as if it were not there: another keeper is asked
+                self._statistics["history unreadable"] += 1
+                groups, is_all, size = [], True, 0
+            if found and (size > room or len(found) + len(groups) > PAGE_GROUPS):
+                break
+            found += groups
+            room -= size
+            if not is_all:
+                break
+            answered += 1
+        runs = [(*origin, len([*groups])) for origin, groups in groupby(found, lambda one: one[0])]
+        return Page(request.id, 0, 0, False, [group for _, group in found], runs, answered)
 
 
 def merged(parts: list[Part]) -> list[MessageGroup]:
