@@ -6,11 +6,14 @@ interface, and the memory of the publisher for topics with history.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 from adapters import Adapter  # type: ignore[import-not-found]
 
 import glue
+
+KEY_FILE = "plant.key"
 
 Callback = Callable[[bytes], None]
 
@@ -21,10 +24,29 @@ class Glue(Adapter):  # type: ignore[misc]
     reliable = True
     packages = ("glue-lan",)
     history = frozenset({"last", "history"})
+    secure = True
 
-    def open(self, role: str, host_ip: str, peers: Sequence[str], broker_ip: str, profile: str, depth: int) -> None:
-        """Start an endpoint on eth0. glue finds peers without addresses, so most arguments are ignored."""
-        self._endpoint = glue.Endpoint(f"{role}-{host_ip}", interface="eth0").start()
+    @staticmethod
+    def keys(ips: Sequence[str], workdir: str) -> None:
+        """Make the key of a group."""
+        from glue.endpoint.secrets import write_secret
+        from glue.security import new_key
+
+        write_secret(f"{workdir}/{KEY_FILE}", new_key(os.urandom).to_text())
+
+    def open(
+        self,
+        role: str,
+        host_ip: str,
+        peers: Sequence[str],
+        broker_ip: str,
+        profile: str,
+        depth: int,
+        secure: bool = False,
+    ) -> None:
+        """Start an endpoint on eth0, with the key if `secure`. glue finds peers, so most arguments are ignored."""
+        key = f"{os.environ['BENCH_DIR']}/{KEY_FILE}" if secure else None
+        self._endpoint = glue.Endpoint(f"{role}-{host_ip}", interface="eth0", key=key).start()
         self._is_reading = profile == "retained"
         if self._is_reading and role == "pub":
             self._endpoint.remember("#", last=depth)

@@ -7,6 +7,7 @@ with glue.Endpoint("thermometer") as endpoint:
 from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
+from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
 from glue.endpoint.request import Request
 from glue.errors import (
@@ -55,6 +56,7 @@ __all__ = [
     "ConfigurationError",
     "Conflict",
     "CorruptStorageError",
+    "Delayed",
     "Delete",
     "Endpoint",
     "Entry",

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
+from os import PathLike, fspath
 from typing import Any, Literal, TypedDict, get_args
 
 from glue.contract import RENDEZVOUS_PORT, Address
@@ -65,12 +66,22 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
+def _key(value: Any) -> Any:
+    """Check a keyword for a secret: the path of its file, or the secret itself, which has no other plain type."""
+    if isinstance(value, (str, PathLike)):
+        return str(fspath(value))
+    if isinstance(value, (bytes, int, float, list, tuple, dict)):
+        raise ValueError(value)
+    return value
+
+
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 TEXT = Converter("text", _instance(str), str)
 INTEGER = Converter("a whole number", _instance(int), int)
 NUMBER = Converter("a number", _number, float)
 TRUTH = Converter("true or false", _instance(bool), _truth)
+FILE = Converter("the path of a file", _key, str)
 TEXTS = Converter("a list of text", _texts, _split)
 
 
@@ -120,6 +131,12 @@ class Settings:
     )
     discovery: Discovery = setting(  # noqa: RUF009  # that makes a field, as for the others
         "multicast", TEXT, "how peers are found: multicast or dns-sd"
+    )
+    key: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "key file of the group: seal all datagrams, and hear only endpoints with the same key"
+    )
+    identity: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "identity file of this endpoint, where members of the group have identities"
     )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
@@ -203,6 +220,8 @@ class Keywords(TypedDict, total=False):
     malloc_threshold: int | None
     parity: float | None
     discovery: Discovery | Callable[..., Any] | None
+    key: Any
+    identity: Any
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from glue.aio.callbacks import Callbacks
 from glue.aio.driver import LoopDriver
+from glue.aio.publishing import AioPublishing
 from glue.aio.requests import AioRequests
 from glue.aio.subscription import Subscription
-from glue.contract import Event, Unsubscribe
+from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
-from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.receipt import AwaitableReceipt
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError
 from glue.model import OpenModel
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-class Endpoint(AioRequests, HistoryMethods, BaseEndpoint):
+class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -131,80 +130,6 @@ class Endpoint(AioRequests, HistoryMethods, BaseEndpoint):
     # ------------------------------------------------------------------------------ publish and subscribe
 
     @overload
-    async def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[False] = False,
-    ) -> None: ...
-
-    @overload
-    async def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[True],
-    ) -> AwaitableReceipt: ...
-
-    async def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: bool = False,
-    ) -> AwaitableReceipt | None:
-        """Send a payload to every endpoint that subscribes to the topic.
-
-        topic: levels separated by "/", such as "home/kitchen/temperature".
-        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
-        type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
-        retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
-        lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
-        reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
-        priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
-        block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
-        receipt: return a receipt, which can be awaited: `await (await endpoint.publish(..., receipt=True))`.
-
-        If the call is cancelled, nothing was published. Raises what `glue.Endpoint.publish` raises.
-        """
-        driver = self._running()
-        ticket = AwaitableReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
-        )
-        await driver.publish((publication,), block)
-        return ticket
-
-    async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish a stream of payloads on one topic, as `publish` with its other defaults would; faster."""
-        driver = self._running()
-        source, count = iter(payloads), 1
-        while chunk := list(islice(source, count)):
-            publications = self._core.publications(topic, chunk, time.time(), priority)
-            await driver.publish(publications)
-            count = self._core.chunk_count(count, publications)
-
-    @overload
     def subscribe(
         self,
         pattern: Pattern,
@@ -248,17 +173,24 @@ class Endpoint(AioRequests, HistoryMethods, BaseEndpoint):
         start, last: begin with history, as described in docs/history.md.
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
+        group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit.
         """
         driver = self._running()
-        wanted = Wanted(pattern, asking)
+        wanted = Wanted(pattern, asking, self._core)
         check_payload_only(payload_only, handler)
-        waiting = self._waiting_room(wanted, policy, limit)
+        handler, payload_only, waiting = wanted.reader(
+            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
+        )
         subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(wanted.subscribe(subscription))
         return subscription
+
+    def _acknowledge(self, done: Acknowledge) -> None:
+        with contextlib.suppress(ClosedError):  # then others get what is not acknowledged
+            self._running().order(done, False)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Close a subscription of this endpoint."""

@@ -38,6 +38,8 @@ OPTIONS = {
     "name": "endpoint_name",
     "network_id": "network_id",
     "discovery": "discovery",
+    "key": "key",
+    "identity": "identity",
 }
 """The settings that the command line can give, and the names of their options."""
 
@@ -92,6 +94,8 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
         choices=("multicast", "dns-sd"),
         help="how peers are found (default multicast; dns-sd: by Bonjour)",
     )
+    group.add_argument("--key", metavar="FILE", help="key file of the group (default: nothing is sealed)")
+    group.add_argument("--identity", metavar="FILE", help="identity file, where members of the group have identities")
     group = parser.add_argument_group("running")
     group.add_argument("--duration", type=positive_number, metavar="SECONDS", help="end by itself (default: on Ctrl-C)")
     group.add_argument("--json", action="store_true", help="print one JSON object a line")

@@ -20,6 +20,7 @@ COMMANDS = {
     "fragmentation": "deliver messages larger than a datagram, and check that they are whole",
     "record": "record what passes an interface, for the analysis with Spark",
     "play": "publish the messages of a recorded trace again, timed as they were",
+    "key": "make the key that makes a group private",
     "simulate": "run a layer in virtual time under faults drawn from seeds",
     "demo": "four endpoints in four processes share a topic, shown live",
 }

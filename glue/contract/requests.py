@@ -23,6 +23,7 @@ class Options:
     * `reliable`: false for best effort.
     * `ordered`: false if messages may overtake earlier ones to other peers.
     * `receipt`: a token that is told which peers have the last message, None for none.
+    * `key`: in a group, messages of one key stay in order at one member.
     """
 
     type: str | None = None
@@ -31,6 +32,7 @@ class Options:
     reliable: bool = True
     ordered: bool = True
     receipt: Hashable | None = None
+    key: str | None = None
 
 
 PLAIN: Final = Options()
@@ -95,6 +97,21 @@ class Unsubscribe:
         self.token = token
 
 
+class Acknowledge:
+    """From the application to topics: it is done with the messages `first` to `last` that it got as a group's member.
+
+    `topic` is the one on which they travelled (`Delivery.wrapped`), `publisher_id` the id of their publisher.
+    """
+
+    __slots__ = ("first", "last", "publisher_id", "topic")
+
+    def __init__(self, topic: str, publisher_id: str, first: int, last: int) -> None:
+        self.topic = topic
+        self.publisher_id = publisher_id
+        self.first = first
+        self.last = last
+
+
 class Record:
     """From the application to topics: give a `recorder` what is published on a pattern; None: no more.
 
@@ -150,5 +167,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Alarm | Record | Order
+Request = Publication | Subscribe | Unsubscribe | Acknowledge | Alarm | Record | Order
 """The requests of an application to a stack."""

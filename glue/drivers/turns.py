@@ -49,6 +49,10 @@ class Turns(Lifetime):
         self._network = network
         offer = offered(network, "session_part", "receive", "send", "wait", "wake")
         self._network_part: NetworkPart | None = offer() if offer else None
+        if self._network_part is not None and core.security is not None:
+            from glue.security.fastpath import SealedNetworkPart  # imported here: most programs use no key
+
+            self._network_part = SealedNetworkPart(self._network_part, core.security)
         self._news = news
         self._uninterrupted = Uninterrupted(Turns._flush.__code__)
         self._events: deque[tuple[EventReceiver, Event]] = deque()

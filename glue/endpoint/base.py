@@ -155,6 +155,10 @@ class BaseEndpoint:
         Once started, followed by what the network made of it: the interface and why it was chosen, and so on.
         """
         lines = [f"endpoint {self.name} ({self.id}, incarnation {self.incarnation})", self.settings.describe()]
+        if (security := self._core.security) is not None:
+            lines.append(
+                f"security {'cipher':14}  {security.suite.name}, sealing with {security.key.newest.described()}"
+            )
         if self._network is not None:
             lines += [f"network {name:15}  {value}" for name, value in self._network.describe().items()]
         return "\n".join(lines)

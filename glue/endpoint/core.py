@@ -6,9 +6,10 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 
 from __future__ import annotations
 
-import math
+import logging
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from random import Random
 from threading import RLock
 from typing import Any, cast
@@ -22,12 +23,12 @@ from glue.contract import (
     Event,
     Missed,
     NameClash,
-    Options,
     PeerAdded,
     PeerInterest,
     PeerRemoved,
     Publication,
     Receipted,
+    Rung,
     TopicRoutes,
     Train,
 )
@@ -36,21 +37,24 @@ from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.encoding import encoded
 from glue.endpoint.history import History, Offers
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
-from glue.endpoint.options import Priority, Reliability, class_of
+from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
+from glue.endpoint.sealing import proved_name, secrets_of
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity
+from glue.stack import LAYERS, SECURITY, Factory, Identity
 from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
-from glue.topics.names import check_type
+
+logger = logging.getLogger("glue")
 
 RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
 KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
@@ -68,15 +72,24 @@ is published then waits for the end of the round all the same."""
 class EndpointCore:
     """One endpoint without a driver; the driver calls `turn`, at `deadline` at the latest."""
 
-    def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        random: Random,
+        started_at: float,
+        replaced: dict[str, Factory],
+        entropy: Callable[[int], bytes] | None = None,
+    ) -> None:
         """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
 
-        `replaced` are factories for layers other than the default ones, by layer name.
+        `replaced` are factories for layers other than the default ones, by layer name. `entropy` is what keys are
+        drawn from in a simulation; None: `os.urandom`.
         """
         unknown = set(replaced) - set(LAYERS)
         if unknown:
             raise ConfigurationError(f"unknown layer {min(unknown)!r}; the layers are network, {', '.join(LAYERS)}")
-        name = settings.name or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
+        secrets = secrets_of(settings, entropy, started_at)
+        name = settings.name or proved_name(secrets) or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
         self.settings = settings
         self.identity = Identity(
             name=name,
@@ -84,6 +97,8 @@ class EndpointCore:
             incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
             settings=settings,
             random=random,
+            secrets=secrets,
+            tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
         self.outbox = PublicationOutbox()
@@ -96,6 +111,7 @@ class EndpointCore:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
+        self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
         self.offers = Offers(self.statistics)
@@ -106,6 +122,13 @@ class EndpointCore:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
+        if (security := self.security) is not None:
+            security.renew()  # a child must not go on with the parent's numbers
+
+    @property
+    def security(self) -> Any:
+        """The security layer; None without a key."""
+        return self.stack.layers.get(SECURITY)
 
     def open_history(self, wake: Callable[[], None]) -> History:
         """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
@@ -134,6 +157,7 @@ class EndpointCore:
         reliability: Reliability = "reliable",
         receipt: Receipt | None = None,
         priority: Priority = "normal",
+        key: str | None = None,
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
@@ -150,8 +174,9 @@ class EndpointCore:
                 f"message of {size} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
             )
         options, level = PLAIN, NORMAL
-        if type is not None or retain or lifespan is not None or reliability != "reliable" or receipt is not None:
-            options = _options(type, retain, lifespan, reliability, receipt)
+        is_plain = type is None and not retain and lifespan is None and key is None
+        if not is_plain or reliability != "reliable" or receipt is not None:
+            options = chosen_options(type, retain, lifespan, reliability, receipt, key)
         if priority != "normal" or size >= LARGE_MESSAGE:
             level = class_of(priority, size)
         return Publication(topic, [body], now, json, size, level, options)
@@ -182,6 +207,10 @@ class EndpointCore:
             if len(self._checked) >= KNOWN_TOPICS:
                 self._checked.clear()
             self._checked.add(topic)
+
+    def next_member(self) -> int:
+        """The number of the next subscription of this endpoint that is a group's member."""
+        return next(self._members)
 
     # ---------------------------------------------------------------------------------------------- turns
 
@@ -326,6 +355,8 @@ class EndpointCore:
                 self.offers.change(event)
             else:
                 self.offers.forget(event.peer)
+        elif isinstance(event, Rung):
+            self.outbox.add(*event.tokens[0].rung(now))
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
 
@@ -338,25 +369,6 @@ def check_not_reserved(name: str) -> None:
     """Raise TopicError for a topic or pattern among those that glue itself uses."""
     if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
         raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
-
-
-def _options(type: str | None, retain: bool, lifespan: float | None, reliability: Reliability, receipt: Any) -> Options:
-    """Options of which any is set, checked."""
-    reliable = reliability == "reliable"
-    if not reliable and reliability != "best-effort":
-        raise ConfigurationError(f"reliability={reliability!r}: expected one of reliable, best-effort")
-    if lifespan is not None and not _is_duration(lifespan):
-        raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
-    if type is not None:
-        check_type(type)
-    if receipt is not None and not reliable:
-        raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
-    return Options(type, retain, lifespan, reliable, True, receipt)
-
-
-def _is_duration(value: Any) -> bool:
-    """Whether it is a positive number of seconds, and not infinite."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def weight(delivery: Delivery) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glue.contract import Delivery, Missed
+from glue.topics.wrapped import SHARED
 
 JSON_COST = 512  # estimated bytes of a decoded JSON payload that waits for its handler
 MESSAGE_COST = 64  # estimated bytes of bookkeeping for any waiting message
@@ -62,6 +63,12 @@ class Message:
         """Whether it is a stored value, given to a late joiner, rather than a live message."""
         return self.delivery.retained
 
+    @property
+    def redelivered(self) -> bool:
+        """Whether another member of the group may have handled it before: it left without an acknowledgement."""
+        wrapped = getattr(self.delivery, "wrapped", "")
+        return wrapped.startswith(SHARED) and wrapped.split("/", 5)[4] == "1"
+
     def expired(self, now: float) -> bool:
         """Whether the message's lifespan is over at `now` (monotonic seconds, or virtual ones in the simulator)."""
         return self.delivery.expires < now
@@ -83,7 +90,10 @@ def rest(delivery: Delivery, sequence: int) -> Delivery:
     it = delivery
     payloads = it.payloads[sequence - it.sequence :]
     source = (it.type, it.publisher, it.publisher_id, it.incarnation)
-    return Delivery(it.topic, payloads, *source, sequence, it.published_at, it.retained, it.tokens, it.expires)
+    found = Delivery(it.topic, payloads, *source, sequence, it.published_at, it.retained, it.tokens, it.expires)
+    if hasattr(it, "wrapped"):
+        found.wrapped = it.wrapped
+    return found
 
 
 def weight(payload: Any) -> int:

@@ -7,14 +7,25 @@ from collections.abc import Hashable, Sequence
 from typing import TypedDict
 
 from glue.contract import Subscribe
-from glue.endpoint.core import check_not_reserved
+from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.handlers import Handler
 from glue.endpoint.history_options import Start
+from glue.endpoint.history_room import HistoryRoom
+from glue.endpoint.queues import Clock, Kept, MessageBuffer
+from glue.endpoint.shared import Acknowledger, Order, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
+from glue.topics.shared.wire import interest_of, member_id
 from glue.topics.wrapped import INTERVAL_LIMIT, limited
 
 PATTERNS = 1024
 """Patterns of one subscription at most: each is announced to all peers."""
+
+Queue = Kept | MessageBuffer | HistoryRoom
+"""Where the messages of a subscription wait."""
+
+GROUP_NAME = 200
+"""Characters in the name of a group at most."""
 
 Pattern = str | Sequence[str]
 """One pattern, or several."""
@@ -25,12 +36,14 @@ class Asking(TypedDict, total=False):
 
     * `local`: False leaves out what this endpoint itself publishes.
     * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
+    * `group`: the name of a group, of whose members each message goes to one.
     * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
     * `last`: begin with so many messages of each topic and publisher.
     """
 
     local: bool
     max_rate: float | None
+    group: str | None
     start: Start | None
     last: int | None
 
@@ -38,9 +51,9 @@ class Asking(TypedDict, total=False):
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("interests", "last", "local", "name", "start")
+    __slots__ = ("group", "interests", "last", "local", "name", "start")
 
-    def __init__(self, pattern: Pattern, asking: Asking) -> None:
+    def __init__(self, pattern: Pattern, asking: Asking, core: EndpointCore) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
         unknown = asking.keys() - Asking.__annotations__.keys()
         if unknown:
@@ -53,16 +66,34 @@ class Wanted:
         self.start, self.last = asking.get("start"), asking.get("last")
         if self.has_history and len(patterns) > 1:
             raise ConfigurationError("start and last are for a single pattern; subscribe to each")
-        max_rate = asking.get("max_rate")
-        if max_rate is None:
-            self.interests = patterns
-        elif self.has_history:
+        max_rate, self.group = asking.get("max_rate"), asking.get("group")
+        self.interests = patterns
+        if self.group is not None:
+            _check_group(self.group)
+            if max_rate is not None or not self.local or self.has_history:
+                raise ConfigurationError("group=…: a shared subscription has no max_rate, local=False, start and last")
+            member = member_id(core.identity.endpoint_id, core.next_member())
+            self.interests = [interest_of(self.group, member, one) for one in patterns]
+        elif max_rate is not None and self.has_history:
             raise ConfigurationError(f"max_rate={max_rate!r}: that is for a subscription without start and last")
-        else:
+        elif max_rate is not None:
             interval = _interval(max_rate)
             self.interests = [limited(interval, one) for one in patterns]
-            for interest in self.interests:
-                check_pattern(interest)  # which is longer
+        for interest in self.interests:
+            check_pattern(interest)  # which may be longer
+
+    def reader(
+        self, handler: Handler | None, payload_only: bool, waiting: Queue, order: Order, clock: Clock
+    ) -> tuple[Handler | None, bool, Queue]:
+        """Return the handler, whether it gets payloads only, and the queue; those of a group acknowledge by `order`."""
+        if self.group is None:
+            return handler, payload_only, waiting
+        if not isinstance(waiting, Kept):
+            raise ConfigurationError('group=…: a shared subscription has the policy "block", as it loses nothing')
+        acknowledger = Acknowledger(order, clock)
+        if handler is None:
+            return None, False, SharedMessages(waiting.owner, clock, acknowledger)
+        return acknowledger.around(handler, payload_only), False, waiting
 
     @property
     def has_history(self) -> bool:
@@ -86,6 +117,13 @@ def _patterns(pattern: Pattern) -> list[str]:
         check_pattern(one)
         check_not_reserved(one)
     return list(patterns)
+
+
+def _check_group(group: str) -> None:
+    """Raise ConfigurationError unless it can be the name of a group."""
+    is_text = isinstance(group, str) and 1 <= len(group) <= GROUP_NAME
+    if not is_text or not {"/", "+", "#", "\0"}.isdisjoint(group):
+        raise ConfigurationError(f"group={group!r:.80}: expected 1 to {GROUP_NAME} characters without / + and #")
 
 
 def _interval(max_rate: float) -> int:

@@ -22,7 +22,7 @@ from glue.model import Replicated
 from glue.model.fastpath import ModelFastPath
 from glue.serialization import Serialization
 from glue.serialization.fastpath import SerializationFastPath
-from glue.stack import LAYERS, Stack
+from glue.stack import LAYERS, SECURITY, Stack
 from glue.topics import Topics
 from glue.topics.fastpath import TopicsFastPath
 from glue.transport import Transport
@@ -49,14 +49,18 @@ class FastStack(Stack):
     def __init__(self, layers: dict[str, Layer[Any, Any, Any, Any]]) -> None:
         """`layers` by name, in their order from serialization to model."""
         super().__init__(layers)
-        found = {name: fast_path_of(layer) for name, layer in layers.items()}
+        found = {name: fast_path_of(layer) for name, layer in layers.items() if name != SECURITY}
+        if SECURITY in layers:
+            from glue.security.fastpath import SealingFastPath  # imported here: most programs use no key
+
+            found[SECURITY] = SealingFastPath(layers[SECURITY])  # type: ignore[arg-type]
         self.paths = paths = {name: path for name, path in found.items() if path is not None}
         self._receivers = [paths[name].receive_one if name in paths else _refuse for name in layers]
         senders = [paths[name].send_one if name in paths else _refuse for name in reversed(layers)]
         self._senders = [senders[place:] for place in range(len(senders))]  # from each layer on
         self._others = [layer for name, layer in layers.items() if name not in DEFERRED]
         _introduce(paths)
-        parts = {name: path.session_part() for name, path in paths.items()}
+        parts = {name: path.session_part() for name, path in paths.items() if name != SECURITY}
         self.session = FastSession(parts if parts.keys() == LAYERS.keys() and None not in parts.values() else {})
 
     def fit(self, datagram_size: int) -> None:

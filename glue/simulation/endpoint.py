@@ -8,27 +8,37 @@ handler comes out of `run`, so an assertion in a handler fails its test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, Unpack, cast, overload
+from typing import Any, Unpack, cast
 
-from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Rung, Train, Unsubscribe
-from glue.endpoint.admission import SHARES
+from glue.contract import (
+    Acknowledge,
+    Address,
+    Delivery,
+    Event,
+    Leave,
+    Missed,
+    Request,
+    Rung,
+    Train,
+    Unsubscribe,
+)
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.handlers import Handler
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
-from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.receipt import Receipt
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
+from glue.simulation.publishing import SimulatedPublishing
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
 from glue.storage import Directory
@@ -37,7 +47,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -81,10 +91,10 @@ class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
         self._lives += 1
         unix_time = self.host.unix_time if self._lives > 1 else EPOCH + self.world.time
         random = self.world.random(f"life {self._lives} of endpoint {self._number}")
-        core = EndpointCore(self.settings, random, unix_time, self._factories)
+        core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = self._served = self._reads = None
+        self._replies = self._responders = self._served = self._reads = self._delays = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -186,72 +196,6 @@ class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
 
     # ------------------------------------------------------------------------------ publish and subscribe
 
-    @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = False,
-        receipt: Literal[False] = False,
-    ) -> None: ...
-
-    @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = False,
-        receipt: Literal[True],
-    ) -> Receipt: ...
-
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = False,
-        receipt: bool = False,
-    ) -> Receipt | None:
-        """Publish a message as `glue.Endpoint.publish` does, without ever waiting.
-
-        Raises WouldBlockError while `queue_limit` is exceeded. `block` has no effect, because virtual time does not
-        pass during a call.
-        """
-        core = self._running()
-        now = self.host.unix_time
-        ticket = Receipt() if receipt else None
-        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority)])
-        return ticket
-
-    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish these payloads on one topic at this instant. If the call raises, it publishes none."""
-        self._queue(self._running().publications(topic, payloads, self.host.unix_time, priority))
-
-    def _queue(self, publications: list[Publication]) -> None:
-        core = self._core
-        if publications and core.backlog > self.settings.queue_limit * SHARES[publications[0].priority]:
-            raise core.would_block(core.backlog)
-        for publication in publications:
-            core.outbox.add(publication)
-        self._wake()
-
     def subscribe(
         self,
         pattern: Pattern,
@@ -268,9 +212,10 @@ class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
         `handling_time` is the duration of the handler for each message, in seconds of virtual time. Later messages
         wait.
         """
-        wanted = Wanted(pattern, asking)
         core = self._running()
-        waiting = self._waiting_room(wanted, policy, limit)
+        wanted = Wanted(pattern, asking, core)
+        queue = self._waiting_room(wanted, policy, limit)
+        handler, _, waiting = wanted.reader(handler, False, queue, self._acknowledge, lambda: self.host.now)
         subscription = SimulatedSubscription(
             wanted.name, handler, handling_time, self._owner, waiting, self.host, self.world
         )
@@ -278,6 +223,11 @@ class SimulatedEndpoint(SimulatedRequests, HistoryMethods, BaseEndpoint):
         core.outbox.order(wanted.subscribe(subscription))
         self._wake()
         return subscription
+
+    def _acknowledge(self, done: Acknowledge) -> None:
+        if self._state is not None:
+            self._core.outbox.order(done)
+            self._wake()
 
     def unsubscribe(self, subscription: SimulatedSubscription) -> None:
         """Close the subscription."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from glue.contract import Event, Unsubscribe
+from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
@@ -18,23 +17,21 @@ from glue.endpoint.core import FIRST_ROUND
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
-from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.receipt import WaitingReceipt
 from glue.endpoint.wanted import Asking, Pattern, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.sync.publishing import SyncPublishing
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
     from glue.sync.model import Model
 
-GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
-
-class Endpoint(SyncRequests, HistoryMethods, BaseEndpoint):
+class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -116,96 +113,6 @@ class Endpoint(SyncRequests, HistoryMethods, BaseEndpoint):
     # ------------------------------------------------------------------------------ publish and subscribe
 
     @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[False] = False,
-    ) -> None: ...
-
-    @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[True],
-    ) -> WaitingReceipt: ...
-
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: bool = False,
-    ) -> WaitingReceipt | None:
-        """Send a payload to every endpoint that subscribes to the topic.
-
-        topic: levels separated by "/", such as "home/kitchen/temperature".
-        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
-        type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
-        retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
-        lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
-        reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
-        priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
-        block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
-        receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
-
-        An empty payload that clears a value arrives as b"". The priorities are described in docs/delivery.md. A receipt
-        can be waited for; it is false if the message went to no peer.
-
-        Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
-        """
-        driver = self._driver
-        if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
-            is_plain = not (retain or receipt) and type is None and lifespan is None
-            if is_plain and driver.reply(topic, payload):
-                return None
-        driver = self._running()
-        ticket = WaitingReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
-        )
-        driver.publish((publication,), block)
-        return ticket
-
-    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish a stream of payloads on one topic, faster than `publish` and with the same defaults.
-
-        The source may be a generator that never ends. Payloads are gathered for up to a millisecond. Therefore the
-        last payloads before a pause of the source may wait until the source continues. For a source that pauses
-        often, use `publish`. Raises what `publish` raises; the last payloads before the faulty one may be missing.
-        """
-        driver = self._running()
-        source = iter(payloads)
-        count, began = 1, time.monotonic()
-        while chunk := list(islice(source, count)):
-            in_time = int(len(chunk) * GATHER / (time.monotonic() - began + 1e-9))  # as many as it gives in GATHER
-            publications = self._core.publications(topic, chunk, time.time(), priority)
-            driver.publish(publications, True)
-            count = max(1, min(in_time, self._core.chunk_count(count, publications)))
-            began = time.monotonic()
-
-    @overload
     def subscribe(
         self,
         pattern: Pattern,
@@ -249,6 +156,7 @@ class Endpoint(SyncRequests, HistoryMethods, BaseEndpoint):
         start, last: begin with history, as described in docs/history.md.
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
+        group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
 
         A message that several patterns match comes once; several subscriptions each get it. With the policy "block"
         nothing is dropped: publishers wait once `receive_limit` bytes wait here. With any other policy, publishers
@@ -261,16 +169,22 @@ class Endpoint(SyncRequests, HistoryMethods, BaseEndpoint):
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
-        wanted = Wanted(pattern, asking)
+        wanted = Wanted(pattern, asking, self._core)
         check_payload_only(payload_only, handler)
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
-        waiting = self._waiting_room(wanted, policy, limit)
+        handler, payload_only, waiting = wanted.reader(
+            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
+        )
         subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
         self._subscriptions.add(subscription)
         driver.order(wanted.subscribe(subscription))
         return subscription
+
+    def _acknowledge(self, done: Acknowledge) -> None:
+        with contextlib.suppress(ClosedError):  # then others get what is not acknowledged
+            self._running().order(done, False)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Close a subscription of this endpoint."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 
 from glue.contract import Delivery, Event
+from glue.topics.bundle import LIVE, MessageGroup
+from glue.topics.deliveries import deliveries, unwrap
 
 
 class LocalDeliveries:
     """Deliveries with their expiry. Bounded by the caller: the backlog shows their `size`, and `take` takes all."""
 
-    __slots__ = ("_statistics", "_waiting", "size")
+    __slots__ = ("_identity", "_statistics", "_waiting", "size")
 
-    def __init__(self, statistics: Counter[str]) -> None:
+    def __init__(self, identity: tuple[str, str, int], statistics: Counter[str]) -> None:
+        """`identity` is name, id and incarnation."""
+        self._identity = identity
         self._statistics = statistics
         self._waiting: list[tuple[float, Delivery]] = []
         self.size = 0
@@ -24,8 +29,17 @@ class LocalDeliveries:
     def add(self, delivery: Delivery, expires: float, size: int) -> None:
         """Queue a delivery of `size` bytes that expires then (monotonic seconds)."""
         self._statistics["messages to oneself"] += len(delivery.payloads)
-        self._waiting.append((expires, delivery))
+        self._waiting.append((expires, unwrap(delivery)))
         self.size += size
+
+    def publish(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
+        """Queue what this endpoint published, for its own subscriptions."""
+        size = group.size
+        live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
+        live.retain = LIVE
+        for delivery in deliveries(self._statistics, live, *self._identity, tokens, expires):
+            self.add(delivery, expires, size)
+            size = 0
 
     def take(self, now: float, up: list[Event]) -> None:
         """Move what has not expired to `up`."""

@@ -9,10 +9,9 @@ from collections import Counter
 
 from glue.contract import PeerAdded, PeerInterest, PeerRemoved
 from glue.errors import TopicError
+from glue.topics.asking import Asking
 from glue.topics.index import Changes, Index
-from glue.topics.limits import Limits
 from glue.topics.names import check_pattern, is_wildcard
-from glue.topics.wrapped import LIMITED
 
 NODE_SIZE = 512
 """Bytes that a pattern occupies beside its text; one with wildcards, for each of its levels at most."""
@@ -39,11 +38,11 @@ class SubscribingPeer:
 class Peers:
     """The table of peers, updated by discovery's news; `index` finds the peers interested in a topic."""
 
-    __slots__ = ("_changes", "_limits", "_size", "_statistics", "index", "table")
+    __slots__ = ("_asking", "_changes", "_size", "_statistics", "index", "table")
 
-    def __init__(self, changes: Changes, statistics: Counter[str], limits: Limits) -> None:
+    def __init__(self, changes: Changes, statistics: Counter[str], asking: Asking) -> None:
         self._changes = changes
-        self._limits = limits
+        self._asking = asking
         self.index: Index[str] = Index(changes=changes)
         self.table: dict[str, SubscribingPeer] = {}
         self._size = 0
@@ -98,8 +97,7 @@ class Peers:
         peer.size += size
         self._size += size
         self.index.add(pattern, peer_id)
-        if pattern.startswith(LIMITED):
-            self._limits.add(pattern)
+        self._asking.add(peer_id, pattern)
         return True
 
     def _withdraw(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> None:
@@ -107,8 +105,7 @@ class Peers:
         peer.size -= size
         self._size -= size
         self.index.remove(pattern, peer_id)
-        if pattern.startswith(LIMITED):
-            self._limits.remove(pattern)
+        self._asking.remove(pattern)
 
     def _forget(self, peer_id: str) -> None:
         peer = self.table.pop(peer_id, None)

@@ -38,3 +38,13 @@ def test_request_and_reply() -> None:
         "lamp: ValueError: expected {'on': true} or {'on': false}",
         "no responder of 'light/cellar/get' is known; see wait_for_responders",
     ]
+
+
+def test_shared_work() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "shared_work.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["cancelled: True", "all handled: True", "jobs done: 41"]
+    assert done.returncode == 0

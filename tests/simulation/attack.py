@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from math import inf
+from typing import Any
 
 import orjson
 
@@ -47,13 +48,13 @@ class Silent:
 class Party:
     """An honest endpoint that publishes numbers on a topic of its own, and hears those of the others."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, **settings: Any) -> None:
         self.name = f"party{number}"
         self.topic = f"swarm/{number}"
         self.said = 0
         self.heard: dict[str, list[int]] = {}
         self.lost: list[Peer] = []
-        self.endpoint: SimulatedEndpoint = world.endpoint(self.name)
+        self.endpoint: SimulatedEndpoint = world.endpoint(self.name, **settings)
         self.endpoint.on_peer_removed = self.lost.append
         self.endpoint.subscribe("swarm/#", self.hear)
 
@@ -75,7 +76,7 @@ class Attack:
         self.world = world = World(seed)
         self.random = world.random("attack")
         self.overheard: list[bytes] = []
-        self.parties = [Party(world, number) for number in range(self.random.choice((2, 3, 4)))]
+        self.parties = [Party(world, number, **self.settings()) for number in range(self.random.choice((2, 3, 4)))]
         self.attacker = world.add(Silent())
         world.network.set_conditions(Conditions(delay=0.0005, jitter=self.random.choice((0.0, 0.0005))))
         world.network.observer = self.overhear
@@ -85,6 +86,10 @@ class Attack:
         kinds += [self.data, self.mutated, self.mutated, self.truncated, self.spliced, self.replayed, self.operations]
         self.spoofed = [self.announcement, self.goodbye, self.epoch, self.restart]
         self.kinds: list[Callable[[], bytes]] = self.random.sample(kinds, self.random.randint(1, len(kinds)))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the parties."""
+        return {}
 
     def overhear(self, crossing: Crossing) -> None:
         """The attacker remembers some of what passes."""
