@@ -13,6 +13,7 @@ COMMANDS = {
     "topics": "show the messages of a topic, and publish to it",
     "endpoint": "subscribe and publish from a shell",
     "request": "ask the endpoints that answer a topic",
+    "history": "show what is remembered of some topics",
     "mqtt": "a door for MQTT clients",
     "discovery": "show the endpoints on the network as they come and go",
     "network": "list the interfaces and the choice; send and show bare datagrams",
