@@ -21,6 +21,7 @@ from glue.errors import (
     MissingExtraError,
     ModelError,
     NoResponderError,
+    NotDurableError,
     PayloadError,
     PortInUseError,
     RefusedError,
@@ -42,6 +43,7 @@ from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
+    from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
@@ -65,6 +67,7 @@ __all__ = [
     "Gap",
     "GlueError",
     "InterfaceError",
+    "Keeper",
     "Lock",
     "Message",
     "MessageTooLargeError",
@@ -74,6 +77,7 @@ __all__ = [
     "ModelError",
     "ModelStatus",
     "NoResponderError",
+    "NotDurableError",
     "PayloadError",
     "Peer",
     "PortInUseError",
@@ -103,6 +107,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
         __name__,
         {
             "glue.sync.model": ("Lock", "Model", "Watch"),
+            "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.model": ("ModelStatus",),
             "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (

@@ -49,6 +49,10 @@ class SlowReaderError(GlueError, RuntimeError):
     """More messages waited than a subscription's limit, and its policy is to disconnect then."""
 
 
+class NotDurableError(GlueError, RuntimeError):
+    """Messages are not on as many disks as was asked for, and will not be. Some keepers may have them all the same."""
+
+
 class MissingExtraError(GlueError, ImportError):
     """A feature needs an optional package. The message has the pip command."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
@@ -88,6 +89,8 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
             return
         self._core.requests.close(ClosedError(CLOSED))
         try:
+            if self._writers:
+                await asyncio.to_thread(self._end_keeping, max(timeout, LINGER))
             await driver.wait_until(lambda: self._core.is_done, timeout)
         finally:  # also if cancelled meanwhile
             self._leave(driver)
@@ -97,6 +100,7 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
             return
         for model in list(self._models.values()):
             model.close()
+        self._end_keeping(0.0)
         driver.leave()
         for subscription in self._subscriptions.copy():
             subscription.close()
@@ -112,6 +116,9 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
             raise ClosedError("the endpoint was not started; await start(), or use it in an async with block")
         if self._driver.closed:
             raise ClosedError(CLOSED)
+        return self._driver
+
+    def _driver_or_none(self) -> LoopDriver | None:
         return self._driver
 
     def _wake_soon(self) -> None:

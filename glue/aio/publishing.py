@@ -8,12 +8,14 @@ from itertools import islice
 from typing import Any, Literal, overload
 
 from glue.aio.driver import LoopDriver
+from glue.aio.keeping import AioKeeping
 from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import AwaitableReceipt
 
 
-class AioPublishing(DelayMethods):
+class AioPublishing(AioKeeping, DelayMethods):
     """The methods of `glue.aio.Endpoint` that publish."""
 
     _driver: LoopDriver | None
@@ -51,6 +53,7 @@ class AioPublishing(DelayMethods):
         key: str | None = None,
         block: bool = True,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> AwaitableReceipt: ...
 
     @overload
@@ -100,6 +103,7 @@ class AioPublishing(DelayMethods):
         key: str | None = None,
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float | None = None,
         deliver_at: float | None = None,
     ) -> AwaitableReceipt | Delayed | None:
@@ -115,19 +119,30 @@ class AioPublishing(DelayMethods):
         key: messages of one key stay in order at one member of each group; see docs/shared-subscriptions.md.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
         receipt: return a receipt, which can be awaited: `await (await endpoint.publish(..., receipt=True))`.
+        acks: with a receipt, the keepers that must have the message on disk before it is true: "disk" for one,
+            "replicas" for as many as `keep` says, or a number; see docs/storage.md.
         delay: publish it in so many seconds, and return a `Delayed` message, which can be cancelled.
         deliver_at: publish it at this time of the wall clock (Unix seconds), likewise.
 
         If the call is cancelled, nothing was published. Raises what `glue.Endpoint.publish` raises.
         """
         driver = self._running()
-        ticket = AwaitableReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority, key
-        )
-        if delay is not None or deliver_at is not None:
-            return self._publish_later(publication, delay, deliver_at, ticket)
-        await driver.publish((publication,), block)
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt, delay, deliver_at)
+        elif receipt:
+            ticket = AwaitableReceipt(driver.wait_until)
+        try:
+            publication = self._core.publication(
+                topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority, key
+            )
+            if delay is not None or deliver_at is not None:
+                return self._publish_later(publication, delay, deliver_at, ticket)
+            await driver.publish((publication,), block)
+        except BaseException:
+            if acks is not None:
+                self._drop([ticket])
+            raise
         return ticket
 
     async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

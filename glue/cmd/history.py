@@ -52,7 +52,7 @@ def parser() -> common.Parser:
         help="earliest, a time ago such as -10m (s, m, h, d), a time such as 2026-01-31T12:00, or a message's number",
     )  # fmt: skip
     begin.add_argument(
-        "--last", type=common.positive_integer, metavar="COUNT", help="so many messages of each topic and publisher"
+        "--last", type=common.count, metavar="COUNT", help="so many messages of each topic and publisher"
     )
     made.add_argument("--follow", action="store_true", help="go on with live messages")
     made.add_argument(

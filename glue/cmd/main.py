@@ -13,6 +13,7 @@ COMMANDS = {
     "topics": "show the messages of a topic, and publish to it",
     "endpoint": "subscribe and publish from a shell",
     "request": "ask the endpoints that answer a topic",
+    "keep": "keep topics on a disk, also for others",
     "history": "show what is remembered of some topics",
     "mqtt": "a door for MQTT clients",
     "discovery": "show the endpoints on the network as they come and go",

@@ -113,13 +113,17 @@ class FrameGap:
 
 
 class Addressed:
-    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each."""
+    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each.
 
-    __slots__ = ("peers", "receipt")
+    `last` is the sequence number of its last message.
+    """
 
-    def __init__(self, receipt: Hashable, peers: Sequence[str]) -> None:
+    __slots__ = ("last", "peers", "receipt")
+
+    def __init__(self, receipt: Hashable, peers: Sequence[str], last: int) -> None:
         self.receipt = receipt
         self.peers = peers
+        self.last = last
 
 
 class Receipted:

@@ -34,6 +34,7 @@ from glue.contract import (
 )
 from glue.contract.counters import Counters
 from glue.endpoint.accounting import MISSED, OUTCOMES
+from glue.endpoint.durability import Durability
 from glue.endpoint.encoding import encoded
 from glue.endpoint.history import History, Offers
 from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
@@ -114,6 +115,7 @@ class EndpointCore:
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use
         self.renew_locks()
@@ -342,13 +344,17 @@ class EndpointCore:
         if isinstance(event, Missed):
             self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
         elif isinstance(event, Addressed | Receipted):
-            cast(Receipt, event.receipt).note(event, self.peers)
+            receipt = cast(Receipt, event.receipt)
+            receipt.note(event, self.peers)
+            if isinstance(event, Addressed) and receipt.expectation is not None:
+                self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
+            self.durability.note(event)
             if self.history is not None:
                 self.history.note(event)
             elif isinstance(event, PeerInterest):

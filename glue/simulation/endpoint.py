@@ -95,6 +95,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
         self._replies = self._responders = self._served = self._reads = self._delays = None
+        self._acknowledgements, self._writers, self._keepers = None, None, ()
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -114,6 +115,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
             return
         core = self._core
         core.requests.close(ClosedError(CLOSED))
+        self._end_keeping(timeout)
         self._state = CLOSING
         if core.is_done:
             self._leave(core)

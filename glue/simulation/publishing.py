@@ -9,13 +9,15 @@ from glue.contract import Publication
 from glue.endpoint.admission import SHARES
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import Receipt
 from glue.settings import Settings
 from glue.simulation.host import Host
+from glue.simulation.keeping import SimulatedKeeping
 
 
-class SimulatedPublishing(DelayMethods):
+class SimulatedPublishing(SimulatedKeeping, DelayMethods):
     """The methods of a simulated endpoint that publish."""
 
     host: Host
@@ -57,6 +59,7 @@ class SimulatedPublishing(DelayMethods):
         key: str | None = None,
         block: bool = False,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> Receipt: ...
 
     @overload
@@ -106,6 +109,7 @@ class SimulatedPublishing(DelayMethods):
         key: str | None = None,
         block: bool = False,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float | None = None,
         deliver_at: float | None = None,
     ) -> Receipt | Delayed | None:
@@ -116,11 +120,18 @@ class SimulatedPublishing(DelayMethods):
         """
         core = self._running()
         now = self.host.unix_time
-        ticket = Receipt() if receipt else None
-        publication = core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority, key)
-        if delay is not None or deliver_at is not None:
-            return self._publish_later(publication, delay, deliver_at, ticket)
-        self._queue([publication])
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt, delay, deliver_at)
+        elif receipt:
+            ticket = Receipt()
+        with self._dropped_unless_published(ticket):
+            publication = core.publication(
+                topic, payload, now, type, retain, lifespan, reliability, ticket, priority, key
+            )
+            if delay is not None or deliver_at is not None:
+                return self._publish_later(publication, delay, deliver_at, ticket)
+            self._queue([publication])
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

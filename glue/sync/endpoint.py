@@ -90,6 +90,7 @@ class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
         self._core.requests.close(ClosedError(CLOSED))
         for model in list(self._models.values()):
             model.close()
+        self._end_keeping(max(timeout, LINGER))
         self._driver.close(timeout)
         subscriptions = self._subscriptions.copy()
         for subscription in subscriptions:

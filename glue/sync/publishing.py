@@ -9,13 +9,15 @@ from typing import Any, Literal, overload
 
 from glue.drivers.leader import ThreadDriver
 from glue.endpoint.delays import Delayed, DelayMethods
+from glue.endpoint.durability import Acks
 from glue.endpoint.options import Priority, Reliability
 from glue.endpoint.receipt import WaitingReceipt
+from glue.sync.keeping import SyncKeeping
 
 GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
 
 
-class SyncPublishing(DelayMethods):
+class SyncPublishing(SyncKeeping, DelayMethods):
     """The methods of `glue.Endpoint` that publish."""
 
     _driver: ThreadDriver | None
@@ -53,6 +55,7 @@ class SyncPublishing(DelayMethods):
         key: str | None = None,
         block: bool = True,
         receipt: Literal[True],
+        acks: Acks | None = None,
     ) -> WaitingReceipt: ...
 
     @overload
@@ -102,6 +105,7 @@ class SyncPublishing(DelayMethods):
         key: str | None = None,
         block: bool = True,
         receipt: bool = False,
+        acks: Acks | None = None,
         delay: float | None = None,
         deliver_at: float | None = None,
     ) -> WaitingReceipt | Delayed | None:
@@ -117,6 +121,8 @@ class SyncPublishing(DelayMethods):
         key: messages of one key stay in order at one member of each group; see docs/shared-subscriptions.md.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
         receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
+        acks: with a receipt, the keepers that must have the message on disk before it is true: "disk" for one,
+            "replicas" for as many as `keep` says, or a number; see docs/storage.md.
         delay: publish it in so many seconds, and return a `Delayed` message, which can be cancelled.
         deliver_at: publish it at this time of the wall clock (Unix seconds), likewise.
 
@@ -128,17 +134,26 @@ class SyncPublishing(DelayMethods):
         driver = self._driver
         is_late = delay is not None or deliver_at is not None
         if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
-            is_plain = not (retain or receipt or is_late) and type is None and lifespan is None and key is None
+            is_plain = not (retain or receipt or is_late or acks) and type is None and lifespan is None and key is None
             if is_plain and driver.reply(topic, payload):
                 return None
         driver = self._running()
-        ticket = WaitingReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority, key
-        )
-        if is_late:
-            return self._publish_later(publication, delay, deliver_at, ticket)
-        driver.publish((publication,), block)
+        ticket = None
+        if acks is not None:
+            ticket = self._durable_receipt(topic, acks, receipt, delay, deliver_at)
+        elif receipt:
+            ticket = WaitingReceipt(driver.wait_until)
+        try:
+            publication = self._core.publication(
+                topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority, key
+            )
+            if is_late:
+                return self._publish_later(publication, delay, deliver_at, ticket)
+            driver.publish((publication,), block)
+        except BaseException:
+            if acks is not None:
+                self._drop([ticket])
+            raise
         return ticket
 
     def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:

@@ -271,7 +271,7 @@ class Topics:
         elif not is_delivered_here:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
-            self._news.append(Addressed(options.receipt, route))
+            self._news.append(Addressed(options.receipt, route, group.sequence + len(group.payloads) - 1))
             if route:
                 self._outbox.receipt(flow, options.receipt)
 

@@ -40,6 +40,21 @@ def test_request_and_reply() -> None:
     ]
 
 
+def test_durable_orders() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "durable_orders.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "True ['keeper']",
+        "2 more orders are on disk",
+        'orders/books {"title":"Emma"}',
+        'orders/books {"title":"Persuasion"}',
+        'orders/books {"title":"Sanditon"}',
+    ]
+
+
 def test_shared_work() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "shared_work.py")],

@@ -10,10 +10,10 @@ import pytest
 import glue
 import glue.aio
 
-ENDPOINT = """accounting close describe flush forget id incarnation model name on_gap on_lost on_name_clash
-    on_peer_added on_peer_removed peers publish publish_many remember request request_all request_many respond responder
-    responders settings start statistics subscribe subscribers unsubscribe wait_for_peers wait_for_responders
-    wait_for_subscribers"""
+ENDPOINT = """accounting close describe flush forget id incarnation keep model name on_gap on_lost on_name_clash
+    on_peer_added on_peer_removed peers publish publish_durable publish_many remember request request_all request_many
+    respond responder responders settings start statistics subscribe subscribers unsubscribe wait_for_keepers
+    wait_for_peers wait_for_responders wait_for_subscribers"""
 
 MODEL = """add close compare_and_set conflicts delete discard endpoint entry get items leader lock name remove set
     status synchronize transaction transfer update wait_until_ready watch"""
@@ -25,6 +25,7 @@ PUBLIC = [
     (glue.aio.Subscription, "close closed get pattern"),
     (glue.Model, MODEL),
     (glue.aio.Model, MODEL),
+    (glue.Keeper, "close data_dir failure log pattern replicas"),
     (glue.Lock, "name release remaining renew token"),
     (glue.aio.Lock, "name release remaining renew token"),
     (glue.Watch, "close get pattern"),
