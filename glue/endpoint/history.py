@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from threading import RLock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from glue.contract import BULK, NORMAL, Delivery, Event, PeerInterest, PeerRemoved, Publication
 from glue.endpoint.fork import heirs
@@ -24,6 +24,9 @@ from glue.history import PublishedMemory, Reader, Server
 from glue.history.overlap import overlaps
 from glue.history.wire import KEEPER, OWN, MalformedError, Request, Start, ask_topic, decode_page, page_topic
 from glue.topics import check_pattern
+
+if TYPE_CHECKING:  # imported when used: most programs keep nothing
+    from glue.storage import Log
 
 OFFERS = 4096
 """Patterns of history that one peer may offer, at some 300 bytes: 1.2 MB."""
@@ -236,6 +239,11 @@ class History:
         """Record what was just published; called by topics within a turn."""
         with self.lock:
             self.memory.record(now, group, expires)
+
+    def serve(self, log: Log) -> None:
+        """Serve what is in the log of a keeper, too."""
+        with self.lock:
+            self._server.keep(log)
 
     def take_requests(self, delivery: Delivery) -> list[Publication]:
         """Take requests for history; returns the pages that can be sent now."""

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from glue.history.memory import Wanted
-from glue.history.wire import FROM, HEADS, LAST, SINCE, Origin, Range, Start
+from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
 from glue.topics.bundle import MessageGroup, common_length
 
@@ -37,14 +37,12 @@ class KeptHistory:
         self._log = log
         self._hints: OrderedDict[tuple[Stream, int], int] = OrderedDict()  # by next number: the offset
 
-    def heads(self, wanted: Wanted, start: Start, after: int) -> tuple[list[Head], int, int]:
-        """The streams of some topics, in a fixed order from the `after`-th on; and the next place, and their number."""
-        known = sorted(
-            (stream, state) for stream, state in [*self._log.streams(wanted)] if state.durable.stop > 1
-        )  # a list first: the log may grow meanwhile
+    def heads(self, wanted: Wanted, start: Start) -> list[Head]:
+        """The streams of some topics."""
+        known = [(stream, state) for stream, state in self._log.streams(wanted) if state.durable.stop > 1]
         since = self._since(wanted, start[1] / 1e6) if start[0] == SINCE else {}
         found = []
-        for stream, state in known[after : after + HEADS]:
+        for stream, state in known:
             last = state.durable.stop - 1
             first = max(1, state.first_kept)
             if start[0] == LAST:
@@ -54,7 +52,7 @@ class KeptHistory:
             elif start[0] == SINCE:
                 first = since.get(stream, last + 1)
             found.append(Head(stream.topic, last, stream.origin, stream.life, min(first, last + 1)))
-        return found, after + len(found), len(known)
+        return found
 
     def _since(self, wanted: Wanted, time: float) -> dict[Stream, int]:
         """The first number of each stream that was published since a time."""

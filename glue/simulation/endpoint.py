@@ -94,7 +94,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = self._served = self._reads = self._delays = None
+        self._replies = self._responders = self._served = self._reads = self._asked = self._delays = None
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         return core
 
