@@ -70,7 +70,7 @@ class Keepers:
         self._luck = luck
         self._keepers: dict[str, Keeper] = {}
         self._later: dict[Key, float] = {}  # streams to ask for again
-        self._listed = 0
+        self._listed = self._turn = 0
         self._asked: Request | None = None
         self._asked_of = ""
         self._due = inf
@@ -131,6 +131,14 @@ class Keepers:
         spoken = [peer for peer in left if self._keepers[peer].silent_until <= now]
         return (spoken or left or [""])[0]
 
+    def _in_turn(self, now: float) -> str:
+        """The keeper to compare with now: another one each time, as none may have everything."""
+        if not self._listed:
+            self._turn += 1
+        ranked = self._ranked()
+        chosen = ranked[self._turn % len(ranked)]
+        return chosen if self._keepers[chosen].silent_until <= now else self._target(now, set())
+
     # ------------------------------------------------------------------------------------------- requests
 
     def deadline(self, may_ask: bool) -> float:
@@ -156,7 +164,7 @@ class Keepers:
             del self._later[key]
             self.behind[key] = None
         if self.is_listing or now >= self._check_at:
-            target = self._target(now, set())
+            target = self._target(now, set()) if self.is_listing else self._in_turn(now)
             start = self._reader.start
             self._asked = Request(self._next_id(), self._pattern, start, self._listed, heads=True, kept=True)
         elif may_ask and self.behind:
