@@ -3,8 +3,10 @@
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
+from glue.contract.metadata import Metadata
 from glue.contract.news import (
     Addressed,
+    CodedDelivery,
     Delivery,
     Event,
     FirstRoundOver,
@@ -17,6 +19,7 @@ from glue.contract.news import (
     PeerRemoved,
     Receipted,
     Rung,
+    Surveyed,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -29,6 +32,7 @@ from glue.contract.requests import (
     Accept,
     Acknowledge,
     Alarm,
+    AnnotatedPublication,
     Interest,
     Leave,
     Options,
@@ -37,6 +41,7 @@ from glue.contract.requests import (
     Record,
     Request,
     Subscribe,
+    Survey,
     Unsubscribe,
 )
 
@@ -55,6 +60,8 @@ __all__ = [
     "Address",
     "Addressed",
     "Alarm",
+    "AnnotatedPublication",
+    "CodedDelivery",
     "Delivery",
     "Downward",
     "Event",
@@ -67,6 +74,7 @@ __all__ = [
     "Interest",
     "Layer",
     "Leave",
+    "Metadata",
     "Missed",
     "NameClash",
     "Network",
@@ -84,6 +92,8 @@ __all__ = [
     "Request",
     "Rung",
     "Subscribe",
+    "Survey",
+    "Surveyed",
     "TopicRoutes",
     "Train",
     "Undelivered",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from glue.contract.metadata import Metadata
+
 URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
 """The classes of data, most urgent first. Data of a class never wait behind data of a less urgent one.
 
@@ -23,6 +25,7 @@ class Options:
     * `reliable`: false for best effort.
     * `ordered`: false if messages may overtake earlier ones to other peers.
     * `receipt`: a token that is told which peers have the last message, None for none.
+    * `metadata`: properties and codec, None for neither.
     * `key`: in a group, messages of one key stay in order at one member.
     """
 
@@ -33,6 +36,7 @@ class Options:
     ordered: bool = True
     receipt: Hashable | None = None
     key: str | None = None
+    metadata: Metadata | None = None
 
 
 PLAIN: Final = Options()
@@ -73,6 +77,19 @@ class Publication:
         return sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
 
 
+class AnnotatedPublication(Publication):
+    """A publication with properties: these count as bytes of each message, since each may have its own."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload and properties."""
+        payloads = sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
+        metadata = self.options.metadata
+        return payloads if metadata is None else payloads + metadata.size * len(self.payloads)
+
+
 class Subscribe:
     """From the application to topics: deliver what matches `pattern` from now on, under `token` (any hashable).
 
@@ -110,6 +127,15 @@ class Acknowledge:
         self.publisher_id = publisher_id
         self.first = first
         self.last = last
+
+
+class Survey:
+    """From the application to topics: pass up a `Surveyed` with this token, and all peers with their interests."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: Any) -> None:
+        self.token = token
 
 
 class Record:
@@ -167,5 +193,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Acknowledge | Alarm | Record | Order
+Request = Publication | Subscribe | Unsubscribe | Acknowledge | Survey | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -27,7 +27,7 @@ from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
 from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore
-from glue.endpoint.encoding import encoded
+from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.errors import ClosedError
 from glue.fastpath.parts import NetworkPart
 from glue.model import StackRequest
@@ -126,7 +126,7 @@ class Turns(Lifetime):
             way = session.topic(topic)
             if way is None:
                 return False
-            body, json = (payload, False) if payload.__class__ is bytes else encoded(payload)
+            body, json = (payload, False) if payload.__class__ is bytes else encoded(payload, True)
             if len(body) > core.settings.message_limit:
                 return False
             now = time.monotonic()
@@ -138,6 +138,8 @@ class Turns(Lifetime):
             self._is_uncommitted = True
             self._send_policy.answered(now)
             return True
+        except NeedsCodecError:
+            return False
         finally:
             lock.release()
 

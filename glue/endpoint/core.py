@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from random import Random
 from threading import RLock
@@ -19,6 +20,8 @@ from glue.contract import (
     PLAIN,
     Accept,
     Addressed,
+    AnnotatedPublication,
+    CodedDelivery,
     Delivery,
     Event,
     Missed,
@@ -33,33 +36,34 @@ from glue.contract import (
     Train,
 )
 from glue.contract.counters import Counters
+from glue.contract.metadata import CodecTag
+from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.durability import Durability
-from glue.endpoint.encoding import encoded
+from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.history import History, Offers
-from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.message import Peer, delivery_weight
 from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
+from glue.endpoint.presence import OBSERVED, Observers
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
+from glue.endpoint.reserved import check_name
+from glue.endpoint.reserved import check_not_reserved as check_not_reserved
 from glue.endpoint.sealing import proved_name, secrets_of
-from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
+from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import LAYERS, SECURITY, Factory, Identity
-from glue.topics import check_topic
 from glue.topics.held import NOT_FOUND
 
 logger = logging.getLogger("glue")
 
-RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
-KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
-KNOWN_LENGTH = 256  # characters of a name that is remembered
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
 CHUNK = 1 << 20  # bytes taken from a stream at once, at most: a chunk fits into one bundle of topics
@@ -105,6 +109,7 @@ class EndpointCore:
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
+        self.decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those
@@ -112,6 +117,7 @@ class EndpointCore:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
+        self.observers = Observers()
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
@@ -138,6 +144,7 @@ class EndpointCore:
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
+                self.decoder.opened,
             )  # fmt: skip
         return self.history
 
@@ -160,16 +167,24 @@ class EndpointCore:
         receipt: Receipt | None = None,
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
-            self._check(topic)
-        if payload.__class__ is bytes:
+            check_name(topic, self._checked)
+        tag: CodecTag | None = None
+        if codec is not None:
+            json, (body, tag) = False, coded.encode(payload, codec)
+        elif payload.__class__ is bytes:
             body, json = payload, False
-        elif retain and payload == "":  # clears, as empty bytes do
+        elif retain and isinstance(payload, str) and not payload:  # clears, as empty bytes do
             body, json = b"", False
         else:
-            body, json = encoded(payload)
+            try:
+                body, json = encoded(payload, True)
+            except NeedsCodecError as needs:
+                json, (body, tag) = False, coded.encode(payload, needs.codec)
         size = len(body)
         if size > self.settings.message_limit:
             raise MessageTooLargeError(
@@ -181,6 +196,9 @@ class EndpointCore:
             options = chosen_options(type, retain, lifespan, reliability, receipt, key)
         if priority != "normal" or size >= LARGE_MESSAGE:
             level = class_of(priority, size)
+        if properties or tag is not None:
+            metadata = coded.metadata_of(properties, tag)
+            return AnnotatedPublication(topic, [body], now, json, size, level, replace(options, metadata=metadata))
         return Publication(topic, [body], now, json, size, level, options)
 
     def publications(
@@ -191,7 +209,7 @@ class EndpointCore:
         sizes = {*map(len, many)} if {*map(type, many)} == {bytes} else ()
         if sizes and (largest := max(sizes)) <= self.settings.message_limit:
             if topic.__class__ is not str or topic not in self._checked:
-                self._check(topic)
+                check_name(topic, self._checked)
             length = largest if len(sizes) == 1 else None
             return [Publication(topic, many, now, False, length, class_of(priority, largest))]
         return [self.publication(topic, payload, now, priority=priority) for payload in many]
@@ -201,14 +219,6 @@ class EndpointCore:
         size = sum([publication.size for publication in publications])
         chunk = min(CHUNK, self.settings.queue_limit // STREAM_SHARE)
         return max(1, min(2 * count, CHUNK_COUNT, chunk * count // (size + 1)))
-
-    def _check(self, topic: str) -> None:
-        check_topic(topic)
-        check_not_reserved(topic)
-        if len(topic) <= KNOWN_LENGTH:
-            if len(self._checked) >= KNOWN_TOPICS:
-                self._checked.clear()
-            self._checked.add(topic)
 
     def next_member(self) -> int:
         """The number of the next subscription of this endpoint that is a group's member."""
@@ -257,19 +267,30 @@ class EndpointCore:
         events: list[Event] = []
         for event in up:
             if event.__class__ is Delivery:
-                self.hold(event)
-                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+                self._arrived(event)
+            elif event.__class__ is CodedDelivery:
+                events += self.decoder.taken(event, self.hold)
+                continue
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
                 continue
             else:
                 self._note(now, event)
             events.append(event)
+            if self.observers and event.__class__ in OBSERVED:
+                found = self.observers.note(now, event)
+                for delivery in found:
+                    self._arrived(delivery)
+                events += found
         if self.history is not None:
             self.outbox.add(*self.history.advance(now, self.stack.backlog))
             for room in self.history.poked():
                 room.poke()
         return events, out
+
+    def _arrived(self, delivery: Delivery) -> None:
+        self.hold(delivery)
+        self.statistics["messages arrived"] += len(delivery.payloads) * len(delivery.tokens)
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
         """Only the sweep down, with all that was published and asked since the last turn; events come with the next.
@@ -287,7 +308,7 @@ class EndpointCore:
 
     def hold(self, delivery: Delivery) -> None:
         """A delivery waits to be handled by all it is for."""
-        self._wait(delivery, weight(delivery) * len(delivery.tokens))
+        self._wait(delivery, delivery_weight(delivery) * len(delivery.tokens))
 
     def _wait(self, delivery: Delivery, change: int) -> bool:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done.
@@ -320,14 +341,14 @@ class EndpointCore:
 
     def keep(self, delivery: Delivery) -> None:
         """A subscription holds on to a delivery, to be read later. May be called from any thread."""
-        self._wait(delivery, weight(delivery))
+        self._wait(delivery, delivery_weight(delivery))
 
     def handled(self, delivery: Delivery) -> bool:
         """One subscription is done with a delivery. May be called from any thread; may leave an order to send.
 
         Returns whether this endpoint is overfed no more by what it published to itself.
         """
-        return self._wait(delivery, -weight(delivery))
+        return self._wait(delivery, -delivery_weight(delivery))
 
     def settled(self, outcome: str, count: int) -> None:
         """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`). May be called from any thread."""
@@ -369,19 +390,3 @@ class EndpointCore:
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(TopicRoutes, self.stack.layers["topics"]).subscribers(topic))
-
-
-def check_not_reserved(name: str) -> None:
-    """Raise TopicError for a topic or pattern among those that glue itself uses."""
-    if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
-        raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
-
-
-def weight(delivery: Delivery) -> int:
-    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
-    payloads, length = delivery.payloads, delivery.length
-    if length is not None:
-        return (length + MESSAGE_COST) * len(payloads)
-    if payloads and payloads[0].__class__ is bytes:
-        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
-    return JSON_COST * len(payloads)

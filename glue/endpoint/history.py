@@ -13,7 +13,7 @@ from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from glue.contract import BULK, NORMAL, Delivery, Event, PeerInterest, PeerRemoved, Publication
+from glue.contract import BULK, NORMAL, Delivery, Event, Missed, PeerInterest, PeerRemoved, Publication
 from glue.endpoint.fork import heirs
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Peer
@@ -118,8 +118,10 @@ class History:
         luck: Random,
         wake: Callable[[], None],
         arrived: Callable[[int], None],
+        opened: Callable[[Any], list[Delivery | Missed]],
     ) -> None:
-        """`wake` has a turn run soon, from any thread; `arrived` counts messages that came to subscriptions."""
+        """`wake` has a turn run soon, from any thread; `arrived` counts messages that came to subscriptions;
+        `opened` decodes payloads in a codec."""
         self._identity = identity
         self._peers = peers
         self._statistics = statistics
@@ -128,6 +130,7 @@ class History:
         self._luck = luck
         self.wake = wake
         self.arrived = arrived
+        self.opened = opened
         self.memory = PublishedMemory()
         self._server = Server(self.memory, knows, statistics)
         self._rooms: dict[HistoryRoom, None] = {}

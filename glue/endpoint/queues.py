@@ -194,7 +194,7 @@ class MessageBuffer:
         """Take what came; returns how many messages, of these or of those before, were dropped for it."""
         dropped = 0
         for message in messages(delivery):
-            size = weight(message.payload)
+            size = weight(message)
             while not self._has_room(size) and self._overwrites:
                 self._drop_first()
                 dropped += 1

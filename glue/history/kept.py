@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
+from glue.contract.metadata import Metadata
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
@@ -117,6 +118,7 @@ def _meets(record: Record, stream: Stream, first: int, last: int) -> bool:
 
 
 def _group(record: Record) -> MessageGroup:
+    has_metadata = record.codec is not None or record.properties
     return MessageGroup(
         record.topic,
         record.sequence,
@@ -125,4 +127,5 @@ def _group(record: Record) -> MessageGroup:
         common_length(record.payloads),
         record.type,
         bool(record.flags & JSON),
+        metadata=Metadata(record.properties or None, record.codec) if has_metadata else None,
     )

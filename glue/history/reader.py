@@ -360,10 +360,9 @@ class Reader(Sequencer):
     def _next_request(self, now: float, peer: str, source: Source) -> Request | None:
         if self._may_ask:
             room = max(self._limit - self.waiting, 1)
-            if source.state == SCAN and self.keepers.is_listing:
-                return None
             if source.state == SCAN:
-                return Request(self._next_id(), self.pattern, self.start, source.after, source.until, room)
+                first = Request(self._next_id(), self.pattern, self.start, source.after, source.until, room)
+                return None if self.keepers.is_listing else first
             if ranges := self._ranges(source):
                 return Request(self._next_id(), room=room, ranges=ranges)
         if source.state == LIVE and now >= source.check_at:

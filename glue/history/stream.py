@@ -68,5 +68,7 @@ def tail(delivery: Delivery, number: int) -> Delivery | None:
         return None
     rest = copy.copy(delivery)
     rest.payloads = delivery.to_owned()[skip:]
+    if (encoded := getattr(delivery, "encoded", None)) is not None:
+        rest.encoded = encoded[skip:]
     rest.sequence = number
     return rest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, overload
 
 from glue.contract import Publication
@@ -41,6 +41,8 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: Literal[False] = False,
     ) -> None: ...
@@ -57,6 +59,8 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: Literal[True],
         acks: Acks | None = None,
@@ -74,6 +78,8 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
         delay: float,
@@ -91,6 +97,8 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
         deliver_at: float,
@@ -107,6 +115,8 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = False,
         receipt: bool = False,
         acks: Acks | None = None,
@@ -127,7 +137,7 @@ class SimulatedPublishing(SimulatedKeeping, DelayMethods):
             ticket = Receipt()
         with self._dropped_unless_published(ticket):
             publication = core.publication(
-                topic, payload, now, type, retain, lifespan, reliability, ticket, priority, key
+                topic, payload, now, type, retain, lifespan, reliability, ticket, priority, key, properties, codec
             )
             if delay is not None or deliver_at is not None:
                 return self._publish_later(publication, delay, deliver_at, ticket)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Literal, overload
 
@@ -37,6 +37,8 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: Literal[False] = False,
     ) -> None: ...
@@ -53,6 +55,8 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: Literal[True],
         acks: Acks | None = None,
@@ -70,6 +74,8 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
         delay: float,
@@ -87,6 +93,8 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
         deliver_at: float,
@@ -103,6 +111,8 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         reliability: Reliability = "reliable",
         priority: Priority = "normal",
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
         block: bool = True,
         receipt: bool = False,
         acks: Acks | None = None,
@@ -112,13 +122,15 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         """Send a payload to every endpoint that subscribes to the topic.
 
         topic: levels separated by "/", such as "home/kitchen/temperature".
-        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
+        payload: bytes-like (arrives as bytes), any JSON value (arrives equal), or what `codec` encodes.
         type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
         retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
         lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
         reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
         priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
         key: messages of one key stay in order at one member of each group; see docs/shared-subscriptions.md.
+        properties: up to 64 strings by name, 8 kB in all, which arrive as `Message.properties`; see docs/codecs.md.
+        codec: how the payload is encoded, such as "msgpack"; None: chosen by the payload's type.
         block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
         receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
         acks: with a receipt, the keepers that must have the message on disk before it is true: "disk" for one,
@@ -134,7 +146,8 @@ class SyncPublishing(SyncKeeping, DelayMethods):
         driver = self._driver
         is_late = delay is not None or deliver_at is not None
         if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
-            is_plain = not (retain or receipt or is_late or acks) and type is None and lifespan is None and key is None
+            is_plain = not (retain or receipt or is_late or acks or properties or codec)
+            is_plain = is_plain and type is None and lifespan is None and key is None
             if is_plain and driver.reply(topic, payload):
                 return None
         driver = self._running()
@@ -145,7 +158,18 @@ class SyncPublishing(SyncKeeping, DelayMethods):
             ticket = WaitingReceipt(driver.wait_until)
         try:
             publication = self._core.publication(
-                topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority, key
+                topic,
+                payload,
+                time.time(),
+                type,
+                retain,
+                lifespan,
+                reliability,
+                ticket,
+                priority,
+                key,
+                properties,
+                codec,
             )
             if is_late:
                 return self._publish_later(publication, delay, deliver_at, ticket)

@@ -35,6 +35,7 @@ from glue.contract import (
     Request,
     Rung,
     Subscribe,
+    Survey,
     Undelivered,
     Unsubscribe,
     Upward,
@@ -195,6 +196,8 @@ class Topics:
                 self._alarms.set(item.token, item.due)
             elif isinstance(item, Acknowledge):
                 self._sharing.done(now, item)
+            elif isinstance(item, Survey):
+                self._news.append(self.peers.survey(item.token))
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
@@ -233,6 +236,7 @@ class Topics:
             None if options.lifespan is None else milliseconds(options.lifespan),
             position,
             options.ordered or not options.reliable,
+            options.metadata,
         )
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)

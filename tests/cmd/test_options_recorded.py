@@ -14,7 +14,19 @@ import pytest
 COMMANDS = (
     *(
         f"glue.cmd.{name}"
-        for name in ("demo", "discovery", "endpoint", "fragmentation", "history", "key", "model", "network", "play")
+        for name in (
+            "completion",
+            "demo",
+            "discovery",
+            "endpoint",
+            "fragmentation",
+            "history",
+            "key",
+            "model",
+            "mqtt",
+            "network",
+            "play",
+        )
     ),
     *(f"glue.cmd.{name}" for name in ("record", "request", "simulate", "topics", "transport")),
     "spark.analyze.__main__",

@@ -18,7 +18,7 @@ from unittest import mock
 import orjson
 
 from glue.capture.entries import named
-from glue.contract import NORMAL, PLAIN, Address, Leave, Options, Publication, Request, Subscribe, Train
+from glue.contract import NORMAL, PLAIN, Address, Leave, Metadata, Options, Publication, Request, Subscribe, Train
 from glue.fastpath.stack import FastStack
 from glue.settings import Settings
 from glue.stack import Identity
@@ -28,6 +28,14 @@ DATAGRAM = 448  # bytes: 256 of body
 DELAY = 0.0005  # seconds from sender to receiver
 WALL_CLOCK = 1_700_000_000.0
 NAMES = ("kitchen", "hall", "attic", "garden")
+
+
+CODED = {
+    "msgpack": bytes.fromhex("83a26f6ec3a5736861646592010ba464617461c4030001ff"),
+    "cbor": bytes.fromhex("a3626f6ef56573686164658201f9d6406464617461430001ff"),
+    "numpy": b'{"dtype":"<i2","shape":[2,3]}  \n' + bytes.fromhex("01000200030004000500ffff"),
+}
+"""Payloads by the name of their codec, in the order of the codecs' numbers."""
 
 
 class Sent(NamedTuple):
@@ -168,7 +176,7 @@ def golden_datagrams() -> dict[str, bytes]:
     sent = lan.run(4.5, "kitchen", lost=lambda sent: sent.source == "garden")
     golden["probe"] = of(sent, "kitchen", "discovery", "probe")[0]
     golden["goodbye"] = of(lan.run(1, "hall", Leave()), "hall", "discovery", "goodbye")[0]
-    return golden | parity_and_what_it_mended() | a_member_for_whom_too_much_is_kept()
+    return golden | parity_and_what_it_mended() | a_member_for_whom_too_much_is_kept() | what_messages_carry()
 
 
 def fragments_and_their_acknowledgement(lan: Lan) -> dict[str, bytes]:
@@ -232,6 +240,20 @@ def a_member_for_whom_too_much_is_kept() -> dict[str, bytes]:
             lan.run(0.5, "kitchen", publication("home/kitchen/temperature", payload), lost=is_lost)
         sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", b"22.0"))
     return {"skip": of(sent, "kitchen", "transport", "skip")[0]}
+
+
+def what_messages_carry() -> dict[str, bytes]:
+    """Another LAN, where messages have properties, and payloads in each codec; what these are is written down here."""
+    lan, golden = Lan(), {}
+    lan.run(1, "kitchen")
+    lan.run(1, "hall", Subscribe(1, "home/#"))
+    table = Metadata({"content-type": "text/csv", "größe": "klein"})
+    sent = lan.run(1, "kitchen", publication("home/kitchen/table", b"a,b\n1,2\n", metadata=table))
+    golden["properties"] = of(sent, "kitchen", "transport", "data")[0]
+    for number, (name, payload) in enumerate(CODED.items(), 1):
+        coded = publication("home/kitchen/state", payload, metadata=Metadata(None, number))
+        golden[name] = of(lan.run(1, "kitchen", coded), "kitchen", "transport", "data")[0]
+    return golden
 
 
 def a_group_of_receivers(lan: Lan) -> dict[str, bytes]:
