@@ -79,3 +79,13 @@ def test_presence() -> None:
         "- endpoint boiler  goodbye",
     ]
     assert done.returncode == 0
+
+
+def test_last_will() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "last_will.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["boiler online", "boiler offline"], done.stderr
+    assert done.returncode == 0
