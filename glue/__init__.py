@@ -7,12 +7,18 @@ with glue.Endpoint("thermometer") as endpoint:
 from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
+from glue.endpoint.deadlines import Silence
+from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PublisherAnnouncement
 from glue.endpoint.request import Request
+from glue.endpoint.will_methods import LastWill
 from glue.errors import (
     ClosedError,
     ConfigurationError,
     CorruptStorageError,
+    ForbiddenError,
     GlueError,
     InterfaceError,
     MessageTooLargeError,
@@ -20,6 +26,7 @@ from glue.errors import (
     MissingExtraError,
     ModelError,
     NoResponderError,
+    NotDurableError,
     PayloadError,
     PortInUseError,
     RefusedError,
@@ -41,6 +48,7 @@ from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
 
 if TYPE_CHECKING:
+    from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
@@ -59,15 +67,19 @@ __all__ = [
     "Conflict",
     "Context",
     "CorruptStorageError",
+    "Delayed",
     "Delete",
     "Endpoint",
     "Entry",
     "Expect",
     "ExpectRevision",
     "FencedError",
+    "ForbiddenError",
     "Gap",
     "GlueError",
     "InterfaceError",
+    "Keeper",
+    "LastWill",
     "Lock",
     "Message",
     "MessageTooLargeError",
@@ -77,9 +89,12 @@ __all__ = [
     "ModelError",
     "ModelStatus",
     "NoResponderError",
+    "NotDurableError",
     "PayloadError",
     "Peer",
     "PortInUseError",
+    "Presence",
+    "PublisherAnnouncement",
     "Receiver",
     "Receivers",
     "RefusedError",
@@ -93,6 +108,7 @@ __all__ = [
     "Responder",
     "ResponderLostError",
     "Set",
+    "Silence",
     "SlowReaderError",
     "StorageError",
     "Subscription",
@@ -111,6 +127,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
             "glue.receivers.context": ("Context", "Receiver"),
             "glue.receivers.store": ("FencedError",),
             "glue.sync.receivers": ("Receivers",),
+            "glue.endpoint.keeper": ("Keeper",),
             "glue.endpoint.model": ("ModelStatus",),
             "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (

@@ -49,6 +49,10 @@ class SlowReaderError(GlueError, RuntimeError):
     """More messages waited than a subscription's limit, and its policy is to disconnect then."""
 
 
+class NotDurableError(GlueError, RuntimeError):
+    """Messages are not on as many disks as was asked for, and will not be. Some keepers may have them all the same."""
+
+
 class MissingExtraError(GlueError, ImportError):
     """A feature needs an optional package. The message has the pip command."""
 
@@ -84,6 +88,13 @@ class MinorityError(RefusedError):
 
 class UnknownOutcomeError(GlueError, TimeoutError):
     """No answer came in time: the change may have happened, or may still happen. Only a later read can tell."""
+
+
+class ForbiddenError(GlueError, PermissionError):
+    """The rules of the group do not allow this endpoint to do it. The message names the rule."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class RequestError(GlueError, RuntimeError):

@@ -11,21 +11,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
-from typing import Any, Literal, TypedDict, get_args
+from os import PathLike, fspath
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from glue.contract import RENDEZVOUS_PORT, Address
 from glue.errors import ConfigurationError
 
 PREFIX = "GLUE_"
-WRITTEN_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?")
+WRITTEN_ADDRESS = r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?"
 
 
 Discovery = Literal["multicast", "dns-sd"]
 """The ways to find peers."""
 
 
-@dataclass(frozen=True)
-class Converter:
+class Converter(NamedTuple):
     """How a setting is read. Both functions raise ValueError for a value that is not `wanted`."""
 
     wanted: str
@@ -65,12 +65,22 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
+def _key(value: Any) -> Any:
+    """Check a keyword for a secret: the path of its file, or the secret itself, which has no other plain type."""
+    if isinstance(value, (str, PathLike)):
+        return str(fspath(value))
+    if isinstance(value, (bytes, int, float, list, tuple, dict)):
+        raise ValueError(value)
+    return value
+
+
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 TEXT = Converter("text", _instance(str), str)
 INTEGER = Converter("a whole number", _instance(int), int)
 NUMBER = Converter("a number", _number, float)
 TRUTH = Converter("true or false", _instance(bool), _truth)
+FILE = Converter("the path of a file", _key, str)
 TEXTS = Converter("a list of text", _texts, _split)
 
 
@@ -120,6 +130,15 @@ class Settings:
     )
     discovery: Discovery = setting(  # noqa: RUF009  # that makes a field, as for the others
         "multicast", TEXT, "how peers are found: multicast or dns-sd"
+    )
+    key: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "key file of the group: seal all datagrams, and hear only endpoints with the same key"
+    )
+    identity: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "identity file of this endpoint, where members of the group have identities"
+    )
+    policy: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "file of the signed rules; newer rules that come from the network are kept there"
     )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
@@ -172,7 +191,7 @@ class Settings:
 
 def _address(text: str) -> Address | None:
     """Parse a unicast address, with the usual port if it has none; None if it is malformed."""
-    written = WRITTEN_ADDRESS.fullmatch(text)
+    written = re.fullmatch(WRITTEN_ADDRESS, text)
     bare = text if written is None else written["bracketed"] or written["plain"]
     port = RENDEZVOUS_PORT if written is None or written["port"] is None else int(written["port"])
     try:
@@ -203,6 +222,9 @@ class Keywords(TypedDict, total=False):
     malloc_threshold: int | None
     parity: float | None
     discovery: Discovery | Callable[..., Any] | None
+    key: Any
+    identity: Any
+    policy: Any
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from glue.contract import Event, Layer, Train
+from glue.contract.sealed import Tell
 from glue.discovery import Discovery, ServiceDiscovery
 from glue.fragmentation import Fragmentation
 from glue.model import Replicated
@@ -24,18 +24,44 @@ from glue.settings import Settings
 from glue.topics import BUNDLE_SIZE, Topics
 from glue.transport import Transport
 
+if TYPE_CHECKING:
+    from glue.security import Key, MemberIdentity, Suite
+    from glue.security.guard import Policy
+
 INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
 
 
-@dataclass(frozen=True)
-class Identity:
-    """The identity and settings of an endpoint, given to each layer's factory."""
+class Secrets(NamedTuple):
+    """The key of an endpoint: `entropy` returns that many random bytes, `suite` is the cipher to seal with.
+
+    The other fields are arguments of `glue.security.Sealing`.
+    """
+
+    key: Key
+    suite: Suite
+    entropy: Callable[[int], bytes]
+    on_key: Callable[[Key], None] | None = None
+    new_key: Callable[[], Key | None] | None = None
+    identity: MemberIdentity | None = None
+    policy: Policy | None = None
+    on_policy: Callable[[Policy], None] | None = None
+    unix_time: Callable[[], float] = lambda: 0.0
+
+
+class Identity(NamedTuple):
+    """The identity and settings of an endpoint, given to each layer's factory.
+
+    * `secrets`: the key; None for an endpoint without security.
+    * `tell`: called with the cause and the address of an endpoint that this one cannot talk to.
+    """
 
     name: str
     endpoint_id: str
     incarnation: int
     settings: Settings
     random: Random
+    secrets: Secrets | None = None
+    tell: Tell | None = None
 
 
 Factory = Callable[[Identity], Layer[Any, Any, Any, Any]]
@@ -43,7 +69,33 @@ Factory = Callable[[Identity], Layer[Any, Any, Any, Any]]
 
 
 def _serialization(who: Identity) -> Serialization:
-    return Serialization(endpoint_id=who.endpoint_id, incarnation=who.incarnation, network_id=who.settings.network_id)
+    return Serialization(
+        endpoint_id=who.endpoint_id,
+        incarnation=who.incarnation,
+        network_id=who.settings.network_id,
+        on_sealed=None if who.secrets else who.tell,
+    )
+
+
+def _security(who: Identity) -> dict[str, Layer[Any, Any, Any, Any]]:
+    """The security layer; none for an endpoint without a key."""
+    if who.secrets is None:
+        return {}
+    from glue.security import Sealing  # imported here: most programs use no key
+
+    secrets = who.secrets
+    layer = Sealing(
+        key=secrets.key,
+        network_id=who.settings.network_id,
+        suite=secrets.suite,
+        entropy=secrets.entropy,
+        on_key=secrets.on_key,
+        new_key=secrets.new_key,
+        identity=secrets.identity,
+        unix_time=secrets.unix_time,
+        tell=who.tell or (lambda cause, address: None),
+    )
+    return {SECURITY: layer}
 
 
 def _discovery(who: Identity) -> Discovery | ServiceDiscovery:
@@ -87,6 +139,23 @@ def _model(who: Identity) -> Replicated:
     )
 
 
+def _guarded(who: Identity, layers: dict[str, Layer[Any, Any, Any, Any]]) -> dict[str, Layer[Any, Any, Any, Any]]:
+    """The layers, with a gate below topics and one above where members have identities."""
+    if who.secrets is None or who.secrets.identity is None:
+        return layers
+    from glue.security.gates import guarded  # imported here: most programs use no identities
+
+    security: Any = layers[SECURITY]
+    gates = guarded(who.secrets, security.members.get, who.tell or (lambda cause, address: None), who.endpoint_id)
+    found: dict[str, Layer[Any, Any, Any, Any]] = {}
+    for name, layer in layers.items():
+        if name == "topics":
+            found |= {INTEREST_GATE: gates[0], name: layer, DELIVERY_GATE: gates[1]}
+        else:
+            found[name] = layer
+    return found
+
+
 LAYERS: dict[str, Factory] = {
     "serialization": _serialization,
     "discovery": _discovery,
@@ -96,6 +165,12 @@ LAYERS: dict[str, Factory] = {
     "model": _model,
 }
 """The default layers, bottom up. The network below them is not pure and belongs to the driver."""
+
+INTEREST_GATE, DELIVERY_GATE = "interest gate", "delivery gate"
+"""The names of two layers that enforce rules, below and above topics, where members have identities."""
+
+SECURITY = "security"
+"""The name of the layer below serialization that an endpoint with a key has."""
 
 Returned = tuple[int, list[Any]]
 """The place of a layer, counted from the bottom, and the items that it sends down in a sweep up."""
@@ -115,7 +190,8 @@ class Stack:
     @classmethod
     def build(cls, who: Identity, replaced: dict[str, Factory]) -> Self:
         """The default layers, but those of `replaced` made by these factories."""
-        return cls({name: replaced.get(name, make)(who) for name, make in LAYERS.items()})
+        layers = _security(who) | {name: replaced.get(name, make)(who) for name, make in LAYERS.items()}
+        return cls(_guarded(who, layers))
 
     def fit(self, datagram_size: int) -> None:
         """Tell the layers, bottom up, how large a datagram may be (bytes)."""

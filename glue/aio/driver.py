@@ -6,6 +6,7 @@ Everything runs in the event loop's thread. What is published in one pass of the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -113,6 +114,10 @@ class LoopDriver(Lifetime):
         if self._core.outbox.requests:
             self._turn_soon()
 
+    def wake(self) -> None:
+        """Run a turn in this pass of the loop."""
+        self._turn_soon()
+
     def _turn_soon(self) -> None:
         """Run one turn for everything that is published in this pass of the loop."""
         if self._soon is None and not self.closed:
@@ -183,6 +188,25 @@ class LoopDriver(Lifetime):
         if full or not self._core.overfed:
             return full
         return not any(subscription._worker is task for subscription in self._subscriptions if task is not None)
+
+    def call_threadsafe(self, function: Callable[[], None]) -> None:
+        """Call a function in the loop, from any thread; a closed endpoint or loop drops it."""
+
+        def call() -> None:
+            if not self.closed:
+                function()
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(call)
+
+    def add(self, publications: Sequence[Publication]) -> None:
+        """Queue publications without waiting for room."""
+        for publication in publications:
+            self._add(publication)
+
+    def notify(self) -> None:
+        """Let all that wait for a condition look again."""
+        self._notify()
 
     def _add(self, publication: Publication) -> None:
         outbox = self._core.outbox

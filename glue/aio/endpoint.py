@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.aio.callbacks import Callbacks
 from glue.aio.driver import LoopDriver
+from glue.aio.publishing import AioPublishing
 from glue.aio.receiving import AioReceiving
 from glue.aio.requests import AioRequests
 from glue.aio.subscription import Subscription
-from glue.contract import Event, Unsubscribe
+from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
+from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
-from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
-from glue.endpoint.receipt import AwaitableReceipt
-from glue.endpoint.wanted import Asking, Pattern, Wanted
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
+from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
+PresenceHandler = Callable[[Presence], Any]
+
+
+class Endpoint(AioRequests, AioPublishing, AioReceiving, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -63,6 +72,7 @@ class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
                 self._network = None
                 raise
             self._driver = driver
+            core.holder.handled = driver.handled
             self._owner = OwnerFunctions(
                 core.keep, driver.handled, core.settled, core.failed, self._tell_gap, self.unsubscribe
             )
@@ -92,6 +102,8 @@ class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
             await self.close_receivers(timeout)
         self._core.requests.close(ClosedError(CLOSED))
         try:
+            if self._writers:
+                await asyncio.to_thread(self._end_keeping, max(timeout, LINGER))
             await driver.wait_until(lambda: self._core.is_done, timeout)
         finally:  # also if cancelled meanwhile
             self._leave(driver)
@@ -101,6 +113,7 @@ class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
             return
         for model in list(self._models.values()):
             model.close()
+        self._end_keeping(0.0)
         driver.leave()
         for subscription in self._subscriptions.copy():
             subscription.close()
@@ -118,6 +131,13 @@ class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
             raise ClosedError(CLOSED)
         return self._driver
 
+    def _driver_or_none(self) -> LoopDriver | None:
+        return self._driver
+
+    def _wake_soon(self) -> None:
+        if self._driver is not None:
+            self._driver.wake()
+
     def _announce(self, event: Event) -> None:
         """Call the callback of a piece of news."""
         self._callbacks.run(self._tell, event)
@@ -127,81 +147,12 @@ class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
         if self.on_gap is not None:
             self._callbacks.run(self.on_gap, gap)
 
+    def _tell_silence(self, silence: Silence) -> None:
+        """Call `on_deadline`."""
+        if self.on_deadline is not None:
+            self._callbacks.run(self.on_deadline, silence)
+
     # ------------------------------------------------------------------------------ publish and subscribe
-
-    @overload
-    async def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[False] = False,
-    ) -> None: ...
-
-    @overload
-    async def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[True],
-    ) -> AwaitableReceipt: ...
-
-    async def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: bool = False,
-    ) -> AwaitableReceipt | None:
-        """Send a payload to every endpoint that subscribes to the topic.
-
-        topic: levels separated by "/", such as "home/kitchen/temperature".
-        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
-        type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
-        retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
-        lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
-        reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
-        priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
-        block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
-        receipt: return a receipt, which can be awaited: `await (await endpoint.publish(..., receipt=True))`.
-
-        If the call is cancelled, nothing was published. Raises what `glue.Endpoint.publish` raises.
-        """
-        driver = self._running()
-        ticket = AwaitableReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
-        )
-        await driver.publish((publication,), block)
-        return ticket
-
-    async def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish a stream of payloads on one topic, as `publish` with its other defaults would; faster."""
-        driver = self._running()
-        source, count = iter(payloads), 1
-        while chunk := list(islice(source, count)):
-            publications = self._core.publications(topic, chunk, time.time(), priority)
-            await driver.publish(publications)
-            count = self._core.chunk_count(count, publications)
 
     @overload
     def subscribe(
@@ -244,25 +195,56 @@ class Endpoint(AioRequests, AioReceiving, BaseEndpoint):
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow, as for `glue.Endpoint.subscribe`.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        start, last: begin with history, as described in docs/history.md.
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
+        group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
+        deadline: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit.
         """
         driver = self._running()
-        wanted = Wanted(pattern, asking)
+        wanted = Wanted(pattern, asking, self._core)
         check_payload_only(payload_only, handler)
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
-        subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
-        self._subscriptions.add(subscription)
+        handler, payload_only, waiting = wanted.reader(
+            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
+        )
+        subscription = self._open(wanted.name, handler, waiting, payload_only)
         driver.order(wanted.subscribe(subscription))
+        self._begin_deadline(wanted, subscription)
         return subscription
+
+    def watch_presence(self, pattern: str = "#", handler: PresenceHandler | None = None) -> Subscription:
+        """Be told which endpoints come and go, and which publish to, subscribe to or answer topics of a pattern.
+
+        The handler is called with each `Presence`; without one, iterate: the payload of each message is a `Presence`.
+        What is there already comes first. Publishers are known if they call `announce`. docs/presence.md describes it.
+
+        Raises TopicError, ConfigurationError, ClosedError.
+        """
+        check_pattern(pattern)
+        driver = self._running()
+        waiting = Kept(self._owner, time.monotonic)
+        subscription = self._open(pattern, handler, waiting, handler is not None)
+        driver.order(self._begin_watch(pattern, subscription))
+        return subscription
+
+    def _open(self, name: str, handler: Handler | None, waiting: Queue, payload_only: bool) -> Subscription:
+        subscription = Subscription(name, handler, self._owner, waiting, payload_only)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def _acknowledge(self, done: Acknowledge) -> None:
+        with contextlib.suppress(ClosedError):  # then others get what is not acknowledged
+            self._running().order(done, False)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Close a subscription of this endpoint."""
         subscription.close()
         if subscription in self._subscriptions:
             self._subscriptions.discard(subscription)
+            if self._deadlines:
+                self._end_deadline(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
 

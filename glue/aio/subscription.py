@@ -11,10 +11,14 @@ from typing import Any
 from glue.contract import Delivery, Missed
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler, is_awaited
+from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Gap, Message, messages, rest
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, MessageBuffer
 from glue.errors import ClosedError, SlowReaderError
+
+BREATH = 64
+"""Messages after which a plain handler that finds more waiting lets the loop go round: some 0.1 ms."""
 
 logger = logging.getLogger("glue")
 
@@ -32,22 +36,31 @@ class Subscription:
         pattern: str,
         handler: Handler | None,
         owner: SubscriptionOwner,
-        waiting: Kept | MessageBuffer,
+        waiting: Kept | MessageBuffer | HistoryRoom,
         payload_only: bool = False,
     ) -> None:
         self.pattern = pattern
         self.closed = False
         self._payload_only = payload_only
         self._handler = handler
-        self._awaits = is_awaited(handler)  # or turned out to return something to await
+        # Or turned out to return something to await; or has to, as what comes from history waits for its turn.
+        self._awaits = is_awaited(handler) or (handler is not None and isinstance(waiting, HistoryRoom))
         self._owner = owner
         self._waiting = waiting
         self._overrun = False
         self._failures = Failures(f"the handler of {pattern!r}")
         self._arrived = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None  # awaits what the handler returns
+        if isinstance(waiting, HistoryRoom):
+            waiting.poke = self._look_again
 
     # --------------------------------------------------------------------------------------- by the driver
+
+    def _look_again(self) -> None:
+        """Have the reader look again, after messages came from history."""
+        self._arrived.set()
+        if self._handler is not None and self._worker is None and not self.closed:
+            self._start(self._handler)
 
     def _deliver(self, event: Delivery | Missed) -> None:
         """Take a delivery, or news of a gap: plain handlers are called at once, the others take their turn."""
@@ -92,7 +105,7 @@ class Subscription:
             self._owner.settled("unread", len(delivery.payloads))
             self._owner.handled(delivery)
             return
-        if isinstance(self._waiting, MessageBuffer):
+        if not isinstance(self._waiting, Kept):
             self._owner.handled(delivery)
         dropped = self._waiting.put(delivery)
         self._arrived.set()
@@ -124,6 +137,8 @@ class Subscription:
                 continue
             if inspect.isawaitable(result):
                 await self._await(result, message)
+            elif message.sequence % BREATH == 0:
+                await asyncio.sleep(0)
 
     async def _await(self, result: Awaitable[Any], message: Message) -> None:
         me = asyncio.current_task()

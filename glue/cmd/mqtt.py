@@ -3,6 +3,7 @@
     glue mqtt --interface en0 --anonymous                      MQTT on port 1883 for everybody
     glue mqtt --passwords users --rules rules --tls-cert door.pem --tls-key door.key --ws-port 9001
     glue mqtt passwd users kitchen                             set a password in the file `users`
+    glue mqtt clients                                          show the clients of all doors
 
 Without --anonymous and --passwords only clients of this machine may connect.
 """
@@ -16,17 +17,23 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
+import glue
 import glue.aio
 from glue.cmd import common
-from glue.cmd.output import CommandOutput
-from glue.cmd.session import choose
+from glue.cmd.output import CommandOutput, printable
+from glue.cmd.session import choose, open_endpoint, watched
 from glue.errors import ConfigurationError, GlueError, InterfaceError
 from glue.gateway.mqtt.files import FileAccess, write_password
 from glue.gateway.mqtt.gateway import MQTT_PORT, TLS_PORT, Gateway
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.neighbours import DOORS
 from glue.gateway.thread import in_thread
+
+DOOR_TIMEOUT = 3.0
+"""Seconds for the doors of the network to be found and to answer."""
 
 
 def port_number(text: str) -> int:
@@ -40,7 +47,10 @@ def port_number(text: str) -> int:
 def parser() -> common.Parser:
     """Return the parser of this command."""
     made = common.common_parser("mqtt", "A door for MQTT clients.", epilog=__doc__.split("\n", 2)[2])
-    made.add_argument("passwd", nargs="*", metavar="passwd FILE USER", help="set the password of a user in a file")
+    made.add_argument(
+        "task", nargs="*", metavar="TASK",
+        help="instead of serving: `passwd FILE USER` sets a password; `clients` and `sessions` show those of all doors",
+    )  # fmt: skip
     made.add_argument("--delete", action="store_true", help="with passwd: remove the user")
     group = made.add_argument_group("listening")
     group.add_argument("--host", metavar="ADDRESS", help="listen on this address only (default: on all)")
@@ -68,11 +78,14 @@ def parser() -> common.Parser:
 
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
-    """Serve until the command ends, or set a password."""
-    if arguments.passwd:
-        if len(arguments.passwd) != 3 or arguments.passwd[0] != "passwd":
-            raise ConfigurationError(f"{' '.join(arguments.passwd)!r}: expected nothing, or `passwd FILE USER`")
-        return set_password(Path(arguments.passwd[1]), arguments.passwd[2], arguments.delete)
+    """Serve until the command ends; or set a password, or show what the doors of the network tell."""
+    words = arguments.task
+    if words in (["clients"], ["sessions"]):
+        return show(arguments, output, words[0])
+    if len(words) == 3 and words[0] == "passwd":
+        return set_password(Path(words[1]), words[2], arguments.delete)
+    if words:
+        raise ConfigurationError(f"{' '.join(words)!r}: expected nothing, `clients`, `sessions` or `passwd FILE USER`")
     access = FileAccess(
         arguments.passwords,
         arguments.rules,
@@ -97,7 +110,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             yield gateway
 
     try:
-        with in_thread(opened) as gateway:
+        with in_thread(opened) as gateway, watched(arguments, gateway.endpoint):
             report(output, gateway, access)
             with common.until_ended(arguments.duration):
                 common.wait_for_end()
@@ -140,6 +153,27 @@ def report(output: CommandOutput, gateway: Gateway, access: FileAccess) -> None:
         "started", output.style("dim", text), id=endpoint.id, port=gateway.port, tls_port=gateway.tls_port,
         websocket_port=gateway.websocket_port,
     )  # fmt: skip
+
+
+def show(arguments: argparse.Namespace, output: CommandOutput, what: str) -> int:
+    """Show the clients or the sessions of all doors of the network."""
+    with open_endpoint(arguments, output, quiet=True) as endpoint, common.until_ended(arguments.duration):
+        common.wait_for(partial(endpoint.wait_for_responders, DOORS, 1), DOOR_TIMEOUT)
+        try:
+            replies = list(endpoint.request_all(DOORS, what, DOOR_TIMEOUT))
+        except glue.NoResponderError:
+            print("glue mqtt: no door is known on this network", file=sys.stderr)
+            return common.FAILURE
+        for reply in sorted(replies, key=lambda reply: reply.responder):
+            for one in reply.payload:
+                words = [
+                    f"{name} {value}" for name, value in one.items() if name != "client" and value not in (None, "")
+                ]
+                text = (
+                    f"{printable(one['client']):24} at {printable(reply.responder)}: {', '.join(map(printable, words))}"
+                )
+                output.event(what[:-1], text, door=reply.responder, **one)
+    return common.SUCCESS
 
 
 def set_password(path: Path, user: str, delete: bool) -> int:

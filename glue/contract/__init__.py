@@ -3,8 +3,10 @@
 from glue.contract.fastpath import CONSUMED, FastPath, Partner
 from glue.contract.items import RENDEZVOUS_PORT, TO_PEERS, Address, Flow, Header, Inbound, Outbound, Train, advanced
 from glue.contract.layer import Downward, Layer, Network, TopicRoutes, Upward
+from glue.contract.metadata import Metadata
 from glue.contract.news import (
     Addressed,
+    CodedDelivery,
     Delivery,
     Event,
     FirstRoundOver,
@@ -17,6 +19,7 @@ from glue.contract.news import (
     PeerRemoved,
     Receipted,
     Rung,
+    Surveyed,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -27,14 +30,19 @@ from glue.contract.requests import (
     PLAIN,
     URGENT,
     Accept,
+    Acknowledge,
     Alarm,
+    AnnotatedPublication,
+    ExecuteWill,
     Interest,
     Leave,
     Options,
     Order,
     Publication,
+    Record,
     Request,
     Subscribe,
+    Survey,
     Unsubscribe,
 )
 
@@ -49,12 +57,16 @@ __all__ = [
     "TO_PEERS",
     "URGENT",
     "Accept",
+    "Acknowledge",
     "Address",
     "Addressed",
     "Alarm",
+    "AnnotatedPublication",
+    "CodedDelivery",
     "Delivery",
     "Downward",
     "Event",
+    "ExecuteWill",
     "FastPath",
     "FirstRoundOver",
     "Flow",
@@ -64,6 +76,7 @@ __all__ = [
     "Interest",
     "Layer",
     "Leave",
+    "Metadata",
     "Missed",
     "NameClash",
     "Network",
@@ -77,9 +90,12 @@ __all__ = [
     "PeerRemoved",
     "Publication",
     "Receipted",
+    "Record",
     "Request",
     "Rung",
     "Subscribe",
+    "Survey",
+    "Surveyed",
     "TopicRoutes",
     "Train",
     "Undelivered",

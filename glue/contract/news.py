@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from glue.contract.items import Address
+from glue.contract.metadata import Metadata
 
 
 class Delivery:
@@ -17,17 +18,24 @@ class Delivery:
     * `published_at`: the publisher's wall clock (Unix seconds) at the first message.
     * `retained`: true for a stored value for a late joiner.
     * `expires`: monotonic seconds after which the messages must not be handed over.
-    * `length`: the size of each payload. None: unknown, different sizes, or not bytes.
+    * `length`: the size of each payload. None: unknown, different sizes, or not bytes. With properties, it is the bytes
+      that each message is taken to weigh.
     * `age`: seconds that the messages were held on their way. Unset if it is 0 or unknown, as on the fast path, so that
       a plain message pays nothing for it: `getattr(delivery, "age", 0.0)`.
     * `wrapped`: the topic on which it travelled, if that wraps `topic`. Else unset, as `age` may be.
+    * `via`: of a will, the id of the endpoint that sent it, as `publisher_id` is its owner's. Else unset.
+    * `metadata`: properties and codec. Unset if there is neither.
+    * `encoded`: the payloads as they travelled. Set only once a codec has decoded them.
     """
 
     age: float
     wrapped: str
+    via: str
+    metadata: Metadata
+    encoded: Sequence[bytes]
     __slots__ = (
-        "age", "expires", "incarnation", "length", "payloads", "published_at", "publisher", "publisher_id", "retained",
-        "sequence", "tokens", "topic", "type", "wrapped",
+        "age", "encoded", "expires", "incarnation", "length", "metadata", "payloads", "published_at", "publisher",
+        "publisher_id", "retained", "sequence", "tokens", "topic", "type", "via", "wrapped",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +73,12 @@ class Delivery:
         return self.payloads
 
 
+class CodedDelivery(Delivery):
+    """A delivery whose payloads are still encoded by `metadata.codec`; it becomes a `Delivery` at the endpoint."""
+
+    __slots__ = ()
+
+
 class Missed:
     """From topics: `count` messages of a publisher on a topic will not come to these subscriptions, for this cause."""
 
@@ -90,6 +104,16 @@ class Rung:
         self.tokens = (token,)
 
 
+class Surveyed:
+    """From topics: the peers that are known now, each with its id, its name and its interests (see `Survey`)."""
+
+    __slots__ = ("peers", "token")
+
+    def __init__(self, token: Any, peers: Sequence[tuple[str, str, Sequence[str]]]) -> None:
+        self.token = token
+        self.peers = peers
+
+
 class Undelivered:
     """From transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
 
@@ -113,13 +137,17 @@ class FrameGap:
 
 
 class Addressed:
-    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each."""
+    """From topics: a publication with a receipt went to these peers. A `Receipted` follows for each.
 
-    __slots__ = ("peers", "receipt")
+    `last` is the sequence number of its last message.
+    """
 
-    def __init__(self, receipt: Hashable, peers: Sequence[str]) -> None:
+    __slots__ = ("last", "peers", "receipt")
+
+    def __init__(self, receipt: Hashable, peers: Sequence[str], last: int) -> None:
         self.receipt = receipt
         self.peers = peers
+        self.last = last
 
 
 class Receipted:
@@ -201,5 +229,5 @@ class NameClash:
 News = (
     PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | FrameGap | Addressed | Receipted
 )
-Event = Delivery | Missed | Rung | News
+Event = Delivery | Missed | Rung | Surveyed | News
 """The events of a stack for the application."""

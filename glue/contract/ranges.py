@@ -64,6 +64,15 @@ class RangeSet:
         self.size += sum(b - a for a, b in fresh)
         return fresh
 
+    def remove(self, start: int, stop: int) -> None:
+        """Remove [start, stop)."""
+        self.replace([
+            piece
+            for begin, end in self
+            for piece in ((begin, min(end, start)), (max(begin, stop), end))
+            if piece[0] < piece[1]
+        ])  # fmt: skip
+
     def replace(self, ranges: list[tuple[int, int]]) -> None:
         """Hold these instead: sorted, disjoint and not touching."""
         self._starts = [start for start, _ in ranges]

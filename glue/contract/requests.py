@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from glue.contract.metadata import Metadata
 
 URGENT, HIGH, NORMAL, LARGE, BULK = range(5)
 """The classes of data, most urgent first. Data of a class never wait behind data of a less urgent one.
@@ -23,6 +25,8 @@ class Options:
     * `reliable`: false for best effort.
     * `ordered`: false if messages may overtake earlier ones to other peers.
     * `receipt`: a token that is told which peers have the last message, None for none.
+    * `metadata`: properties and codec, None for neither.
+    * `key`: in a group, messages of one key stay in order at one member.
     """
 
     type: str | None = None
@@ -31,6 +35,8 @@ class Options:
     reliable: bool = True
     ordered: bool = True
     receipt: Hashable | None = None
+    key: str | None = None
+    metadata: Metadata | None = None
 
 
 PLAIN: Final = Options()
@@ -71,6 +77,19 @@ class Publication:
         return sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
 
 
+class AnnotatedPublication(Publication):
+    """A publication with properties: these count as bytes of each message, since each may have its own."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload and properties."""
+        payloads = sum(map(len, self.payloads)) if self.length is None else self.length * len(self.payloads)
+        metadata = self.options.metadata
+        return payloads if metadata is None else payloads + metadata.size * len(self.payloads)
+
+
 class Subscribe:
     """From the application to topics: deliver what matches `pattern` from now on, under `token` (any hashable).
 
@@ -93,6 +112,70 @@ class Unsubscribe:
 
     def __init__(self, token: Hashable) -> None:
         self.token = token
+
+
+class Acknowledge:
+    """From the application to topics: it is done with the messages `first` to `last` that it got as a group's member.
+
+    `topic` is the one on which they travelled (`Delivery.wrapped`), `publisher_id` the id of their publisher.
+    """
+
+    __slots__ = ("first", "last", "publisher_id", "topic")
+
+    def __init__(self, topic: str, publisher_id: str, first: int, last: int) -> None:
+        self.topic = topic
+        self.publisher_id = publisher_id
+        self.first = first
+        self.last = last
+
+
+class ExecuteWill:
+    """From the application to topics: publish a will in the name of its lost owner, unless it was published already.
+
+    `owner` is name, id and incarnation; `number` counts the wills of that life; `published_at` is in Unix seconds.
+    """
+
+    __slots__ = ("json", "number", "owner", "payload", "published_at", "retain", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        payload: bytes,
+        json: bool,
+        retain: bool,
+        owner: tuple[str, str, int],
+        number: int,
+        published_at: float,
+    ) -> None:
+        self.topic = topic
+        self.payload = payload
+        self.json = json
+        self.retain = retain
+        self.owner = owner
+        self.number = number
+        self.published_at = published_at
+
+
+class Survey:
+    """From the application to topics: pass up a `Surveyed` with this token, and all peers with their interests."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: Any) -> None:
+        self.token = token
+
+
+class Record:
+    """From the application to topics: give a `recorder` what is published on a pattern; None: no more.
+
+    The recorder is called with the time (monotonic seconds), numbered messages, and when they expire.
+    """
+
+    __slots__ = ("patterns", "recorder")
+
+    def __init__(self, pattern: str, recorder: Callable[[float, Any, float], None] | None) -> None:
+        self.patterns = (pattern,)
+        self.recorder = recorder
 
 
 class Alarm:
@@ -137,5 +220,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Alarm | Order
+Request = Publication | Subscribe | Unsubscribe | Acknowledge | ExecuteWill | Survey | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -1,4 +1,4 @@
-"""Files on a real disk, as the model's storage needs them.
+"""Files on a real disk, as storages need them.
 
 `sync` is fsync or fdatasync, which makes contents durable. The directory is synced for the file names (see fsync(2),
 "Notes"). Only one process uses a directory at a time: a lock on the file `lock` ensures this.
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -72,6 +73,34 @@ class FileDirectory:
         os.rename(self._path / old, self._path / new)
         if old in self._files:
             self._files[new] = self._files.pop(old)
+
+    def names(self) -> list[str]:
+        """The names of all files."""
+        return os.listdir(self._path)
+
+    def size(self, name: str) -> int:
+        """The bytes in a file."""
+        try:
+            return os.stat(self._path / name).st_size
+        except FileNotFoundError:
+            return 0
+
+    def read_at(self, name: str, start: int, size: int) -> bytes | None:
+        """A part of a file, None if there is none."""
+        try:
+            file = os.open(self._path / name, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            return os.pread(file, size, start)
+        finally:
+            os.close(file)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._forget(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path / name)
 
     def sync_names(self) -> None:
         """Return once all names are durable."""

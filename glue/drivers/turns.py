@@ -27,7 +27,7 @@ from glue.drivers.network_seat import ASIDE, RELIEF, NetworkSeat
 from glue.drivers.send_policy import BUSY, OUTBOX, SendPolicy
 from glue.endpoint.admission import OPEN, Admission
 from glue.endpoint.core import EndpointCore
-from glue.endpoint.encoding import encoded
+from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.errors import ClosedError
 from glue.fastpath.parts import NetworkPart
 from glue.model import StackRequest
@@ -49,6 +49,10 @@ class Turns(Lifetime):
         self._network = network
         offer = offered(network, "session_part", "receive", "send", "wait", "wake")
         self._network_part: NetworkPart | None = offer() if offer else None
+        if self._network_part is not None and core.security is not None:
+            from glue.security.fastpath import SealedNetworkPart  # imported here: most programs use no key
+
+            self._network_part = SealedNetworkPart(self._network_part, core.security)
         self._news = news
         self._uninterrupted = Uninterrupted(Turns._flush.__code__)
         self._events: deque[tuple[EventReceiver, Event]] = deque()
@@ -122,7 +126,7 @@ class Turns(Lifetime):
             way = session.topic(topic)
             if way is None:
                 return False
-            body, json = (payload, False) if payload.__class__ is bytes else encoded(payload)
+            body, json = (payload, False) if payload.__class__ is bytes else encoded(payload, True)
             if len(body) > core.settings.message_limit:
                 return False
             now = time.monotonic()
@@ -134,6 +138,8 @@ class Turns(Lifetime):
             self._is_uncommitted = True
             self._send_policy.answered(now)
             return True
+        except NeedsCodecError:
+            return False
         finally:
             lock.release()
 
@@ -183,6 +189,10 @@ class Turns(Lifetime):
             self._flushed_at = self._flushed_at if in_handler else time.monotonic()
         if self._events or self._deadline < self._sleeps_until - ATTENTIVE:
             self._wake()
+
+    def wake(self) -> None:
+        """Have another thread run a turn soon. Never waits, so it may be called with a lock held."""
+        self._wake()
 
     def _wake(self) -> None:
         if self._network_seat.is_aside:

@@ -6,9 +6,9 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 
 from __future__ import annotations
 
-import math
-import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from random import Random
 from threading import RLock
 from typing import Any, cast
@@ -18,41 +18,48 @@ from glue.contract import (
     PLAIN,
     Accept,
     Addressed,
+    AnnotatedPublication,
+    CodedDelivery,
     Delivery,
     Event,
     Missed,
     NameClash,
-    Options,
     PeerAdded,
     PeerInterest,
     PeerRemoved,
     Publication,
     Receipted,
+    Rung,
     TopicRoutes,
     Train,
 )
 from glue.contract.counters import Counters
+from glue.contract.metadata import CodecTag
+from glue.endpoint import coded
 from glue.endpoint.accounting import MISSED, OUTCOMES
-from glue.endpoint.encoding import encoded
-from glue.endpoint.message import JSON_COST, MESSAGE_COST, Peer
+from glue.endpoint.durability import Durability
+from glue.endpoint.encoding import NeedsCodecError, encoded
+from glue.endpoint.history import History, Offers
+from glue.endpoint.identity import identity_of
+from glue.endpoint.message import Peer, delivery_weight
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
-from glue.endpoint.options import Priority, Reliability, class_of
+from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
+from glue.endpoint.presence import OBSERVED, Observers
+from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
-from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
+from glue.endpoint.reserved import check_name
+from glue.endpoint.reserved import check_not_reserved as check_not_reserved
+from glue.endpoint.wills import Holder
+from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
-from glue.model import Answer, StackEvent, StackRequest
+from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, Factory, Identity
-from glue.topics import check_topic
+from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory
 from glue.topics.held import NOT_FOUND
-from glue.topics.names import check_type
 
-RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
-KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
-KNOWN_LENGTH = 256  # characters of a name that is remembered
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
 CHUNK = 1 << 20  # bytes taken from a stream at once, at most: a chunk fits into one bundle of topics
@@ -63,85 +70,33 @@ FIRST_ROUND = 0.25
 is published then waits for the end of the round all the same."""
 
 
-class PublicationOutbox:
-    """Publications not yet taken by the stack. All methods may be called from any thread.
-
-    A signal handler may call them too, even if the signal interrupted one of these methods.
-    """
-
-    __slots__ = ("_last", "_lock", "requests", "size")
-
-    def __init__(self) -> None:
-        self.renew_lock()
-        self._last: Publication | None = None
-        self.requests: list[StackRequest] = []
-        self.size = 0
-
-    def renew_lock(self) -> None:
-        """Make the lock."""
-        self._lock = RLock()
-
-    def add(self, *publications: Publication) -> None:
-        """Queue publications; merge each into its predecessor if only the payloads differ."""
-        for publication in publications:
-            weight = publication.size + MESSAGE_COST * len(publication.payloads)
-            with self._lock:
-                self.size += weight
-                last = self._last
-                if last is not None and _alike(last, publication) and last is self._last:  # not taken meanwhile
-                    last.payloads += publication.payloads
-                    if last.length != publication.length:
-                        last.length = None
-                else:
-                    self._last = publication
-                    self.requests.append(publication)
-
-    def order(self, request: StackRequest) -> None:
-        """Queue another request behind what was published so far."""
-        with self._lock:
-            self.requests.append(request)
-            self._last = None
-
-    def take(self) -> list[StackRequest]:
-        """Everything queued so far."""
-        with self._lock:
-            requests, self.requests, self._last, self.size = self.requests, [], None, 0
-        return requests
-
-
-def _alike(one: Publication, other: Publication) -> bool:
-    return (
-        one.topic == other.topic
-        and one.json == other.json
-        and one.priority == other.priority
-        and (one.options is other.options or one.options == other.options)
-    )
-
-
 class EndpointCore:
     """One endpoint without a driver; the driver calls `turn`, at `deadline` at the latest."""
 
-    def __init__(self, settings: Settings, random: Random, started_at: float, replaced: dict[str, Factory]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        random: Random,
+        started_at: float,
+        replaced: dict[str, Factory],
+        entropy: Callable[[int], bytes] | None = None,
+    ) -> None:
         """`started_at` is the wall clock (Unix seconds); with a random part it makes the incarnation.
 
-        `replaced` are factories for layers other than the default ones, by layer name.
+        `replaced` are factories for layers other than the default ones, by layer name. `entropy` is what keys are
+        drawn from in a simulation; None: `os.urandom`.
         """
         unknown = set(replaced) - set(LAYERS)
         if unknown:
             raise ConfigurationError(f"unknown layer {min(unknown)!r}; the layers are network, {', '.join(LAYERS)}")
-        name = settings.name or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
         self.settings = settings
-        self.identity = Identity(
-            name=name,
-            endpoint_id=id_of(name),
-            incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
-            settings=settings,
-            random=random,
-        )
+        self.identity = identity_of(settings, random, started_at, entropy)
         self.stack = FastStack.build(self.identity, replaced)
+        self.guard: Any = getattr(self.stack.layers.get(DELIVERY_GATE), "guard", None)
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
+        self.decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
         self.overfed = False  # whether it has yet to handle too much of those
@@ -149,15 +104,43 @@ class EndpointCore:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
+        self.observers = Observers()
+        self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.receivers: Any = None  # set by their first use
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.holder = Holder(self._id, self.outbox.order, self.subscribers, self.settled, self.requests, self.guard)
+        self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
+        self.offers = Offers(self.statistics)
+        self.history: History | None = None  # opened by its first use
         self.renew_locks()
 
     def renew_locks(self) -> None:
         """Make all locks; a forked child needs new ones, because no thread is left to release the old locks."""
         self._counting: Any = RLock()
         self.outbox.renew_lock()
+        if (security := self.security) is not None:
+            security.renew()  # a child must not go on with the parent's numbers
+
+    @property
+    def security(self) -> Any:
+        """The security layer; None without a key."""
+        return self.stack.layers.get(SECURITY)
+
+    def open_history(self, wake: Callable[[], None]) -> History:
+        """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
+        if self.history is None:
+            self.history = History(
+                self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
+                Random(self.identity.random.getrandbits(64)), wake, self.arrived,
+                self.decoder.opened,
+            )  # fmt: skip
+        return self.history
+
+    def _knows(self, peer: str, incarnation: int, pattern: str) -> bool:
+        """Whether what is published goes to this life of a peer, or to this endpoint, if it matches the pattern."""
+        peers = getattr(self.stack.layers["topics"], "peers", None)  # of a layer in place of ours nothing is known
+        return peer == self._id or (peers is not None and peers.knows(peer, incarnation, pattern))
 
     # ---------------------------------------------------------------------------------------- publishing
 
@@ -172,26 +155,39 @@ class EndpointCore:
         reliability: Reliability = "reliable",
         receipt: Receipt | None = None,
         priority: Priority = "normal",
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        codec: str | None = None,
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
             self._check(topic)
-        if payload.__class__ is bytes:
+        tag: CodecTag | None = None
+        if codec is not None:
+            json, (body, tag) = False, coded.encode(payload, codec)
+        elif payload.__class__ is bytes:
             body, json = payload, False
-        elif retain and payload == "":  # clears, as empty bytes do
+        elif retain and isinstance(payload, str) and not payload:  # clears, as empty bytes do
             body, json = b"", False
         else:
-            body, json = encoded(payload)
+            try:
+                body, json = encoded(payload, True)
+            except NeedsCodecError as needs:
+                json, (body, tag) = False, coded.encode(payload, needs.codec)
         size = len(body)
         if size > self.settings.message_limit:
             raise MessageTooLargeError(
                 f"message of {size} bytes on {topic!r}; message_limit is {self.settings.message_limit}"
             )
         options, level = PLAIN, NORMAL
-        if type is not None or retain or lifespan is not None or reliability != "reliable" or receipt is not None:
-            options = _options(type, retain, lifespan, reliability, receipt)
+        is_plain = type is None and not retain and lifespan is None and key is None
+        if not is_plain or reliability != "reliable" or receipt is not None:
+            options = chosen_options(type, retain, lifespan, reliability, receipt, key)
         if priority != "normal" or size >= LARGE_MESSAGE:
             level = class_of(priority, size)
+        if properties or tag is not None:
+            metadata = coded.metadata_of(properties, tag)
+            return AnnotatedPublication(topic, [body], now, json, size, level, replace(options, metadata=metadata))
         return Publication(topic, [body], now, json, size, level, options)
 
     def publications(
@@ -214,19 +210,21 @@ class EndpointCore:
         return max(1, min(2 * count, CHUNK_COUNT, chunk * count // (size + 1)))
 
     def _check(self, topic: str) -> None:
-        check_topic(topic)
-        check_not_reserved(topic)
-        if len(topic) <= KNOWN_LENGTH:
-            if len(self._checked) >= KNOWN_TOPICS:
-                self._checked.clear()
-            self._checked.add(topic)
+        check_name(topic, self._checked)
+        if self.guard is not None:
+            self._checked.clear()  # it is asked again, as the rules may change
+            self.guard.require("publish", topic)
+
+    def next_member(self) -> int:
+        """The number of the next subscription of this endpoint that is a group's member."""
+        return next(self._members)
 
     # ---------------------------------------------------------------------------------------------- turns
 
     @property
     def deadline(self) -> float:
         """When the next turn is due even if nothing arrives and nothing is published, as of `Stack.commit`."""
-        return self.stack.deadline
+        return self.stack.deadline if self.history is None else min(self.stack.deadline, self.history.deadline)
 
     @property
     def backlog(self) -> int:
@@ -264,15 +262,30 @@ class EndpointCore:
         events: list[Event] = []
         for event in up:
             if event.__class__ is Delivery:
-                self.hold(event)
-                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+                self._arrived(event)
+            elif event.__class__ is CodedDelivery:
+                events += self.decoder.taken(event, self.hold)
+                continue
             elif isinstance(event, Answer):
                 event.token.answered(event.answer)
                 continue
             else:
                 self._note(now, event)
             events.append(event)
+            if self.observers and event.__class__ in OBSERVED:
+                found = self.observers.note(now, event)
+                for delivery in found:
+                    self._arrived(delivery)
+                events += found
+        if self.history is not None:
+            self.outbox.add(*self.history.advance(now, self.stack.backlog))
+            for room in self.history.poked():
+                room.poke()
         return events, out
+
+    def _arrived(self, delivery: Delivery) -> None:
+        self.hold(delivery)
+        self.statistics["messages arrived"] += len(delivery.payloads) * len(delivery.tokens)
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
         """Only the sweep down, with all that was published and asked since the last turn; events come with the next.
@@ -283,9 +296,14 @@ class EndpointCore:
         requests += publications
         return self.stack.send(now, requests)
 
+    def arrived(self, count: int) -> None:
+        """Count messages that came to a subscription another way than in a turn. May be called from any thread."""
+        with self._counting:
+            self.statistics["messages arrived"] += count
+
     def hold(self, delivery: Delivery) -> None:
         """A delivery waits to be handled by all it is for."""
-        self._wait(delivery, weight(delivery) * len(delivery.tokens))
+        self._wait(delivery, delivery_weight(delivery) * len(delivery.tokens))
 
     def _wait(self, delivery: Delivery, change: int) -> bool:
         """Count what waits to be handled; the senders are stopped when it is too much, and until half is done.
@@ -318,14 +336,14 @@ class EndpointCore:
 
     def keep(self, delivery: Delivery) -> None:
         """A subscription holds on to a delivery, to be read later. May be called from any thread."""
-        self._wait(delivery, weight(delivery))
+        self._wait(delivery, delivery_weight(delivery))
 
     def handled(self, delivery: Delivery) -> bool:
         """One subscription is done with a delivery. May be called from any thread; may leave an order to send.
 
         Returns whether this endpoint is overfed no more by what it published to itself.
         """
-        return self._wait(delivery, -weight(delivery))
+        return self._wait(delivery, -delivery_weight(delivery))
 
     def settled(self, outcome: str, count: int) -> None:
         """Count messages with that outcome (`glue.endpoint.accounting.OUTCOMES`). May be called from any thread."""
@@ -342,8 +360,12 @@ class EndpointCore:
         if isinstance(event, Missed):
             self.statistics[MISSED + event.cause] += event.count * len(event.tokens)
         elif isinstance(event, Addressed | Receipted):
-            cast(Receipt, event.receipt).note(event, self.peers)
+            receipt = cast(Receipt, event.receipt)
+            receipt.note(event, self.peers)
+            if isinstance(event, Addressed) and receipt.expectation is not None:
+                self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
+            self.holder.note(now, event)
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
@@ -351,44 +373,19 @@ class EndpointCore:
                 if self.receivers is not None:
                     self.receivers.note(event)
             self.outbox.add(*self.requests.note(now, event))
+            self.holder.note(now, event)
+            self.durability.note(event)
+            if self.history is not None:
+                self.history.note(event)
+            elif isinstance(event, PeerInterest):
+                self.offers.change(event)
+            else:
+                self.offers.forget(event.peer)
+        elif isinstance(event, Rung):
+            self.outbox.add(*event.tokens[0].rung(now))
         elif isinstance(event, NameClash):
             self.statistics["name clashes"] += 1
 
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(TopicRoutes, self.stack.layers["topics"]).subscribers(topic))
-
-
-def check_not_reserved(name: str) -> None:
-    """Raise TopicError for a topic or pattern among those that glue itself uses."""
-    if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
-        raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")
-
-
-def _options(type: str | None, retain: bool, lifespan: float | None, reliability: Reliability, receipt: Any) -> Options:
-    """Options of which any is set, checked."""
-    reliable = reliability == "reliable"
-    if not reliable and reliability != "best-effort":
-        raise ConfigurationError(f"reliability={reliability!r}: expected one of reliable, best-effort")
-    if lifespan is not None and not _is_duration(lifespan):
-        raise ConfigurationError(f"lifespan={lifespan!r}: expected a positive number of seconds")
-    if type is not None:
-        check_type(type)
-    if receipt is not None and not reliable:
-        raise ConfigurationError("receipt=True: best effort is never acknowledged; leave reliability out")
-    return Options(type, retain, lifespan, reliable, True, receipt)
-
-
-def _is_duration(value: Any) -> bool:
-    """Whether it is a positive number of seconds, and not infinite."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
-
-
-def weight(delivery: Delivery) -> int:
-    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
-    payloads, length = delivery.payloads, delivery.length
-    if length is not None:
-        return (length + MESSAGE_COST) * len(payloads)
-    if payloads and payloads[0].__class__ is bytes:
-        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
-    return JSON_COST * len(payloads)

@@ -7,14 +7,25 @@ from typing import Any
 
 import orjson
 
+from glue.codecs import codec_of_type
 from glue.errors import PayloadError
 
 # Dataclasses and dates would travel, but arrive as something else.
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
-def encoded(payload: Any) -> tuple[bytes, bool]:
+class NeedsCodecError(Exception):
+    """A payload is of a type with a codec of its own, whose name is `codec`; only messages have codecs."""
+
+    def __init__(self, codec: str) -> None:
+        super().__init__(codec)
+        self.codec = codec
+
+
+def encoded(payload: Any, with_codec: bool = False) -> tuple[bytes, bool]:
     """The payload as bytes, and whether they are JSON; raises PayloadError for what is neither.
+
+    With `with_codec`, raises NeedsCodecError for a payload whose type has a codec.
 
     Bytes-like objects (whatever `memoryview` takes) travel as they are. Anything else must be a JSON value: None,
     bool, int from -2**63 to 2**64 - 1, finite float, str, list (or tuple, which arrives as a list), dict with str
@@ -25,6 +36,8 @@ def encoded(payload: Any) -> tuple[bytes, bool]:
     try:
         document = orjson.dumps(payload, option=_STRICT)
     except (TypeError, ValueError) as error:
+        if with_codec and (codec := codec_of_type(type(payload))) is not None:
+            raise NeedsCodecError(codec) from None
         return _buffer(payload, error), False
     if b"null" in document and not _finite(payload):
         raise PayloadError("cannot publish NaN or an infinity: JSON has no such numbers; send None or a string")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from glue.codecs import name_of_tag
 from glue.contract import Delivery, Missed
+from glue.contract.metadata import NO_PROPERTIES
+from glue.topics.wrapped import SHARED
 
 JSON_COST = 512  # estimated bytes of a decoded JSON payload that waits for its handler
 MESSAGE_COST = 64  # estimated bytes of bookkeeping for any waiting message
@@ -16,7 +19,7 @@ MESSAGE_COST = 64  # estimated bytes of bookkeeping for any waiting message
 class Message:
     """One message as it arrived.
 
-    `payload` is bytes, or the decoded value if it was published as a JSON value. `sequence` numbers the
+    `payload` is bytes, or the decoded value if it was published as a JSON value or with a codec. `sequence` numbers the
     messages of this publisher on this topic, from 1.
     """
 
@@ -62,6 +65,30 @@ class Message:
         """Whether it is a stored value, given to a late joiner, rather than a live message."""
         return self.delivery.retained
 
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties given by the publisher; empty without. They cannot be changed."""
+        metadata = getattr(self.delivery, "metadata", None)
+        return NO_PROPERTIES if metadata is None or metadata.properties is None else metadata.properties
+
+    @property
+    def codec(self) -> str | None:
+        """The name of the codec that decoded the payload; None for bytes and JSON."""
+        metadata = getattr(self.delivery, "metadata", None)
+        return None if metadata is None or metadata.codec is None else name_of_tag(metadata.codec)
+
+    @property
+    def encoded(self) -> bytes | None:
+        """The payload as it travelled, if a codec decoded it; else None."""
+        encoded = getattr(self.delivery, "encoded", None)
+        return None if encoded is None else bytes(encoded[self.sequence - self.delivery.sequence])
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether another member of the group may have handled it before: it left without an acknowledgement."""
+        wrapped = getattr(self.delivery, "wrapped", "")
+        return wrapped.startswith(SHARED) and wrapped.split("/", 5)[4] == "1"
+
     def expired(self, now: float) -> bool:
         """Whether the message's lifespan is over at `now` (monotonic seconds, or virtual ones in the simulator)."""
         return self.delivery.expires < now
@@ -83,12 +110,35 @@ def rest(delivery: Delivery, sequence: int) -> Delivery:
     it = delivery
     payloads = it.payloads[sequence - it.sequence :]
     source = (it.type, it.publisher, it.publisher_id, it.incarnation)
-    return Delivery(it.topic, payloads, *source, sequence, it.published_at, it.retained, it.tokens, it.expires)
+    part = Delivery(
+        it.topic, payloads, *source, sequence, it.published_at, it.retained, it.tokens, it.expires, it.length
+    )
+    if hasattr(it, "wrapped"):
+        part.wrapped = it.wrapped
+    if (metadata := getattr(it, "metadata", None)) is not None:
+        part.metadata = metadata
+    if (encoded := getattr(it, "encoded", None)) is not None:
+        part.encoded = encoded[sequence - it.sequence :]
+    return part
 
 
-def weight(payload: Any) -> int:
+def weight(message: Message) -> int:
     """Return the estimated bytes that one waiting message takes."""
+    length = message.delivery.length
+    if length is not None:
+        return length + MESSAGE_COST
+    payload = message.payload
     return len(payload) + MESSAGE_COST if payload.__class__ is bytes else JSON_COST
+
+
+def delivery_weight(delivery: Delivery) -> int:
+    """Bytes that a delivery is taken to weigh while it waits for one subscription."""
+    payloads, length = delivery.payloads, delivery.length
+    if length is not None:
+        return (length + MESSAGE_COST) * len(payloads)
+    if payloads and payloads[0].__class__ is bytes:
+        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+    return JSON_COST * len(payloads)
 
 
 @dataclass(frozen=True, slots=True)

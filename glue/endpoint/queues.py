@@ -61,13 +61,13 @@ def waiting_room(
 class Kept:
     """Everything that came, by reference to whole deliveries, which go on counting towards `receive_limit`."""
 
-    __slots__ = ("_clock", "_closed", "_delivery", "_expired", "_owner", "_read", "_waiting")
+    __slots__ = ("_clock", "_closed", "_delivery", "_expired", "_owner", "_read", "_waiting", "owner")
 
     cause = ""
     """It drops nothing."""
 
     def __init__(self, owner: QueueOwner, clock: Clock) -> None:
-        self._owner = owner
+        self._owner = self.owner = owner
         self._clock = clock
         self._closed = False
         self._waiting: deque[Delivery | Missed] = deque()
@@ -194,7 +194,7 @@ class MessageBuffer:
         """Take what came; returns how many messages, of these or of those before, were dropped for it."""
         dropped = 0
         for message in messages(delivery):
-            size = weight(message.payload)
+            size = weight(message)
             while not self._has_room(size) and self._overwrites:
                 self._drop_first()
                 dropped += 1

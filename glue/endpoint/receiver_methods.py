@@ -8,7 +8,7 @@ from typing import Any
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.receiver_hosts import Executor
 from glue.endpoint.receiver_kind import Kind
-from glue.endpoint.receivers import ReceiverRuntime
+from glue.endpoint.receiver_runtime import ReceiverRuntime
 from glue.endpoint.stores import open_store
 from glue.errors import ConfigurationError, GlueError, RemoteError
 from glue.receivers.address import PARTITIONS_MOST, Address, kind_key, parse

@@ -39,4 +39,4 @@ class Awaitable:
 Operation = Ask | Work | Awaitable
 
 Runtime = Any
-"""`glue.endpoint.receivers.ReceiverRuntime`, which imports what uses this."""
+"""`glue.endpoint.receiver_runtime.ReceiverRuntime`, which imports what uses this."""

@@ -7,13 +7,26 @@ from collections.abc import Hashable, Sequence
 from typing import TypedDict
 
 from glue.contract import Subscribe
-from glue.endpoint.core import check_not_reserved
+from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.handlers import Handler
+from glue.endpoint.history_options import Start
+from glue.endpoint.history_room import HistoryRoom
+from glue.endpoint.queues import Clock, Kept, MessageBuffer
+from glue.endpoint.sealing import require
+from glue.endpoint.shared import Acknowledger, Order, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
+from glue.topics.shared.wire import interest_of, member_id
 from glue.topics.wrapped import INTERVAL_LIMIT, limited
 
 PATTERNS = 1024
 """Patterns of one subscription at most: each is announced to all peers."""
+
+Queue = Kept | MessageBuffer | HistoryRoom
+"""Where the messages of a subscription wait."""
+
+GROUP_NAME = 200
+"""Characters in the name of a group at most."""
 
 Pattern = str | Sequence[str]
 """One pattern, or several."""
@@ -24,35 +37,73 @@ class Asking(TypedDict, total=False):
 
     * `local`: False leaves out what this endpoint itself publishes.
     * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
+    * `group`: the name of a group, of whose members each message goes to one.
+    * `deadline`: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
+    * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
+    * `last`: begin with so many messages of each topic and publisher.
     """
 
     local: bool
     max_rate: float | None
+    group: str | None
+    deadline: float | None
+    start: Start | None
+    last: int | None
 
 
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("interests", "local", "name")
+    __slots__ = ("deadline", "group", "interests", "last", "local", "name", "patterns", "start")
 
-    def __init__(self, pattern: Pattern, asking: Asking) -> None:
+    def __init__(self, pattern: Pattern, asking: Asking, core: EndpointCore) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
         unknown = asking.keys() - Asking.__annotations__.keys()
         if unknown:
             raise TypeError(f"subscribe() has no option {min(unknown)!r}")
-        patterns = _patterns(pattern)
+        self.patterns = patterns = _patterns(pattern)
+        require(core.guard, "subscribe", patterns)
         self.name = ", ".join(patterns)
         self.local = asking.get("local", True)
         if not isinstance(self.local, bool):
             raise ConfigurationError(f"local={self.local!r}: expected True or False")
-        max_rate = asking.get("max_rate")
-        if max_rate is None:
-            self.interests = patterns
-        else:
+        self.deadline = _seconds(asking.get("deadline"))
+        self.start, self.last = asking.get("start"), asking.get("last")
+        if self.has_history and len(patterns) > 1:
+            raise ConfigurationError("start and last are for a single pattern; subscribe to each")
+        max_rate, self.group = asking.get("max_rate"), asking.get("group")
+        self.interests = patterns
+        if self.group is not None:
+            _check_group(self.group)
+            if max_rate is not None or not self.local or self.deadline is not None or self.has_history:
+                raise ConfigurationError("group=…: such a subscription has no max_rate, local, deadline, start, last")
+            member = member_id(core.identity.endpoint_id, core.identity.incarnation, core.next_member())
+            self.interests = [interest_of(self.group, member, one) for one in patterns]
+        elif max_rate is not None and self.has_history:
+            raise ConfigurationError(f"max_rate={max_rate!r}: that is for a subscription without start and last")
+        elif max_rate is not None:
             interval = _interval(max_rate)
             self.interests = [limited(interval, one) for one in patterns]
-            for interest in self.interests:
-                check_pattern(interest)  # which is longer
+        for interest in self.interests:
+            check_pattern(interest)  # which may be longer
+
+    def reader(
+        self, handler: Handler | None, payload_only: bool, waiting: Queue, order: Order, clock: Clock
+    ) -> tuple[Handler | None, bool, Queue]:
+        """Return the handler, whether it gets payloads only, and the queue; those of a group acknowledge by `order`."""
+        if self.group is None:
+            return handler, payload_only, waiting
+        if not isinstance(waiting, Kept):
+            raise ConfigurationError('group=…: a shared subscription has the policy "block", as it loses nothing')
+        acknowledger = Acknowledger(order, clock)
+        if handler is None:
+            return None, False, SharedMessages(waiting.owner, clock, acknowledger)
+        return acknowledger.around(handler, payload_only), False, waiting
+
+    @property
+    def has_history(self) -> bool:
+        """Whether the subscription begins with history."""
+        return self.start is not None or self.last is not None
 
     def subscribe(self, token: Hashable) -> Subscribe:
         """Return the request that begins the subscription."""
@@ -71,6 +122,21 @@ def _patterns(pattern: Pattern) -> list[str]:
         check_pattern(one)
         check_not_reserved(one)
     return list(patterns)
+
+
+def _check_group(group: str) -> None:
+    """Raise ConfigurationError unless it can be the name of a group."""
+    is_text = isinstance(group, str) and 1 <= len(group) <= GROUP_NAME
+    if not is_text or not {"/", "+", "#", "\0"}.isdisjoint(group):
+        raise ConfigurationError(f"group={group!r:.80}: expected 1 to {GROUP_NAME} characters without / + and #")
+
+
+def _seconds(deadline: float | None) -> float | None:
+    """The deadline, checked."""
+    is_number = isinstance(deadline, (int, float)) and not isinstance(deadline, bool)
+    if deadline is not None and (not is_number or not 0.001 <= deadline < math.inf):
+        raise ConfigurationError(f"deadline={deadline!r}: expected seconds, at least 0.001")
+    return deadline
 
 
 def _interval(max_rate: float) -> int:

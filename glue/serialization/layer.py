@@ -18,6 +18,7 @@ from glue.contract import Address, Header, Inbound, Outbound, Train
 from glue.contract.counters import Counters
 from glue.contract.header import MAX_HEADER
 from glue.contract.pieces import Pieces
+from glue.contract.sealed import SEALED, Tell, sealed_network
 from glue.serialization.forms import Forms
 from glue.serialization.lazy_train import ChunkBuffer, LazyTrain
 from glue.serialization.runs import Rows, Span, run_length, spans_of, train_of, widened
@@ -52,12 +53,24 @@ class Serialization:
     deadline = math.inf
     backlog = unfinished = 0
 
-    def __init__(self, *, endpoint_id: str, incarnation: int, network_id: int, counter: int = 0) -> None:
-        """`counter` is the number of the first datagram."""
+    def __init__(
+        self,
+        *,
+        endpoint_id: str,
+        incarnation: int,
+        network_id: int,
+        counter: int = 0,
+        on_sealed: Tell | None = None,
+    ) -> None:
+        """`counter` is the number of the first datagram.
+
+        `on_sealed` is called with SEALED and the source of a sealed datagram of this network.
+        """
         self.statistics = Counters()
         self.network_id = network_id
         self.prefix = _beginning(GLUE.pack(network=network_id, sender=endpoint_id, incarnation=incarnation))
         self.counter = counter  # of the next datagram
+        self._on_sealed = on_sealed
         self.chunk_buffer = ChunkBuffer()
         self.forms = Forms()
         self.spans: dict[bytes, list[Span]] = {}  # of others' headers, by form
@@ -161,6 +174,16 @@ class Serialization:
             form = self.forms.of(head) or self.forms.learn(head, header, KEY)
             frames.append(Inbound(own[_PEER], own[_INCARNATION], address, header, [data[size:]], 0.0, True, form))
             self.statistics["datagrams received"] += 1
+        elif sealed_network(data) is not None:
+            self._refuse_sealed(address, data)
+
+    def _refuse_sealed(self, address: Address | None, data: bytes) -> None:
+        """Count a sealed datagram as what it is, and tell of its sender if it is of this network."""
+        is_near = sealed_network(data) == self.network_id
+        self.statistics["malformed header"] -= 1
+        self.statistics["sealed" if is_near else "other network"] += 1
+        if is_near and self._on_sealed is not None:
+            self._on_sealed(SEALED, address)
 
     def _read_run(self, rows: Rows, heads: bytes, bodies: Pieces, start: int, frames: list[Inbound]) -> int:
         """Read the run that begins with the header at `start`, and goes on as far as it does.

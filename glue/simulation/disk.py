@@ -39,7 +39,9 @@ class SimulatedDisk:
         self._rng = rng
         self._files: dict[str, SimulatedFile] = {}
         self._durable: dict[str, SimulatedFile] = {}
-        self._names: list[tuple[str, str, SimulatedFile]] = []  # renames that are not durable; creations rename from ""
+        self._names: list[
+            tuple[str, str, SimulatedFile]
+        ] = []  # renames that are not durable; creations rename from "", removals to ""
 
     # ------------------------------------------------------------------------------------- as a directory
 
@@ -88,6 +90,22 @@ class SimulatedDisk:
         self._files[new] = file
         self._names.append((old, new, file))
 
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        return list(self._files)
+
+    def read_at(self, name: str, start: int, size: int) -> bytes | None:
+        """Return a part of a file, or None."""
+        file = self._files.get(name)
+        return None if file is None else bytes(file.data[start : start + size])
+
+    def remove(self, name: str) -> None:
+        """Remove a file; a crash may bring it back."""
+        if name in self._files:
+            self._count()
+            file = self._files.pop(name)
+            self._names.append((name, "", file))
+
     def sync_names(self) -> None:
         """Make creations and renames durable."""
         self._count()
@@ -112,7 +130,8 @@ class SimulatedDisk:
         rng = self._rng
         for old, new, file in self._names[: rng.randint(0, len(self._names))]:
             self._durable.pop(old, None)
-            self._durable[new] = file
+            if new:
+                self._durable[new] = file
         self._names.clear()
         self._files = dict(self._durable)
         for file in self._files.values():

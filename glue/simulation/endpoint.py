@@ -8,37 +8,61 @@ handler comes out of `run`, so an assertion in a handler fails its test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, Unpack, cast, overload
+from typing import Any, Unpack, cast
 
-from glue.contract import Address, Delivery, Event, Leave, Missed, Publication, Request, Rung, Train, Unsubscribe
-from glue.endpoint.admission import SHARES
+from glue.contract import (
+    Acknowledge,
+    Address,
+    Delivery,
+    Event,
+    Leave,
+    Missed,
+    Request,
+    Rung,
+    Train,
+    Unsubscribe,
+)
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler
+from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
-from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
-from glue.endpoint.receipt import Receipt
-from glue.endpoint.wanted import Asking, Pattern, Wanted
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
+from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
 from glue.simulation.hosts import Hosts
 from glue.simulation.model import SimulatedModel
+from glue.simulation.publishing import SimulatedPublishing
 from glue.simulation.receivers import SimulatedReceiving
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
 from glue.storage import Directory
+from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, SimulatedReceiving, BaseEndpoint):
+class SimulatedEndpoint(
+    SimulatedRequests,
+    SimulatedPublishing,
+    SimulatedReceiving,
+    HistoryMethods,
+    PresenceMethods,
+    WillMethods,
+    BaseEndpoint,
+):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -82,10 +106,13 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedReceiving, BaseEndpoint):
         self._lives += 1
         unix_time = self.host.unix_time if self._lives > 1 else EPOCH + self.world.time
         random = self.world.random(f"life {self._lives} of endpoint {self._number}")
-        core = EndpointCore(self.settings, random, unix_time, self._factories)
+        core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = None
+        self._replies = self._responders = self._served = self._reads = self._asked = None
+        self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
+        core.holder.handled = self._handled
+        self._acknowledgements, self._writers, self._keepers = None, None, ()
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -105,6 +132,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedReceiving, BaseEndpoint):
             return
         core = self._core
         core.requests.close(ClosedError(CLOSED))
+        self._end_keeping(timeout)
         self._state = CLOSING
         if core.is_done:
             self._leave(core)
@@ -187,72 +215,6 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedReceiving, BaseEndpoint):
 
     # ------------------------------------------------------------------------------ publish and subscribe
 
-    @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = False,
-        receipt: Literal[False] = False,
-    ) -> None: ...
-
-    @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = False,
-        receipt: Literal[True],
-    ) -> Receipt: ...
-
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = False,
-        receipt: bool = False,
-    ) -> Receipt | None:
-        """Publish a message as `glue.Endpoint.publish` does, without ever waiting.
-
-        Raises WouldBlockError while `queue_limit` is exceeded. `block` has no effect, because virtual time does not
-        pass during a call.
-        """
-        core = self._running()
-        now = self.host.unix_time
-        ticket = Receipt() if receipt else None
-        self._queue([core.publication(topic, payload, now, type, retain, lifespan, reliability, ticket, priority)])
-        return ticket
-
-    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish these payloads on one topic at this instant. If the call raises, it publishes none."""
-        self._queue(self._running().publications(topic, payloads, self.host.unix_time, priority))
-
-    def _queue(self, publications: list[Publication]) -> None:
-        core = self._core
-        if publications and core.backlog > self.settings.queue_limit * SHARES[publications[0].priority]:
-            raise core.would_block(core.backlog)
-        for publication in publications:
-            core.outbox.add(publication)
-        self._wake()
-
     def subscribe(
         self,
         pattern: Pattern,
@@ -269,22 +231,43 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedReceiving, BaseEndpoint):
         `handling_time` is the duration of the handler for each message, in seconds of virtual time. Later messages
         wait.
         """
-        wanted = Wanted(pattern, asking)
         core = self._running()
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, lambda: self.host.now)
-        subscription = SimulatedSubscription(
-            wanted.name, handler, handling_time, self._owner, waiting, self.host, self.world
-        )
-        self._subscriptions[subscription] = None
-        core.outbox.order(wanted.subscribe(subscription))
-        self._wake()
+        wanted = Wanted(pattern, asking, core)
+        queue = self._waiting_room(wanted, policy, limit)
+        handler, _, waiting = wanted.reader(handler, False, queue, self._acknowledge, lambda: self.host.now)
+        subscription = self._open(wanted.name, handler, handling_time, waiting)
+        self._order(wanted.subscribe(subscription))
+        self._begin_deadline(wanted, subscription)
         return subscription
+
+    def watch_presence(
+        self, pattern: str = "#", handler: Callable[[Presence], Any] | None = None
+    ) -> SimulatedSubscription:
+        """As `glue.Endpoint.watch_presence`; without a handler, `received` of the subscription lists the messages."""
+        check_pattern(pattern)
+        self._running()
+        call = None if handler is None else lambda message: handler(message.payload)
+        subscription = self._open(pattern, call, 0.0, Kept(self._owner, lambda: self.host.now))
+        self._order(self._begin_watch(pattern, subscription))
+        return subscription
+
+    def _open(self, name: str, handler: Handler | None, handling_time: float, waiting: Queue) -> SimulatedSubscription:
+        subscription = SimulatedSubscription(name, handler, handling_time, self._owner, waiting, self.host, self.world)
+        self._subscriptions[subscription] = None
+        return subscription
+
+    def _acknowledge(self, done: Acknowledge) -> None:
+        if self._state is not None:
+            self._core.outbox.order(done)
+            self._wake()
 
     def unsubscribe(self, subscription: SimulatedSubscription) -> None:
         """Close the subscription."""
         subscription.close()
         if subscription in self._subscriptions:
             del self._subscriptions[subscription]
+            if self._deadlines:
+                self._end_deadline(subscription)
             self._core.outbox.order(Unsubscribe(subscription))
             self._wake()
 
@@ -298,6 +281,14 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedReceiving, BaseEndpoint):
         """Call `on_gap`, if the program has set it."""
         if self.on_gap is not None:
             self.on_gap(gap)
+
+    def _tell_silence(self, silence: Silence) -> None:
+        """Call `on_deadline`, if the program has set it."""
+        if self.on_deadline is not None:
+            self.on_deadline(silence)
+
+    def _wake_soon(self) -> None:
+        self._wake()
 
     def _wake(self) -> None:
         """Schedule a turn at this instant, unless this life is over."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from glue.contract import Delivery, Missed
 from glue.endpoint.handlers import Handler
+from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, MessageBuffer
 from glue.simulation.host import Host
 from glue.simulation.hosts import Hosts
+
+PAUSE = 0.05
+"""Seconds until a subscription on a paused host looks again."""
 
 
 class SimulatedSubscription:
@@ -20,7 +24,7 @@ class SimulatedSubscription:
         handler: Handler | None,
         handling_time: float,
         owner: SubscriptionOwner,
-        waiting: Kept | MessageBuffer,
+        waiting: Kept | MessageBuffer | HistoryRoom,
         host: Host,
         world: Hosts,
     ) -> None:
@@ -34,6 +38,8 @@ class SimulatedSubscription:
         self._host = host
         self._world = world
         self._is_busy = False
+        if isinstance(waiting, HistoryRoom):
+            waiting.poke = lambda: world.after(0.0, self._look)
 
     def _deliver(self, event: Delivery | Missed) -> None:
         """Take a delivery or a gap. Messages are handled one at a time, in order."""
@@ -45,14 +51,23 @@ class SimulatedSubscription:
         if isinstance(event, Missed):
             self._waiting.put_gap(event)
         else:
-            if isinstance(self._waiting, MessageBuffer):
+            if not isinstance(self._waiting, Kept):
                 self._owner.handled(event)
             if self._waiting.put(event) and self._waiting.cause == "disconnected":
                 self.close()
+        self._look()
+
+    def _look(self) -> None:
+        """Handle what waits, or begin to."""
+        if self.closed:
+            return
+        if self._host.is_paused:
+            self._world.after(PAUSE, self._look)
+            return
         if not self._handling_time:
             while self._handle():
                 pass
-        elif not self._is_busy:
+        elif not self._is_busy and self._waiting:
             self._begin()
 
     def _begin(self) -> None:

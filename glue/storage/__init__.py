@@ -5,13 +5,15 @@ implement.
 """
 
 from glue.storage.directory import Directory
+from glue.storage.file_log import FileLog
 from glue.storage.framing import record, scan
 from glue.storage.log import Log, Reading, StreamState
 from glue.storage.memory import MemoryLog
 from glue.storage.records import BEST_EFFORT, JSON, RETAINED, Record, Stream
 from glue.storage.replacing import DAMAGED, NEW, NO_ROOM, full, replace_file
+from glue.storage.retention import Retention
 
 __all__ = [
-    "BEST_EFFORT", "DAMAGED", "JSON", "NEW", "NO_ROOM", "RETAINED", "Directory", "Log", "MemoryLog", "Reading",
-    "Record", "Stream", "StreamState", "full", "record", "replace_file", "scan",
+    "BEST_EFFORT", "DAMAGED", "JSON", "NEW", "NO_ROOM", "RETAINED", "Directory", "FileLog", "Log", "MemoryLog",
+    "Reading", "Record", "Retention", "Stream", "StreamState", "full", "record", "replace_file", "scan",
 ]  # fmt: skip

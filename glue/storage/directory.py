@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -28,6 +29,18 @@ class Directory(Protocol):
 
     def sync_names(self) -> None:
         """Return once all created and renamed names are durable."""
+
+    def names(self) -> Sequence[str]:
+        """The names of all files, in any order."""
+
+    def size(self, name: str) -> int:
+        """Return the bytes in a file, 0 if there is none."""
+
+    def read_at(self, name: str, start: int, size: int) -> bytes | None:
+        """Return `size` bytes of a file from `start` on, fewer at its end; None if there is no file."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one. A crash may bring it back unless `sync_names` has returned."""
 
     def close(self) -> None:
         """Close what is open."""

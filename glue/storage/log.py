@@ -20,6 +20,12 @@ from glue.storage.records import Record, Stream
 Topics = Callable[[str], bool]
 """Whether a topic is wanted."""
 
+
+def every_topic(topic: str) -> bool:
+    """All topics are wanted."""
+    return True
+
+
 READ_SIZE = 1 << 20
 """Bytes of payload that a call of `read` returns at most by default, a first larger record aside."""
 
@@ -86,13 +92,17 @@ class Log(Protocol):
     ) -> Reading:
         """Return the records of some topics from `offset` on, in the order of the log.
 
-        It stops after `size` bytes of payload, at the offset `until`, or before the first record published later than
-        `before` (Unix seconds). A record that begins before `offset` is cut. `Reading.next` equals `end` (or `until`)
-        once there is no more. An offset outside of the log means its next end. Raises StorageError.
+        Only durable messages are returned, so that no position runs ahead of what a power cut leaves. It stops after
+        `size` bytes of payload, at the offset `until`, or before the first record published later than `before` (Unix
+        seconds). A record that begins before `offset` is cut. Once there is no more, `Reading.next` is `durable`, or
+        `until`. An offset outside of the log means its next end. Raises StorageError.
         """
 
     def offset_at(self, time: float) -> int:
-        """Return the offset of the first record that was stored at or after this time (Unix seconds), or `end`."""
+        """Return the offset of the first record published at or after this time (Unix seconds), or `end`."""
+
+    def locate(self, stream: Stream, sequence: int) -> int | None:
+        """Return the offset of a message, or of the next one of its stream that is stored; None if there is none."""
 
     def streams(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:
         """All streams of these topics that the log knows, in no particular order. Do not append meanwhile."""

@@ -30,7 +30,7 @@ class MemoryLog:
         self._syncs = syncs
         self._offsets: list[int] = []
         self._records: list[Record] = []
-        self._times: list[float] = []  # of storing; never falls
+        self._times: list[float] = []  # the latest of publishing up to each record
         self._streams = Streams()
 
     @property
@@ -38,14 +38,13 @@ class MemoryLog:
         """The offset of the oldest message."""
         return self._offsets[0] if self._offsets else self.end
 
-    def append(self, records: Sequence[Record], now: float = 0.0) -> int:
-        """Store records; `now` (Unix seconds) is for `offset_at`, which uses the time of publishing without it."""
+    def append(self, records: Sequence[Record]) -> int:
+        """Store records; see `Log`."""
         for record in records:
             for part in self._streams.take(record):
                 self._offsets.append(self.end)
                 self._records.append(part)
-                time = now or part.published_at
-                self._times.append(max(time, self._times[-1]) if self._times else time)
+                self._times.append(max([part.published_at, *self._times[-1:]]))
                 self.end += len(part.payloads)
                 self.size += part.size
         self._trim()
@@ -63,7 +62,7 @@ class MemoryLog:
     ) -> Reading:
         """Return records from `offset` on; see `Log`."""
         found: list[tuple[int, Record]] = []
-        stop = self.end if until is None else min(until, self.end)
+        stop = self.durable if until is None else min(until, self.durable)
         index = max(bisect_right(self._offsets, offset) - 1, 0)
         while index < len(self._records):
             at, record = self._offsets[index], self._records[index]
@@ -80,9 +79,18 @@ class MemoryLog:
         return Reading(found, stop)
 
     def offset_at(self, time: float) -> int:
-        """Return the offset of the first record stored at or after this time, or `end`."""
+        """Return the offset of the first record published at or after this time, or `end`."""
         index = bisect_left(self._times, time)
         return self._offsets[index] if index < len(self._offsets) else self.end
+
+    def locate(self, stream: Stream, sequence: int) -> int | None:
+        """Return the offset of a message, or of the next one of its stream; None if there is none."""
+        found = [
+            (max(record.sequence, sequence), offset + max(sequence - record.sequence, 0))
+            for offset, record in zip(self._offsets, self._records, strict=True)
+            if record.stop > sequence and record.stream == stream
+        ]
+        return min(found)[1] if found else None
 
     def streams(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:
         """All streams of these topics."""

@@ -5,7 +5,7 @@ such stream that are alike except for their payloads, as a delivery brings them.
 costs little more than a record of one. The encoded form is the same on disk and on the network:
 
     offset (8 bytes), first sequence (8), clock (8), published at (8, a double), count (4), length of each payload or
-    0xFFFFFFFF (4), flags (2), bytes of the description (2); description; lengths (4 each, unless equal); payloads
+    0xFFFFFFFF (4), flags (4), bytes of the description (4); description; lengths (4 each, unless equal); payloads
 
 Numbers are little-endian. The description is a JSON array: publisher's id, name, life, topic, type, codec, properties.
 """
@@ -31,12 +31,11 @@ BEST_EFFORT: Final = 4
 REPLAYED: Final = 8
 """Flag: fetched from another keeper or sent as history, so its place in the log is not that of its publication."""
 
-HEAD = Struct("<QQqdIIHH")
+HEAD = Struct("<QQqdIIII")
 DIFFERENT: Final = 0xFFFF_FFFF
 """The length of each payload, if they differ."""
-DESCRIPTION_LIMIT = 0xFFFF
-"""Bytes of a description: its parts are a name of 255 bytes, a type of 255, 8 kB of properties, and a topic. A topic so
-long that the sum is larger cannot be kept."""
+MESSAGES: Final = 1 << 20
+"""Messages of a record at most: a delivery has fewer. Empty payloads cost memory although they have no bytes."""
 KNOWN_DESCRIPTIONS = 4096
 """Descriptions remembered by an encoder or a decoder; cleared when full: at most some 2 MB of usual ones."""
 
@@ -113,7 +112,7 @@ class RecordEncoder:
         self._known: dict[tuple[str, str, int, str, str | None, int | str | None], bytes] = {}
 
     def encode(self, record: Record, offset: int = 0) -> bytes:
-        """Return the bytes of a record. Raises ValueError if the description is too long."""
+        """Return the bytes of a record."""
         description = self._describe(record)
         payloads = record.payloads
         count, body = len(payloads), b"".join(payloads)
@@ -138,12 +137,9 @@ class RecordEncoder:
 
 
 def _description(record: Record) -> bytes:
-    described = orjson.dumps([
+    return orjson.dumps([
         record.origin, record.name, record.life, record.topic, record.type, record.codec, record.properties,
     ])  # fmt: skip
-    if len(described) > DESCRIPTION_LIMIT:
-        raise ValueError(f"topic {record.topic!r:.80} and properties have {len(described)} bytes together: too long")
-    return described
 
 
 class RecordDecoder:
@@ -163,6 +159,8 @@ class RecordDecoder:
         described = self._described(data)
         offset, sequence, clock, published_at, count, length, flags, size = HEAD.unpack_from(data)
         body = HEAD.size + size
+        if count > MESSAGES:
+            raise CorruptStorageError(f"a record has {count} messages")
         if length == DIFFERENT:
             payloads = _different(data, body, count)
         elif body + length * count != len(data):

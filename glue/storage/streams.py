@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from glue.contract.ranges import RangeSet
 from glue.storage.log import StreamState, Topics
 from glue.storage.records import Record, Stream
 
@@ -68,6 +69,25 @@ class Streams:
         else:
             self._fresh.append((state, start, stop))
         return state
+
+    def restore(self, stream: Stream, name: str, held: RangeSet, at: float, clock: int, first_kept: int) -> None:
+        """Take over the state of a stream, whose messages are durable."""
+        durable = RangeSet()
+        durable.replace([*held])
+        self._states[stream] = StreamState(name, held, durable, at, clock, first_kept)
+
+    def undo(self, fresh: int) -> None:
+        """Forget all notes but the first `fresh` ones, of messages that could not be stored."""
+        for state, start, stop in self._fresh[fresh:]:
+            state.held.remove(start, stop)
+        del self._fresh[fresh:]
+
+    def lose(self, stream: Stream, start: int, stop: int) -> None:
+        """Note that messages are damaged: they are held no more."""
+        state = self._states.get(stream)
+        if state is not None:
+            state.held.remove(start, stop)
+            state.durable.remove(start, stop)
 
     def synced(self, count: int | None = None) -> None:
         """All noted messages are durable; or the first `count` notes, counted by `fresh`."""

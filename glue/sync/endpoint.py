@@ -5,37 +5,43 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from glue.contract import Event, Unsubscribe
+from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
+from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
-from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.queues import waiting_room
-from glue.endpoint.receipt import WaitingReceipt
-from glue.endpoint.wanted import Asking, Pattern, Wanted
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
+from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.sync.publishing import SyncPublishing
 from glue.sync.receiving import SyncReceiving
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
+from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.sync.model import Model
 
-GATHER = 0.001  # seconds that publish_many may take to gather; a slow source is read one payload at a time
+
+PresenceHandler = Callable[[Presence], Any]
 
 
-class Endpoint(SyncRequests, SyncReceiving, BaseEndpoint):
+class Endpoint(SyncRequests, SyncPublishing, SyncReceiving, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -96,6 +102,7 @@ class Endpoint(SyncRequests, SyncReceiving, BaseEndpoint):
         self._core.requests.close(ClosedError(CLOSED))
         for model in list(self._models.values()):
             model.close()
+        self._end_keeping(max(timeout, LINGER))
         self._driver.close(timeout)
         subscriptions = self._subscriptions.copy()
         for subscription in subscriptions:
@@ -117,96 +124,6 @@ class Endpoint(SyncRequests, SyncReceiving, BaseEndpoint):
         return self._driver
 
     # ------------------------------------------------------------------------------ publish and subscribe
-
-    @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[False] = False,
-    ) -> None: ...
-
-    @overload
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: Literal[True],
-    ) -> WaitingReceipt: ...
-
-    def publish(
-        self,
-        topic: str,
-        payload: Any,
-        *,
-        type: str | None = None,
-        retain: bool = False,
-        lifespan: float | None = None,
-        reliability: Reliability = "reliable",
-        priority: Priority = "normal",
-        block: bool = True,
-        receipt: bool = False,
-    ) -> WaitingReceipt | None:
-        """Send a payload to every endpoint that subscribes to the topic.
-
-        topic: levels separated by "/", such as "home/kitchen/temperature".
-        payload: bytes-like (arrives as bytes) or any JSON value (arrives equal).
-        type: a tag that tells the kind of payload, and arrives as `Message.type`; glue does not look at it.
-        retain: keep the payload as the topic's last value for late joiners; an empty one (b"" or "") clears the value.
-        lifespan: seconds after which the message is no longer handed to a handler or an iterator; None: no limit.
-        reliability: "reliable" (in order, once, resent until acknowledged) or "best-effort".
-        priority: "urgent", "high", "normal" or "bulk"; no message holds back more urgent messages on other topics.
-        block: wait while more than `queue_limit` bytes are unacknowledged; False: raise WouldBlockError at once.
-        receipt: return a receipt, which names the peers that have the message and is true once all peers have it.
-
-        An empty payload that clears a value arrives as b"". The priorities are described in docs/delivery.md. A receipt
-        can be waited for; it is false if the message went to no peer.
-
-        Raises TopicError, PayloadError, MessageTooLargeError, ConfigurationError, ClosedError.
-        """
-        driver = self._driver
-        if driver is not None and driver.replier and reliability == "reliable" and priority == "normal":
-            is_plain = not (retain or receipt) and type is None and lifespan is None
-            if is_plain and driver.reply(topic, payload):
-                return None
-        driver = self._running()
-        ticket = WaitingReceipt(driver.wait_until) if receipt else None
-        publication = self._core.publication(
-            topic, payload, time.time(), type, retain, lifespan, reliability, ticket, priority
-        )
-        driver.publish((publication,), block)
-        return ticket
-
-    def publish_many(self, topic: str, payloads: Iterable[Any], *, priority: Priority = "normal") -> None:
-        """Publish a stream of payloads on one topic, faster than `publish` and with the same defaults.
-
-        The source may be a generator that never ends. Payloads are gathered for up to a millisecond. Therefore the
-        last payloads before a pause of the source may wait until the source continues. For a source that pauses
-        often, use `publish`. Raises what `publish` raises; the last payloads before the faulty one may be missing.
-        """
-        driver = self._running()
-        source = iter(payloads)
-        count, began = 1, time.monotonic()
-        while chunk := list(islice(source, count)):
-            in_time = int(len(chunk) * GATHER / (time.monotonic() - began + 1e-9))  # as many as it gives in GATHER
-            publications = self._core.publications(topic, chunk, time.time(), priority)
-            driver.publish(publications, True)
-            count = max(1, min(in_time, self._core.chunk_count(count, publications)))
-            began = time.monotonic()
 
     @overload
     def subscribe(
@@ -249,8 +166,11 @@ class Endpoint(SyncRequests, SyncReceiving, BaseEndpoint):
         payload_only: call the handler with the payload alone, which is faster for streams of small messages.
         policy: what happens when the handler or the iterating program is slow; see below.
         limit: how many messages wait at most with a policy other than "block"; the default is 1,024.
+        start, last: begin with history, as described in docs/history.md.
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
+        group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
+        deadline: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
 
         A message that several patterns match comes once; several subscriptions each get it. With the policy "block"
         nothing is dropped: publishers wait once `receive_limit` bytes wait here. With any other policy, publishers
@@ -258,26 +178,64 @@ class Endpoint(SyncRequests, SyncReceiving, BaseEndpoint):
         Beyond this limit, "drop_oldest" drops the oldest waiting message and "drop_newest" drops the new one.
         "disconnect" ends the subscription, and the reader gets SlowReaderError. `on_gap` tells what was dropped.
 
+        With `start` ("earliest", "latest", "-10m", a datetime, a message's number) or `last` (messages of each topic),
+        publishers that remember serve their messages, and live ones follow. No publisher waits for such a subscription.
+
         Raises TopicError, and ConfigurationError for a wrong policy or limit, or a coroutine function as the handler.
         """
-        wanted = Wanted(pattern, asking)
+        wanted = Wanted(pattern, asking, self._core)
         check_payload_only(payload_only, handler)
         if is_awaited(handler):
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
-        waiting = waiting_room(policy, limit, self.settings.receive_limit, self._owner, time.monotonic)
-        subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
-        self._subscriptions.add(subscription)
+        handler, payload_only, waiting = wanted.reader(
+            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
+        )
+        subscription = self._open(wanted.name, handler, waiting, payload_only)
         driver.order(wanted.subscribe(subscription))
+        self._begin_deadline(wanted, subscription)
         return subscription
+
+    def watch_presence(self, pattern: str = "#", handler: PresenceHandler | None = None) -> Subscription:
+        """Be told which endpoints come and go, and which publish to, subscribe to or answer topics of a pattern.
+
+        The handler is called with each `Presence`; without one, iterate: the payload of each message is a `Presence`.
+        What is there already comes first. Publishers are known if they call `announce`. docs/presence.md describes it.
+
+        Raises TopicError, ConfigurationError, ClosedError.
+        """
+        check_pattern(pattern)
+        if is_awaited(handler):
+            raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
+        driver = self._running()
+        waiting = Kept(self._owner, time.monotonic)
+        subscription = self._open(pattern, handler, waiting, handler is not None)
+        driver.order(self._begin_watch(pattern, subscription))
+        return subscription
+
+    def _open(self, name: str, handler: Handler | None, waiting: Queue, payload_only: bool) -> Subscription:
+        subscription = Subscription(name, handler, self._owner, waiting, payload_only)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def _acknowledge(self, done: Acknowledge) -> None:
+        with contextlib.suppress(ClosedError):  # then others get what is not acknowledged
+            self._running().order(done, False)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Close a subscription of this endpoint."""
         subscription.close()
         if subscription in self._subscriptions:
             self._subscriptions.discard(subscription)
+            if self._deadlines:
+                self._end_deadline(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
+
+    def _wake_soon(self) -> None:
+        driver = self._driver
+        if driver is not None:
+            driver.wake()
 
     def _announce(self, event: Event) -> None:
         """Call the callback of a piece of news."""
@@ -293,6 +251,14 @@ class Endpoint(SyncRequests, SyncReceiving, BaseEndpoint):
                 self.on_gap(gap)
             except BaseException:  # the handler's own affair, as that of messages
                 self._callback_failed(gap)
+
+    def _tell_silence(self, silence: Silence) -> None:
+        """Call `on_deadline`."""
+        if self.on_deadline is not None:
+            try:
+                self.on_deadline(silence)
+            except BaseException:  # as above
+                self._callback_failed(silence)
 
     # ---------------------------------------------------------------------------------------- shared state
 

@@ -253,7 +253,7 @@ class SyncRequests(RequestMethods):
         size = max(1, outstanding // 2)
         try:
             while True:
-                while room >= size and (payloads := _gathered(source, size)):
+                while room >= size and (payloads := gathered(source, size)):
                     tails = self._tails(topic, payloads, timeout)
                     calls.append(self._begin(topic, tails, timeout, retry, gate))
                     room -= len(tails)
@@ -312,7 +312,7 @@ class SyncRequests(RequestMethods):
             raise
 
 
-def _gathered(source: Iterator[Any], size: int) -> list[Any]:
+def gathered(source: Iterator[Any], size: int) -> list[Any]:
     """What the source gives within a millisecond, so many payloads at most; none only at its end."""
     found: list[Any] = []
     for payload in source:

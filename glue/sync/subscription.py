@@ -19,6 +19,7 @@ from glue.contract import Delivery, Event, Missed
 from glue.drivers.lifetime import Lifetime
 from glue.endpoint.callbacks import Failures
 from glue.endpoint.handlers import Handler
+from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Gap, Message
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.queues import Kept, MessageBuffer
@@ -39,7 +40,7 @@ class Subscription(Lifetime):
         pattern: str,
         handler: Handler | None,
         owner: SubscriptionOwner,
-        waiting: Kept | MessageBuffer,
+        waiting: Kept | MessageBuffer | HistoryRoom,
         payload_only: bool = False,
     ) -> None:
         self._leave_rest: Callable[[], None] = _nothing  # makes a running delivery leave its further messages unread
@@ -56,6 +57,8 @@ class Subscription(Lifetime):
         self._failures = Failures(f"the handler of {pattern!r}")
         self._is_called = handler is not None and isinstance(waiting, Kept)  # by the driver
         self._thread: threading.Thread | None = None
+        if isinstance(waiting, HistoryRoom):
+            waiting.poke = self._look_again
         if handler is not None and not self._is_called:
             self._thread = threading.Thread(target=self._work, args=(handler,), name=f"glue {pattern}", daemon=True)
             self._thread.start()
@@ -70,6 +73,11 @@ class Subscription(Lifetime):
         self._leave_rest()
 
     # --------------------------------------------------------------------------------------- by the driver
+
+    def _look_again(self) -> None:
+        """Have the reader look again, after messages came from history."""
+        with self._arrived:
+            self._arrived.notify_all()
 
     def _deliver(self, event: Event) -> None:
         """Take a delivery, or news of a gap, from the driver: call the handler, or let it wait."""

@@ -15,6 +15,8 @@ size, a list `lengths` replaces both. The other keys are present only when set:
 - `lifespan`: the age in milliseconds at which the messages expire.
 - `position`: the first message's number among messages of its reliability, if not equal to `sequence`.
 - `unordered` 1: the messages may arrive after later messages of their topic.
+- `properties`: an object of strings.
+- `codec`: a number, or a name, of the codec of the payloads.
 
 Receivers ignore unknown keys. The cost is per group, not per message: `struct` splits payloads of equal size in C.
 """
@@ -28,8 +30,10 @@ from typing import Any
 
 import orjson
 
+from glue.contract.metadata import Metadata
 from glue.contract.pieces import Pieces, cut
 from glue.errors import TopicError
+from glue.topics.metadata import metadata_entry, metadata_of
 from glue.topics.names import TYPE_LIMIT, check_topic
 
 BUNDLE_SIZE = 1030 * 1024
@@ -49,8 +53,8 @@ BUNDLE_MESSAGES = 16_384
 """Messages in a bundle: 256 KiB of 16-byte payloads; it also bounds what empty payloads can claim."""
 
 GROUP_SIZE = 190
-"""Bytes in the index for one group, but for topic, type, lengths and `unordered`: 176 with all keys and the largest
-numbers, and 14 around all groups."""
+"""Bytes in the index for one group, but for topic, type, lengths, metadata and `unordered`: 176 with all keys and the
+largest numbers, and 14 around all groups."""
 
 UNORDERED_SIZE = 14
 """Bytes in the index for `,"unordered":1`."""
@@ -59,8 +63,8 @@ LENGTH_SIZE = 7
 """Bytes in the index for one of `lengths`: "262144,"."""
 
 INDEX_LIMIT = 1536 * 1024
-"""Bytes of index taken from a peer. BUNDLE_SIZE counts groups, topics and types, so an honest index is at most
-1,030 KiB, and 384 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
+"""Bytes of index taken from a peer. BUNDLE_SIZE counts groups, topics, types and metadata, so an honest index is at
+most 1,030 KiB, and 384 KiB for a last topic whose every byte is escaped ("\\u0001"), and 112 KiB of lengths."""
 
 INTEGER_LIMIT = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
@@ -96,7 +100,8 @@ class MessageGroup:
     """
 
     __slots__ = (
-        "at", "json", "length", "lifespan_ms", "ordered", "payloads", "position", "retain", "sequence", "topic", "type",
+        "at", "json", "length", "lifespan_ms", "metadata", "ordered", "payloads", "position", "retain", "sequence",
+        "topic", "type",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +117,7 @@ class MessageGroup:
         lifespan_ms: int | None = None,
         position: int = 0,
         ordered: bool = True,
+        metadata: Metadata | None = None,
     ) -> None:
         """A `position` of 0 means: equal to `sequence`."""
         self.position = position or sequence
@@ -125,6 +131,7 @@ class MessageGroup:
         self.json = json
         self.retain = retain
         self.lifespan_ms = lifespan_ms
+        self.metadata = metadata
 
     @property
     def size(self) -> int:
@@ -146,6 +153,7 @@ class MessageGroup:
             self.lifespan_ms,
             self.position + start,
             self.ordered,
+            self.metadata,
         )
 
     def drop(self, count: int) -> int:
@@ -166,6 +174,7 @@ class MessageGroup:
             and other.retain == self.retain
             and other.lifespan_ms == self.lifespan_ms
             and other.ordered == self.ordered
+            and other.metadata == self.metadata
         )
 
     def merge(self, other: MessageGroup) -> None:
@@ -195,6 +204,8 @@ class MessageGroup:
             entry["position"] = self.position
         if not self.ordered:
             entry["unordered"] = 1
+        if self.metadata is not None:
+            entry |= metadata_entry(self.metadata)
         return entry
 
 
@@ -342,6 +353,11 @@ def _take_options(group: MessageGroup, entry: dict[str, Any]) -> None:
             raise MalformedBundleError("malformed unordered")
         group.ordered = not unordered
     group.type, group.json, group.retain, group.lifespan_ms = tag, json == 1, retain, lifespan
+    if "properties" in entry or "codec" in entry:
+        try:
+            group.metadata = metadata_of(entry)
+        except ValueError as error:
+            raise MalformedBundleError(f"malformed {error}") from None
 
 
 def decoded(payloads: list[bytes], sequence: int) -> list[tuple[int, Sequence[Any]]]:

@@ -47,13 +47,14 @@ NOWHERE = ((), NORMAL)
 class PlainPublications:
     """Plain publications of one endpoint to peers only, along the route of the topic's previous message."""
 
-    __slots__ = ("_changes", "_limits", "_peers", "_published", "_statistics", "_subscriptions")
+    __slots__ = ("_asking", "_changes", "_peers", "_published", "_recorded", "_statistics", "_subscriptions")
 
     def __init__(self, layer: Topics) -> None:
-        self._limits = layer.limits
+        self._asking = layer.asking
         self._published = layer.published
         self._peers = layer.peers.index
         self._subscriptions = layer.subscriptions
+        self._recorded = layer.recording.index
         self._changes = layer.changes
         self._statistics = layer.statistics
 
@@ -95,7 +96,7 @@ class PlainPublications:
         flow = topic.sent[-1] if topic.sent and topic.is_all_reliable else NOWHERE
         is_same = flow[1] == topic.priority  # else its class changed while no peer was subscribed
         is_open = is_same and flow[0] == self._peers.match(name) and not self._subscriptions.own(name)
-        is_open = is_open and not (self._limits and self._limits.intervals(name))
+        is_open = is_open and not self._asking.wants(name) and not self._recorded.match(name)
         return LoneRoute(self._changes.count, orjson.dumps(name), flow if is_open else NOWHERE)
 
 

@@ -15,10 +15,12 @@ from collections.abc import Hashable, Sequence
 from math import inf
 
 from glue.contract import (
+    Acknowledge,
     Addressed,
     Alarm,
     Downward,
     Event,
+    ExecuteWill,
     FirstRoundOver,
     FrameGap,
     Inbound,
@@ -30,15 +32,18 @@ from glue.contract import (
     PeerInterest,
     PeerRemoved,
     Publication,
+    Record,
     Request,
     Rung,
     Subscribe,
+    Survey,
+    Undelivered,
     Unsubscribe,
     Upward,
 )
 from glue.contract.counters import Counters
-from glue.errors import ConfigurationError
 from glue.topics.alarms import Alarms
+from glue.topics.asking import Asking
 from glue.topics.bundle import (
     BEST_EFFORT_BUNDLE,
     KEEP,
@@ -50,41 +55,47 @@ from glue.topics.bundle import (
     decode,
     milliseconds,
 )
+from glue.topics.checks import check_request
 from glue.topics.deliveries import deliveries, unwrap
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
 from glue.topics.limits import Limits
 from glue.topics.local import LocalDeliveries
-from glue.topics.names import check_pattern, check_topic, check_type
+from glue.topics.names import check_topic
 from glue.topics.outbox import BundleOutbox
 from glue.topics.own_values import OwnValues
 from glue.topics.peers import Peers
 from glue.topics.plain import PlainBundles
 from glue.topics.published import PublishedTopic, PublishedTopics
+from glue.topics.recording import Recording
 from glue.topics.retained import RetainedValues, kept
+from glue.topics.shared.sharing import Sharing
 from glue.topics.streams import Jump, Streams
 from glue.topics.subscriptions import Subscriptions
-from glue.topics.wrapped import unwrapped
+from glue.topics.wrapped import SHARED, unwrapped
 
 
 class Topics:
     """The topics layer of one life (`incarnation`) of an endpoint."""
 
-    unfinished = 0
-
     def __init__(self, *, endpoint_id: str, incarnation: int, name: str) -> None:
         self.statistics = Counters()
         self.changes = Changes()  # to the patterns of the peers and of this endpoint
-        self.limits = Limits(self.statistics)
-        self.subscriptions = Subscriptions(self.changes, self.limits)
-        self.peers = Peers(self.changes, self.statistics, self.limits)
+        self._limits = Limits(self.statistics)
+        self._sharing = Sharing(endpoint_id, self.statistics)
+        self.asking = Asking(self._limits, self._sharing)
+        self.subscriptions = Subscriptions(self.changes, self.asking, endpoint_id)
+        self.peers = Peers(self.changes, self.statistics, self.asking)
         self.published = PublishedTopics(self.peers.table, self.statistics)
+        self.recording = Recording(self.changes)
         self._received = RetainedValues()
         self._outbox = BundleOutbox()
         self._identity = name, endpoint_id, incarnation
-        self._values = OwnValues(self._identity, self.published, self._outbox, self.limits, self.statistics)
-        self._local = LocalDeliveries(self.statistics)
+        self._values = OwnValues(self._identity, self.published, self._outbox, self._limits, self.statistics)
+        self._local = LocalDeliveries(self._identity, self.statistics)
         self._alarms = Alarms()
+        index = self.subscriptions.index, self.peers.index
+        self.asking.connect(self.published, self._outbox, self._local, self._received, *index)
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
@@ -95,15 +106,23 @@ class Topics:
     @property
     def deadline(self) -> float:
         """When `receive` is due (monotonic seconds): at once for local deliveries, else for gaps and held parcels."""
-        if self._local or self._news:
+        if self._local.waiting or self._news:
             return -inf
-        held = inf if self._held is None else self._held.deadline
-        return min(self._streams.deadline, held, self._alarms.deadline, self.limits.deadline)
+        due = self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
+        if self._alarms.heap or self._limits.heap or self._sharing.dispatchers:
+            return min(due, self._alarms.deadline, self._limits.deadline, self._sharing.deadline)
+        return due
 
     @property
     def backlog(self) -> int:
-        """Payload bytes queued for own subscriptions or held until the subscribers are known."""
-        return self._local.size if self._held is None else self._local.size + self._held.size
+        """Payload bytes for own subscriptions, held until the subscribers are known, or not yet handled by a group."""
+        size = self._local.size if self._held is None else self._local.size + self._held.size
+        return size + self._sharing.size if self._sharing.dispatchers else size
+
+    @property
+    def unfinished(self) -> int:
+        """Messages that a group has to handle, and that none of its members has acknowledged."""
+        return self._sharing.count if self._sharing.dispatchers else 0
 
     def commit(self) -> None:
         """Nothing is deferred."""
@@ -120,13 +139,16 @@ class Topics:
     def subscribers(self, topic: str) -> Sequence[str]:
         """Ids of the peers whose announced interests match `topic`, sorted. Raises TopicError."""
         check_topic(topic)
-        return self.peers.index.match(topic)
+        found = self.peers.index.match(topic)
+        return (
+            sorted({*found, *self.asking.subscribers(topic, self.peers.index)}) if self.asking.wants(topic) else found
+        )
 
     def receive(self, now: float, items: list[Upward]) -> tuple[list[Event], list[Downward]]:
         """Bundles become deliveries; news of peers is noted and passed on."""
         up: list[Event] = []
         down: list[Downward] = []
-        if self._local:
+        if self._local.waiting:
             self._local.take(now, up)
         if self._news:
             up += self._news
@@ -145,11 +167,14 @@ class Topics:
         if self._streams.deadline <= now:
             for peer, topic, jump in self._streams.overdue(now):
                 self._miss(topic, peer, jump, up)
-        if self.limits.deadline <= now:
-            for latest in self.limits.due(now):
+        if self._limits.heap and self._limits.deadline <= now:
+            for latest in self._limits.due(now):
                 self._emit(now, latest)
-            self._flush(down)
-        up += map(Rung, self._alarms.due(now))
+            self._flush(now, down)
+        if self._sharing.dispatchers:
+            self._sharing.give_up(now, up)
+            self._flush(now, down)
+        up += map(Rung, self._alarms.due(now)) if self._alarms.heap else ()
         return up, down
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
@@ -158,7 +183,7 @@ class Topics:
         Raises TopicError or ConfigurationError before any item has an effect if one of them is wrong.
         """
         for item in items:
-            self._check(item)
+            check_request(item)
         down: list[Downward] = []
         for item in items:
             if isinstance(item, Publication):
@@ -167,39 +192,31 @@ class Topics:
                 self._subscribe(now, item)
             elif isinstance(item, Unsubscribe):
                 self.subscriptions.remove(item.token)
+            elif isinstance(item, Record):
+                self.recording.change(item)
             elif isinstance(item, Alarm):
                 self._alarms.set(item.token, item.due)
+            elif isinstance(item, Acknowledge | ExecuteWill):
+                self.asking.serve(now, item)
+            elif isinstance(item, Survey):
+                self._news.append(self.peers.survey(item.token))
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
-                self._flush(down)
+                self._flush(now, down)
                 down.append(item)
-        self._flush(down)
+        self._flush(now, down)
         return down
 
     # ------------------------------------------------------------------------------------------------- down
-
-    def _check(self, item: Request) -> None:
-        if isinstance(item, Publication):
-            options = item.options
-            check_topic(item.topic)
-            if options.type is not None:
-                check_type(options.type)
-            if options.lifespan is not None and not 0 < options.lifespan < inf:
-                raise ConfigurationError(f"lifespan={options.lifespan!r}: expected a positive number of seconds")
-        elif isinstance(item, Subscribe):
-            for pattern in item.patterns:
-                check_pattern(pattern)
 
     def _publish(self, now: float, item: Publication) -> None:
         if not item.payloads:
             return
         self.statistics["messages published"] += len(item.payloads)
-        is_limited = False
-        if self.limits:
-            for latest in self.limits.offer(now, item):
-                self._emit(now, latest)
-            is_limited = bool(self.limits.intervals(item.topic))
+        is_limited = bool(self._limits.users and self._limits.intervals(item.topic))
+        for latest in self._limits.offer(now, item) if is_limited else ():
+            self._emit(now, latest)
         self._emit(now, item, is_limited)
 
     def _emit(self, now: float, item: Publication, is_heard: bool = False) -> None:
@@ -219,14 +236,17 @@ class Topics:
             None if options.lifespan is None else milliseconds(options.lifespan),
             position,
             options.ordered or not options.reliable,
+            options.metadata,
         )
         expires = inf if options.lifespan is None else now + options.lifespan
         priority = item.priority if item.priority == topic.priority else topic.classify(item.priority)
         if options.retain:
             self._values.keep(group, expires)
+        if self.recording.recorder is not None:
+            self.recording.record(now, group, expires)
         tokens = self.subscriptions.own(item.topic)
         if tokens:
-            self._deliver_to_self(group, expires, tokens)
+            self._local.publish(group, expires, tokens)
             is_heard = True
         route = self.peers.index.match(item.topic)
         if self._held is not None and self._held.has_to_wait(now, options, route):
@@ -244,7 +264,9 @@ class Topics:
         route: tuple[str, ...],
         is_delivered_here: bool,
     ) -> None:
-        """Send a group to these peers; `is_delivered_here`: this endpoint itself has subscribed to it."""
+        """Send a group to these peers; `is_delivered_here`: this endpoint itself or a group gets it."""
+        if self._sharing.dispatchers and self._sharing.offer(group, priority, expires, options.key):
+            is_delivered_here = True
         if route:
             flow = route, priority
             after = self.published.follow(topic, flow) if options.reliable and options.ordered else ()
@@ -253,7 +275,7 @@ class Topics:
         elif not is_delivered_here:
             self.statistics["messages to nobody"] += len(group.payloads)
         if options.receipt is not None:
-            self._news.append(Addressed(options.receipt, route))
+            self._news.append(Addressed(options.receipt, route, group.sequence + len(group.payloads) - 1))
             if route:
                 self._outbox.receipt(flow, options.receipt)
 
@@ -266,14 +288,14 @@ class Topics:
             group, options, route = parcel.group, parcel.options, match(parcel.group.topic)
             if parcel.expires < inf:
                 group.lifespan_ms = milliseconds(max(0.0, parcel.expires - now))
-            if not route and parcel.is_lost:
+            if not route and parcel.is_lost and not self.asking.wants(group.topic):
                 self.statistics[NOT_FOUND] += len(group.payloads)
             self._dispatch(
                 parcel.topic, group, parcel.priority, parcel.expires, options, route, parcel.is_delivered_here
             )
         if is_over:
             self._held = None
-        self._flush(down)
+        self._flush(now, down)
 
     def _subscribe(self, now: float, item: Subscribe) -> None:
         """Begin a subscription with the retained values known here; peers do not send those again."""
@@ -283,9 +305,11 @@ class Topics:
             for value in values.matching(item.patterns, now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
-                    self._local.add(unwrap(delivery), value.expires, len(value.payload))
+                    self._local.add_kept(delivery, value)
 
-    def _flush(self, down: list[Downward]) -> None:
+    def _flush(self, now: float, down: list[Downward]) -> None:
+        if self._sharing.dispatchers or self._sharing.owed:
+            self._sharing.dispatch(now, self.peers.table)
         interest = self.subscriptions.interest()
         if interest is not None:
             down.append(interest)
@@ -293,16 +317,6 @@ class Topics:
                 if not self.subscriptions.index.find(topic):
                     self._received.drop(topic)  # from now on it would grow stale unnoticed
         down += self._outbox.flush()
-
-    # ------------------------------------------------------------------------------------------- to oneself
-
-    def _deliver_to_self(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
-        size = group.size
-        live = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
-        live.retain = LIVE
-        for delivery in deliveries(self.statistics, live, *self._identity, tokens, expires):
-            self._local.add(unwrap(delivery), expires, size)
-            size = 0
 
     # --------------------------------------------------------------------------------------------------- up
 
@@ -315,8 +329,7 @@ class Topics:
                 self.statistics[f"malformed bundle: {error}"] += 1
                 continue
             for group in groups:
-                if group.topic[0] == "$" and not unwrapped(group.topic):
-                    self.statistics["malformed wrapped topic"] += 1
+                if group.topic[0] == "$" and self.asking.takes(now, item, group, up):
                     continue
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
@@ -355,7 +368,7 @@ class Topics:
 
     def _miss(self, topic: str, peer: str, jump: Jump, up: list[Event]) -> None:
         tokens = self.subscriptions.since(jump.mark, topic)
-        if tokens:
+        if tokens and not topic.startswith(SHARED):  # else another member gets it
             topic = unwrapped(topic)
             up.append(Missed(topic, self.peers.name(peer), peer, jump.count, jump.cause, tokens))
 
@@ -367,7 +380,8 @@ class Topics:
             if added:
                 self._values.keep_limited(added)
                 self._values.replay(now, news.peer, added, self._held)
-                self._flush(down)
+                self.asking.wills.replay(news.peer, added)
+                self._flush(now, down)
                 self._release(now, down)
         elif isinstance(news, FirstRoundOver):
             if self._held is not None:
@@ -375,8 +389,11 @@ class Topics:
                 self._release(now, down)
         elif isinstance(news, PeerAdded):
             self.peers.add(news)
+            self.asking.wills.forget(news.peer)
         elif isinstance(news, PeerRemoved):
             self.peers.remove(news)
             self._streams.forget(news.peer)
+        elif isinstance(news, Undelivered):
+            self._sharing.doubt(news)
         elif isinstance(news, FrameGap):
             self._streams.give_up(now, news.peer, news.cause)

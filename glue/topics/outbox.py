@@ -23,6 +23,7 @@ from glue.topics.bundle import (
     MessageGroup,
     body_of,
 )
+from glue.topics.metadata import metadata_entry
 
 
 class Bundle:
@@ -129,6 +130,8 @@ class BundleOutbox:
 def entry_size(group: MessageGroup) -> int:
     """The most bytes of a group's entry in a bundle, without payloads and their lengths."""
     size = GROUP_SIZE + text_size(group.topic) + (0 if group.type is None else text_size(group.type))
+    if group.metadata is not None:
+        size += len(orjson.dumps(metadata_entry(group.metadata)))
     return size if group.ordered else size + UNORDERED_SIZE
 
 

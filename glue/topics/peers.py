@@ -6,13 +6,13 @@ Interests come from the network. Therefore each is checked, and the memory for t
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
-from glue.contract import PeerAdded, PeerInterest, PeerRemoved
+from glue.contract import PeerAdded, PeerInterest, PeerRemoved, Surveyed
 from glue.errors import TopicError
+from glue.topics.asking import Asking
 from glue.topics.index import Changes, Index
-from glue.topics.limits import Limits
 from glue.topics.names import check_pattern, is_wildcard
-from glue.topics.wrapped import LIMITED
 
 NODE_SIZE = 512
 """Bytes that a pattern occupies beside its text; one with wildcards, for each of its levels at most."""
@@ -39,11 +39,11 @@ class SubscribingPeer:
 class Peers:
     """The table of peers, updated by discovery's news; `index` finds the peers interested in a topic."""
 
-    __slots__ = ("_changes", "_limits", "_size", "_statistics", "index", "table")
+    __slots__ = ("_asking", "_changes", "_size", "_statistics", "index", "table")
 
-    def __init__(self, changes: Changes, statistics: Counter[str], limits: Limits) -> None:
+    def __init__(self, changes: Changes, statistics: Counter[str], asking: Asking) -> None:
         self._changes = changes
-        self._limits = limits
+        self._asking = asking
         self.index: Index[str] = Index(changes=changes)
         self.table: dict[str, SubscribingPeer] = {}
         self._size = 0
@@ -53,6 +53,11 @@ class Peers:
         """A peer's name, or its id if the peer is unknown."""
         known = self.table.get(peer)
         return peer if known is None else known.name
+
+    def knows(self, peer: str, incarnation: int, pattern: str) -> bool:
+        """Whether this life of a peer is known to subscribe to this very pattern."""
+        known = self.table.get(peer)
+        return known is not None and known.incarnation == incarnation and pattern in known.interests
 
     def add(self, news: PeerAdded) -> None:
         """Begin a life of a peer, without interests."""
@@ -77,6 +82,10 @@ class Peers:
                 self._withdraw(news.peer, peer, pattern)
         return [pattern for pattern in news.added if self._announce(news.peer, peer, pattern)]
 
+    def survey(self, token: Any) -> Surveyed:
+        """All peers with their interests."""
+        return Surveyed(token, [(id, peer.name, list(peer.interests)) for id, peer in self.table.items()])
+
     def _announce(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> bool:
         if pattern in peer.interests:
             return False
@@ -93,8 +102,7 @@ class Peers:
         peer.size += size
         self._size += size
         self.index.add(pattern, peer_id)
-        if pattern.startswith(LIMITED):
-            self._limits.add(pattern)
+        self._asking.add(peer_id, pattern)
         return True
 
     def _withdraw(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> None:
@@ -102,8 +110,7 @@ class Peers:
         peer.size -= size
         self._size -= size
         self.index.remove(pattern, peer_id)
-        if pattern.startswith(LIMITED):
-            self._limits.remove(pattern)
+        self._asking.remove(pattern)
 
     def _forget(self, peer_id: str) -> None:
         peer = self.table.pop(peer_id, None)

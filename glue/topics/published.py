@@ -74,11 +74,11 @@ class PublishedTopic:
 class PublishedTopics:
     """The topics published to. `peers` is the table, kept by another, of the peers there are now."""
 
-    __slots__ = ("_forgotten", "_peers", "_sequence", "_statistics", "_topics", "known")
+    __slots__ = ("_forgotten", "_peers", "_sequence", "_topics", "known", "statistics")
 
     def __init__(self, peers: Mapping[str, Any], statistics: Counter[str]) -> None:
         self._peers = peers
-        self._statistics = statistics
+        self.statistics = statistics
         self._topics: GenerationalCache[str, PublishedTopic] = GenerationalCache(PUBLISHED_TOPICS, self._forget)
         self.known = self._topics.get  # the record of a topic if there is one; then its name is well-formed
         self._sequence = 0  # the last number of any forgotten topic
@@ -119,7 +119,7 @@ class PublishedTopics:
     def _forget(self, topics: Iterable[PublishedTopic]) -> None:
         flows = dict.fromkeys(self._forgotten)
         for topic in topics:
-            self._statistics["topics forgotten"] += 1
+            self.statistics["topics forgotten"] += 1
             self._sequence = max(self._sequence, topic.sequence)
             flows.update(dict.fromkeys(topic.sent))
         present = [flow for flow in flows if not self._peers.keys().isdisjoint(flow[0])]

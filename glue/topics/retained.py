@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from math import inf
 
-from glue.contract import Inbound
+from glue.contract import Inbound, Metadata
 from glue.topics.bundle import KEPT, MessageGroup
 from glue.topics.index import Index
 from glue.topics.names import is_wildcard
@@ -26,10 +26,14 @@ RETAINED_SIZE = 64 << 20
 
 
 class RetainedValue:
-    """A message kept, with its identity. `at` is in microseconds since 1970; `expires` in monotonic seconds."""
+    """A message kept, with its identity. `at` is in microseconds since 1970; `expires` in monotonic seconds.
+
+    `via` is the endpoint that sent a will, else "".
+    """
 
     __slots__ = (
-        "at", "expires", "incarnation", "json", "payload", "publisher", "publisher_id", "sequence", "topic", "type",
+        "at", "expires", "incarnation", "json", "metadata", "payload", "publisher", "publisher_id", "sequence", "topic",
+        "type", "via",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +48,7 @@ class RetainedValue:
         type: str | None = None,
         json: bool = False,
         expires: float = inf,
+        metadata: Metadata | None = None,
     ) -> None:
         self.topic = topic
         self.payload = payload
@@ -55,11 +60,14 @@ class RetainedValue:
         self.type = type
         self.json = json
         self.expires = expires
+        self.metadata = metadata
+        self.via = ""
 
     @property
     def size(self) -> int:
-        """Accounted size of the value in bytes: payload and topic."""
-        return len(self.payload) + len(self.topic)
+        """Accounted size of the value in bytes: payload, topic and properties."""
+        size = len(self.payload) + len(self.topic)
+        return size if self.metadata is None else size + self.metadata.size
 
     def wrapped(self, topic: str, sequence: int) -> RetainedValue:
         """This value on another topic, with its number there."""
@@ -180,11 +188,15 @@ def retained(group: MessageGroup, name: str, endpoint_id: str, incarnation: int,
     sequence = group.sequence + len(group.payloads) - 1
     payload = group.payloads[-1]
     return RetainedValue(
-        group.topic, payload, name, endpoint_id, incarnation, sequence, group.at, group.type, group.json, expires
-    )
+        group.topic, payload, name, endpoint_id, incarnation, sequence, group.at, group.type, group.json, expires,
+        group.metadata,
+    )  # fmt: skip
 
 
 def kept(value: RetainedValue) -> MessageGroup:
     """A kept value as a group of its own, marked as such."""
     size = len(value.payload)
-    return MessageGroup(value.topic, value.sequence, value.at, [value.payload], size, value.type, value.json, KEPT)
+    return MessageGroup(
+        value.topic, value.sequence, value.at, [value.payload], size, value.type, value.json, KEPT,
+        metadata=value.metadata,
+    )  # fmt: skip

@@ -10,18 +10,29 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from glue.contract import Interest
+from glue.topics.asking import Asking
 from glue.topics.index import Changes, Index
-from glue.topics.limits import Limits
-from glue.topics.wrapped import LIMITED
 
 
 class Subscriptions:
     """Tokens and their patterns; `index` answers which tokens a topic goes to, in the order of subscribing."""
 
-    __slots__ = ("_announced", "_changed", "_limits", "_numbers", "_patterns", "_remote", "_users", "index", "mark")
+    __slots__ = (
+        "_announced",
+        "_asking",
+        "_changed",
+        "_endpoint_id",
+        "_numbers",
+        "_patterns",
+        "_remote",
+        "_users",
+        "index",
+        "mark",
+    )
 
-    def __init__(self, changes: Changes, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, changes: Changes, asking: Asking, endpoint_id: str) -> None:
+        self._asking = asking
+        self._endpoint_id = endpoint_id
         self._patterns: dict[Hashable, tuple[str, ...]] = {}
         self._remote: set[Hashable] = set()  # those that want nothing of this endpoint itself
         self._numbers: dict[Hashable, int] = {}
@@ -43,8 +54,8 @@ class Subscriptions:
             self._users[pattern] = users = self._users.get(pattern, 0) + 1
             self._changed[pattern] = None
             self.index.add(pattern, token)
-            if users == 1 and pattern.startswith(LIMITED):
-                self._limits.add(pattern)
+            if users == 1:
+                self._asking.add(self._endpoint_id, pattern)
 
     def remove(self, token: Hashable) -> None:
         """End a subscription; an unknown token has no effect."""
@@ -56,8 +67,7 @@ class Subscriptions:
             self._users[pattern] -= 1
             if not self._users[pattern]:
                 del self._users[pattern]
-                if pattern.startswith(LIMITED):
-                    self._limits.remove(pattern)
+                self._asking.remove(pattern)
             self._changed[pattern] = None
         del self._numbers[token]
         self._remote.discard(token)

@@ -4,6 +4,7 @@ Such an interest is an ordinary pattern under `$glue/`, with the wanted pattern 
 publishes what is wanted on the topic that is made alike, so that it matches. The receiver takes the wrapping off.
 
 * `$glue/limited/INTERVAL/PATTERN`: the latest value of each topic, once in INTERVAL milliseconds at most.
+* `$glue/share/GROUP/MEMBER/+/PATTERN`: a member's share of the messages (see `shared/wire.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from glue.errors import TopicError
 from glue.topics.names import check_pattern
 
 LIMITED: Final = "$glue/limited/"
-WRAPPINGS: Final = {LIMITED: 3}
+SHARED: Final = "$glue/share/"
+WRAPPINGS: Final = {LIMITED: 3, SHARED: 5}
 """The beginnings of wrapped topics, with the number of levels before the topic inside."""
 
 INTERVAL_LIMIT: Final = 10**9

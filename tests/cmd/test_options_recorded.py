@@ -12,7 +12,22 @@ from pathlib import Path
 import pytest
 
 COMMANDS = (
-    *(f"glue.cmd.{name}" for name in ("demo", "discovery", "endpoint", "fragmentation", "model", "network", "play")),
+    *(
+        f"glue.cmd.{name}"
+        for name in (
+            "completion",
+            "demo",
+            "discovery",
+            "endpoint",
+            "fragmentation",
+            "history",
+            "key",
+            "model",
+            "mqtt",
+            "network",
+            "play",
+        )
+    ),
     *(f"glue.cmd.{name}" for name in ("record", "request", "simulate", "topics", "transport")),
     "spark.analyze.__main__",
     "spark.live.__main__",

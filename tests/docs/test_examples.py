@@ -11,19 +11,91 @@ from tests.support.loopback import loopback_environment
 ROOT = Path(__file__).parents[2]
 
 
-def test_request_and_reply() -> None:
+def printed(program: str) -> list[str]:
+    """The lines that an example prints."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / "request_reply.py")],
+        [sys.executable, "-W", "error", str(ROOT / "examples" / program)],
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert done.returncode == 0
-    assert done.stdout.splitlines() == [
+    return done.stdout.splitlines()
+
+
+def test_a_late_joiner() -> None:
+    assert printed("late_joiner.py") == [
+        "everything: [60, 61, 62, 63, 64]",
+        "the last two: [63, 64]",
+        "the last ten minutes: [60, 61, 62, 63, 64]",
+        "live: 65 65 65",
+    ]
+
+
+def test_history_of_a_keeper() -> None:
+    assert printed("kept_history.py") == [
+        "on disk: True",
+        *(f"boiler boiler/1/temperature {celsius}" for celsius in range(60, 65)),
+    ]
+
+
+def test_request_and_reply() -> None:
+    assert printed("request_reply.py") == [
         "{'on': True}",
         "lamp {'on': False}",
         "lamp: ValueError: expected {'on': true} or {'on': false}",
         "no responder of 'light/cellar/get' is known; see wait_for_responders",
     ]
+
+
+def test_durable_orders() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "durable_orders.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "True ['keeper']",
+        "2 more orders are on disk",
+        'orders/books {"title":"Emma"}',
+        'orders/books {"title":"Persuasion"}',
+        'orders/books {"title":"Sanditon"}',
+    ]
+
+
+def test_shared_work() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "shared_work.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["cancelled: True", "all handled: True", "jobs done: 41"]
+    assert done.returncode == 0
+
+
+def test_presence() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "presence.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "+ endpoint boiler  ",
+        "+ publisher boiler home/boiler ",
+        "boiler is silent on home/boiler",
+        "- publisher boiler home/boiler goodbye",
+        "- endpoint boiler  goodbye",
+    ]
+    assert done.returncode == 0
+
+
+def test_last_will() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "last_will.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["boiler online", "boiler offline"], done.stderr
+    assert done.returncode == 0
 
 
 def test_thermostats() -> None:

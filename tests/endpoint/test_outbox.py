@@ -11,7 +11,8 @@ from types import FrameType
 import pytest
 
 from glue.contract import Publication, Unsubscribe
-from glue.endpoint.core import EndpointCore, PublicationOutbox
+from glue.endpoint.core import EndpointCore
+from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.settings import Settings
 
 STEPS = 20  # more than there are calls in what is interrupted

@@ -72,5 +72,8 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "malloc_threshold": 16 << 20,
         "parity": None,
         "discovery": "multicast",
+        "key": None,
+        "identity": None,
+        "policy": None,
         "peers": (),
     }

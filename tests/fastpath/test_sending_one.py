@@ -114,7 +114,7 @@ class Company:
                 core = self.cores[index]
                 assert core is not None
                 core.handled(event)
-            slots = [0.0 if slot == "age" else getattr(event, slot) for slot in event.__slots__]
+            slots = [0.0 if slot == "age" else getattr(event, slot, None) for slot in event.__slots__]
             self.told.append((index, event.__class__, slots))
         for train in trains:
             to = train.address[1] - 1 if train.address else None

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from glue.capture.entries import named
+from glue.codecs import codec_of_tag, name_of_tag
 from glue.contract import Inbound, Train
 from glue.discovery.wire import GOODBYE, WANT
 from glue.fragmentation import Fragmentation
@@ -54,6 +55,25 @@ def content(frame: Inbound, fragmentation: Fragmentation) -> dict[str, Any]:
     return {"messages": [message for body in bodies for group in decode(body) for message in messages(group)]}
 
 
+def value(group: MessageGroup, payload: bytes) -> dict[str, Any]:
+    """A payload, and what it means."""
+    codec = group.metadata and group.metadata.codec
+    if codec:
+        found = codec_of_tag(codec).decode(payload)
+        name = name_of_tag(codec)
+        return {name: shown(found.tolist() if name == "numpy" else found)}
+    return {"json": orjson.loads(payload)} if group.json else {"hex": payload.hex()}
+
+
+def shown(found: Any) -> Any:
+    """A value with bytes as hex, since JSON has none."""
+    if isinstance(found, dict):
+        return {key: shown(one) for key, one in found.items()}
+    if isinstance(found, list):
+        return [shown(one) for one in found]
+    return {"hex": found.hex()} if isinstance(found, bytes) else found
+
+
 def messages(group: MessageGroup) -> list[dict[str, Any]]:
     return [
         {
@@ -63,7 +83,8 @@ def messages(group: MessageGroup) -> list[dict[str, Any]]:
             "type": group.type,
             "retain": group.retain,
             "lifespan": group.lifespan_ms,
-            "payload": {"json": orjson.loads(payload)} if group.json else {"hex": payload.hex()},
+            "properties": dict(group.metadata.properties or {}) if group.metadata else {},
+            "payload": value(group, payload),
         }
         for sequence, payload in enumerate(group.payloads, group.sequence)
     ]

@@ -18,16 +18,40 @@ from unittest import mock
 import orjson
 
 from glue.capture.entries import named
-from glue.contract import NORMAL, PLAIN, Address, Leave, Options, Publication, Request, Subscribe, Train
+from glue.contract import (
+    NORMAL,
+    PLAIN,
+    Acknowledge,
+    Address,
+    ExecuteWill,
+    Leave,
+    Metadata,
+    Options,
+    Publication,
+    Request,
+    Subscribe,
+    Train,
+    Unsubscribe,
+)
 from glue.fastpath.stack import FastStack
 from glue.settings import Settings
 from glue.stack import Identity
+from glue.topics.shared.wire import interest_of, member_id, topic_of
+from glue.topics.wrapped import limited
 from glue.transport import slow_receivers
 
 DATAGRAM = 448  # bytes: 256 of body
 DELAY = 0.0005  # seconds from sender to receiver
 WALL_CLOCK = 1_700_000_000.0
 NAMES = ("kitchen", "hall", "attic", "garden")
+
+
+CODED = {
+    "msgpack": bytes.fromhex("83a26f6ec3a5736861646592010ba464617461c4030001ff"),
+    "cbor": bytes.fromhex("a3626f6ef56573686164658201f9d6406464617461430001ff"),
+    "numpy": b'{"dtype":"<i2","shape":[2,3]}  \n' + bytes.fromhex("01000200030004000500ffff"),
+}
+"""Payloads by the name of their codec, in the order of the codecs' numbers."""
 
 
 class Sent(NamedTuple):
@@ -168,7 +192,8 @@ def golden_datagrams() -> dict[str, bytes]:
     sent = lan.run(4.5, "kitchen", lost=lambda sent: sent.source == "garden")
     golden["probe"] = of(sent, "kitchen", "discovery", "probe")[0]
     golden["goodbye"] = of(lan.run(1, "hall", Leave()), "hall", "discovery", "goodbye")[0]
-    return golden | parity_and_what_it_mended() | a_member_for_whom_too_much_is_kept()
+    golden |= parity_and_what_it_mended() | a_member_for_whom_too_much_is_kept() | what_messages_carry()
+    return golden | what_travels_on_other_topics()
 
 
 def fragments_and_their_acknowledgement(lan: Lan) -> dict[str, bytes]:
@@ -232,6 +257,38 @@ def a_member_for_whom_too_much_is_kept() -> dict[str, bytes]:
             lan.run(0.5, "kitchen", publication("home/kitchen/temperature", payload), lost=is_lost)
         sent = lan.run(1, "kitchen", publication("home/kitchen/temperature", b"22.0"))
     return {"skip": of(sent, "kitchen", "transport", "skip")[0]}
+
+
+def what_messages_carry() -> dict[str, bytes]:
+    """Another LAN, where messages have properties, and payloads in each codec; what these are is written down here."""
+    lan, golden = Lan(), {}
+    lan.run(1, "kitchen")
+    lan.run(1, "hall", Subscribe(1, "home/#"))
+    table = Metadata({"content-type": "text/csv", "größe": "klein"})
+    sent = lan.run(1, "kitchen", publication("home/kitchen/table", b"a,b\n1,2\n", metadata=table))
+    golden["properties"] = of(sent, "kitchen", "transport", "data")[0]
+    for number, (name, payload) in enumerate(CODED.items(), 1):
+        coded = publication("home/kitchen/state", payload, metadata=Metadata(None, number))
+        golden[name] = of(lan.run(1, "kitchen", coded), "kitchen", "transport", "data")[0]
+    return golden
+
+
+def what_travels_on_other_topics() -> dict[str, bytes]:
+    """Another LAN, where hall asks for less and for a share, acknowledges that, and gets the will of a lost boiler."""
+    lan, golden = Lan(), {}
+    lan.run(1, "kitchen")
+    lan.run(1, "hall", Subscribe(1, limited(100, "home/#")))
+    golden["limited"] = of(lan.run(1, "kitchen", publication("home/a", b"1", b"2")), "kitchen", "transport", "data")[0]
+    member = member_id(endpoint_id("hall"), int(WALL_CLOCK * 1000) << 10 | 1, 1)
+    lan.run(1, "hall", Unsubscribe(1), Subscribe(2, interest_of("workers", member, "home/#")))
+    golden["share"] = of(lan.run(1, "kitchen", publication("home/a", b"3")), "kitchen", "transport", "data")[0]
+    done = Acknowledge(topic_of("workers", member, False, "home/a"), endpoint_id("kitchen"), 1, 1)
+    golden["share-done"] = of(lan.run(1, "hall", done), "hall", "transport", "data")[0]
+    lan.run(1, "hall", Unsubscribe(2), Subscribe(3, "home/#"))
+    owner = "boiler 1", endpoint_id("boiler 1"), int(WALL_CLOCK * 1000) << 10
+    will = ExecuteWill("home/boiler", b"offline", False, True, owner, 1, WALL_CLOCK)
+    golden["will"] = of(lan.run(1, "kitchen", will), "kitchen", "transport", "data")[0]
+    return golden
 
 
 def a_group_of_receivers(lan: Lan) -> dict[str, bytes]:

@@ -40,6 +40,95 @@ function named(header) {
   return layers;
 }
 
+/** Bytes as hex, as JSON has none. */
+const hex = (bytes) => ({ hex: bytes.toString("hex") });
+
+/** One value of CBOR (RFC 8949), as far as JSON has it, and bytes. */
+function cbor(bytes) {
+  let at = 0;
+  const take = (size) => bytes.subarray(at, (at += size));
+  const argument = (info) => {
+    if (info < 24) return info;
+    const size = 1 << (info - 24);
+    return size === 8 ? Number(take(8).readBigUInt64BE()) : take(size).readUIntBE(0, size);
+  };
+  const half = (bits) => {
+    const [sign, exponent, fraction] = [bits & 0x8000 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+    return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : (2 ** -14 * fraction) / 1024);
+  };
+  const value = () => {
+    const [major, info] = [bytes[at] >> 5, bytes[at++] & 31];
+    if (major === 7) {
+      if (info === 25) return half(take(2).readUInt16BE());
+      if (info === 26) return take(4).readFloatBE();
+      if (info === 27) return take(8).readDoubleBE();
+      return { 20: false, 21: true, 22: null }[info];
+    }
+    const count = argument(info);
+    if (major < 2) return major ? -1 - count : count;
+    if (major === 2) return hex(take(count));
+    if (major === 3) return take(count).toString("utf8");
+    if (major === 4) return Array.from({ length: count }, value);
+    return Object.fromEntries(Array.from({ length: count }, () => [value(), value()]));
+  };
+  return value();
+}
+
+/** One value of msgpack, as far as JSON has it, and bytes. */
+function msgpack(bytes) {
+  let at = 0;
+  const take = (size) => bytes.subarray(at, (at += size));
+  const list = (count) => Array.from({ length: count }, value);
+  const map = (count) => Object.fromEntries(Array.from({ length: count }, () => [value(), value()]));
+  const text = (count) => take(count).toString("utf8");
+  const sized = (make, size) => make(take(size).readUIntBE(0, size));
+  function value() {
+    const tag = bytes[at++];
+    if (tag < 0x80) return tag;
+    if (tag < 0x90) return map(tag & 15);
+    if (tag < 0xa0) return list(tag & 15);
+    if (tag < 0xc0) return text(tag & 31);
+    if (tag >= 0xe0) return tag - 256;
+    if (tag === 0xca) return take(4).readFloatBE();
+    if (tag === 0xcb) return take(8).readDoubleBE();
+    if (tag >= 0xcc && tag <= 0xce) return sized(Number, 1 << (tag - 0xcc));
+    if (tag >= 0xd0 && tag <= 0xd2) return take(1 << (tag - 0xd0)).readIntBE(0, 1 << (tag - 0xd0));
+    if (tag >= 0xc4 && tag <= 0xc6) return hex(sized(take, 1 << (tag - 0xc4)));
+    if (tag >= 0xd9 && tag <= 0xdb) return sized(text, 1 << (tag - 0xd9));
+    if (tag >= 0xdc && tag <= 0xdd) return sized(list, 2 << (tag - 0xdc));
+    if (tag >= 0xde) return sized(map, 2 << (tag - 0xde));
+    return { 0xc0: null, 0xc2: false, 0xc3: true }[tag];
+  }
+  return value();
+}
+
+/** A numpy array of integers or floats as nested lists. */
+function numpy(bytes) {
+  const [{ dtype, shape, order = "C" }, memory] = split(bytes);
+  const [, end, kind, width] = dtype.match(/^([<>|])([iuf])(\d)$/);
+  const size = Number(width);
+  const wide = { f4: "Float", f8: "Double", i8: "BigInt64", u8: "BigUInt64" }[kind + size];
+  const type = wide ?? `${kind === "i" ? "Int" : "UInt"}${8 * size}`;
+  const read = `read${type}${size === 1 ? "" : end === ">" ? "BE" : "LE"}`;
+  const inner = (axis) => (order === "C" ? shape.slice(axis + 1) : shape.slice(0, axis));
+  const steps = shape.map((_, axis) => inner(axis).reduce((product, count) => product * count, size));
+  const places = (axis) => Array.from({ length: shape[axis] }, (_, place) => place * steps[axis]);
+  const part = (axis, at) =>
+    axis < shape.length ? places(axis).map((place) => part(axis + 1, at + place)) : Number(memory[read](at));
+  return part(0, 0);
+}
+
+const CODECS = { 1: ["msgpack", msgpack], 2: ["cbor", cbor], 3: ["numpy", numpy] };
+
+/** What a payload means. */
+function meaning(group, payload) {
+  if (group.codec) {
+    const [name, decode] = CODECS[group.codec] ?? [group.codec, hex];
+    return { [name]: decode(payload) };
+  }
+  return group.json ? { json: JSON.parse(payload.toString("utf8")) } : hex(payload);
+}
+
 /** The messages of a bundle, each on its own. */
 function messages(bundle) {
   const [index, payloads] = split(bundle);
@@ -57,7 +146,8 @@ function messages(bundle) {
         type: group.type ?? null,
         retain: group.retain ?? 0,
         lifespan: group.lifespan ?? null,
-        payload: group.json ? { json: JSON.parse(payload.toString("utf8")) } : { hex: payload.toString("hex") },
+        properties: group.properties ?? {},
+        payload: meaning(group, payload),
       });
     });
   }

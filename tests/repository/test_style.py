@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LAYERS = ("network", "serialization", "discovery", "transport", "fragmentation", "topics", "model")
+LAYERS = ("network", "security", "serialization", "discovery", "transport", "fragmentation", "topics", "model")
 PURE_LAYERS = LAYERS[1:]
 SHARED_WITH_LAYERS = ("glue.contract", "glue.storage", "glue.errors")
 FILE_LINES = 400

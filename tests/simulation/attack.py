@@ -9,6 +9,8 @@ What is promised: honest streams lose nothing and stay in order, no queue stands
 gone, and at a bounded time after the last forged datagram all is as if there had been none.
 
     python -m tests.simulation.attack 0 1000    # hunt through these seeds
+
+`python -m tests.namespaces.flood` sends mutated datagrams to real processes for minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from math import inf
+from random import Random
+from typing import Any
 
 import orjson
 
@@ -35,6 +39,15 @@ PACE = 0.02  # seconds between the messages of a party
 WORDS = ("announce", "call", "answer", "probe", "want", "operations", "introduce", "goodbye")
 
 
+def mutate(original: bytes, random: Random) -> bytes:
+    """Return a datagram with some bytes changed, removed or inserted, mostly digits of the header."""
+    data = bytearray(original)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        at = random.randrange(1 + min(len(data), random.choice((40, 120, 1500))))
+        data[at : at + random.choice((0, 1, 1))] = random.choice((b"", b"9", b"0", b"1", b",", b"-"))
+    return bytes(data)
+
+
 class Silent:
     """The attacker's machine: it takes what arrives and says nothing by itself."""
 
@@ -47,13 +60,13 @@ class Silent:
 class Party:
     """An honest endpoint that publishes numbers on a topic of its own, and hears those of the others."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, **settings: Any) -> None:
         self.name = f"party{number}"
         self.topic = f"swarm/{number}"
         self.said = 0
         self.heard: dict[str, list[int]] = {}
         self.lost: list[Peer] = []
-        self.endpoint: SimulatedEndpoint = world.endpoint(self.name)
+        self.endpoint: SimulatedEndpoint = world.endpoint(self.name, **settings)
         self.endpoint.on_peer_removed = self.lost.append
         self.endpoint.subscribe("swarm/#", self.hear)
 
@@ -75,7 +88,7 @@ class Attack:
         self.world = world = World(seed)
         self.random = world.random("attack")
         self.overheard: list[bytes] = []
-        self.parties = [Party(world, number) for number in range(self.random.choice((2, 3, 4)))]
+        self.parties = [Party(world, number, **self.settings()) for number in range(self.random.choice((2, 3, 4)))]
         self.attacker = world.add(Silent())
         world.network.set_conditions(Conditions(delay=0.0005, jitter=self.random.choice((0.0, 0.0005))))
         world.network.observer = self.overhear
@@ -85,6 +98,10 @@ class Attack:
         kinds += [self.data, self.mutated, self.mutated, self.truncated, self.spliced, self.replayed, self.operations]
         self.spoofed = [self.announcement, self.goodbye, self.epoch, self.restart]
         self.kinds: list[Callable[[], bytes]] = self.random.sample(kinds, self.random.randint(1, len(kinds)))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the parties."""
+        return {}
 
     def overhear(self, crossing: Crossing) -> None:
         """The attacker remembers some of what passes."""
@@ -161,12 +178,7 @@ class Attack:
         return self.random.choice(self.overheard)
 
     def mutated(self) -> bytes:
-        """Some bytes changed, removed or inserted, mostly digits of the header."""
-        data = bytearray(self.replayed())
-        for _ in range(self.random.choice((1, 1, 2, 4))):
-            at = self.random.randrange(1 + min(len(data), self.random.choice((40, 120, 1500))))
-            data[at : at + self.random.choice((0, 1, 1))] = self.random.choice((b"", b"9", b"0", b"1", b",", b"-"))
-        return bytes(data)
+        return mutate(self.replayed(), self.random)
 
     def truncated(self) -> bytes:
         data = self.replayed()

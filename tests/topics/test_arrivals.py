@@ -24,7 +24,7 @@ SPLICES = (b"0", b"9", b"-1", b".", b"e1", b" ", b",", b'"', b"\\u0061", b"]", b
 def told(up: list[Event]) -> list[tuple[Any, ...]]:
     """Everything that is to be seen of what goes up."""
     return [
-        (item.__class__, *[0.0 if slot == "age" else getattr(item, slot) for slot in item.__slots__])
+        (item.__class__, *[0.0 if slot == "age" else getattr(item, slot, None) for slot in item.__slots__])
         for item in up
         if isinstance(item, Delivery | Missed)
     ]

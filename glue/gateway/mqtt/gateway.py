@@ -7,6 +7,7 @@ import logging
 import ssl
 import time
 from collections import deque
+from contextlib import suppress
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -21,11 +22,13 @@ from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.door import Door
 from glue.gateway.mqtt.limits import Limits
+from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
 from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
+from glue.gateway.mqtt.translation import for_clients, for_network
 
 MQTT_PORT, TLS_PORT = 1883, 8883
 
@@ -76,7 +79,8 @@ class Gateway:
         plugins = load_plugins()
         decides = access or Everybody()
         self.broker = Broker(PluginAccess(plugins, decides) if plugins else decides, Random(), limits)
-        self.broker.watchers = plugins
+        self._neighbours = Neighbours(endpoint, self.broker)
+        self.broker.watchers = [*plugins, self._neighbours]
         self.broker.log, self.broker.wall_clock = logger.log, time.time
         self._system = SystemTopics(self.broker, system_interval, glue.__version__)
         self._door: Door | None = None
@@ -101,6 +105,7 @@ class Gateway:
         except BaseException:
             await door.close()
             raise
+        self._neighbours.begin()
         self._sender = asyncio.create_task(self._send(), name="glue mqtt")
         self._system.begin(time.monotonic())
         self._check_access(time.monotonic())
@@ -147,10 +152,10 @@ class Gateway:
                 if run.retain or self.endpoint.subscribers(run.topic):
                     self._outgoing.append(run)
                     self._outgoing_bytes += run.size
-            if self._outgoing:
-                self._has_outgoing.set()
-                if self._outgoing_bytes > NETWORK_QUEUE and self._door is not None:
-                    self._door.network_full(True)
+            if self._outgoing_bytes > NETWORK_QUEUE and self._door is not None:
+                self._door.network_full(True)
+        if self._outgoing or self._neighbours.has_news:
+            self._has_outgoing.set()
         if broker.subscriptions.is_changed:
             broker.subscriptions.is_changed = False
             self._follow()
@@ -163,6 +168,8 @@ class Gateway:
         """Publish what clients published, in order."""
         while True:
             await self._has_outgoing.wait()
+            with suppress(ClosedError):
+                await self._neighbours.announce()
             while self._outgoing:
                 run = self._outgoing.popleft()
                 self._outgoing_bytes -= run.size
@@ -179,11 +186,13 @@ class Gateway:
 
     async def _publish(self, run: Publish) -> None:
         lifespan = None if run.expires == float("inf") else max(0.001, run.expires - time.monotonic())
-        if not run.retain and lifespan is None and run.count > 1:
+        properties, are_too_large = for_network(run.properties)
+        self.broker.statistics["properties too large for the network"] += are_too_large
+        if not run.retain and lifespan is None and properties is None and run.count > 1:
             await self.endpoint.publish_many(run.topic, run.payloads)
             return
         for payload in run.payloads:
-            await self.endpoint.publish(run.topic, payload, retain=run.retain, lifespan=lifespan)
+            await self.endpoint.publish(run.topic, payload, retain=run.retain, lifespan=lifespan, properties=properties)
 
     # ------------------------------------------------------------------------------------- from the network
 
@@ -193,11 +202,11 @@ class Gateway:
         for pattern in self._subscriptions.keys() - wanted:
             self._subscriptions.pop(pattern).close()
         for pattern in wanted - self._subscriptions.keys():
-            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, self._receive)
+            self._subscriptions[pattern] = self.endpoint.subscribe(pattern, self._receive, local=False)
 
     def _receive(self, message: Message) -> None:
         """Take a message of another endpoint; those of one turn go to clients together."""
-        if message.retained or message.publisher_id == self.endpoint.id:
+        if message.retained:
             return  # a new subscription asks for these itself
         if not self._incoming:
             asyncio.get_running_loop().call_soon(self._deliver)
@@ -222,22 +231,27 @@ class Gateway:
             return
 
         def give(message: Message) -> None:
-            if message.retained and message.publisher_id != self.endpoint.id and self._door is not None:
+            if message.retained and self._door is not None:
                 self.broker.replay_from_network(time.monotonic(), subscription, _run([message]), message.published_at)
                 self._door.flush()
 
-        asking = self.endpoint.subscribe(pattern, give)
+        asking = self.endpoint.subscribe(pattern, give, local=False)
         asyncio.get_running_loop().call_later(REPLAY_TIME, asking.close)
 
 
 def _run(messages: list[Message]) -> Publish:
     """Messages of one publisher and topic as a run."""
-    payloads = [_bytes(message.payload) for message in messages]
-    run = Publish(messages[0].topic, payloads, FROM_NETWORK_QOS, messages[0].retained)
-    run.expires = messages[0].delivery.expires
+    first = messages[0]
+    payloads = [_bytes(message) for message in messages]
+    run = Publish(first.topic, payloads, FROM_NETWORK_QOS, first.retained, for_clients(first.properties))
+    run.expires = first.delivery.expires
+    if run.expires != float("inf"):  # what is left is set when it is sent
+        run.properties = {**(run.properties or {}), "message_expiry_interval": 0}
     return run
 
 
-def _bytes(payload: object) -> bytes:
-    """A payload for clients: bytes as they are, anything else as JSON."""
-    return payload if isinstance(payload, bytes) else orjson.dumps(payload)
+def _bytes(message: Message) -> bytes:
+    """A payload for clients: bytes as they are, others as their codec wrote them or as JSON."""
+    if message.encoded is not None:
+        return message.encoded
+    return message.payload if isinstance(message.payload, bytes) else orjson.dumps(message.payload)

@@ -133,6 +133,25 @@ def test_clients_of_two_doors_talk_with_each_other_once(door: Doors) -> None:
         assert b.messages.empty()
 
 
+def test_a_client_id_is_connected_at_one_door_alone(door: Doors, lan: Lan) -> None:
+    with door("d1") as first, door("d2") as second, socket.create_connection(("127.0.0.1", first.port or 0)) as raw:
+        raw.sendall(mqtt.connect("c", 5, raw=b"\x11\x00\x00\x00\x3c"))
+        with client("c", second.port):
+            received = b""
+            raw.settimeout(PATIENCE)
+            while data := raw.recv(1_000):
+                received += data
+            assert [(sent.kind, sent.body[0]) for sent in mqtt.split(received)][1:] == [(14, 0x8E)]
+            hall = lan.start("hall")
+            assert hall.wait_for_responders("$mqtt/doors", 2, PATIENCE)
+            told = {reply.responder: reply.payload for reply in hall.request_all("$mqtt/doors", "sessions")}
+            assert {name: [one["client"] for one in found] for name, found in told.items()} == {
+                "d1": [], "d2": ["c"],
+            }  # fmt: skip
+            told = {reply.responder: reply.payload for reply in hall.request_all("$mqtt/doors", "clients")}
+            assert [one["version"] for one in told["d2"]] == ["3.1.1"]
+
+
 def test_the_will_of_a_client_that_is_cut_off_reaches_an_endpoint(door: Doors, lan: Lan) -> None:
     with door() as gateway:
         wills = lan.start("hall").subscribe("gone")

@@ -1,10 +1,14 @@
-"""A log in memory: offsets, positions, duplicates and what is durable. The log in files passes the same tests."""
+"""Logs in memory and in files: offsets, positions, duplicates and what is durable."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
+
 import pytest
 
-from glue.storage import Log, MemoryLog, Stream
+from glue.simulation.consensus import SimulatedDisk
+from glue.storage import FileLog, Log, MemoryLog, Record, Stream
 from tests.storage.records import LIFE, ORIGIN, everything, messages
 
 
@@ -13,12 +17,23 @@ def offsets(log: Log, offset: int = 0, **more: object) -> list[tuple[int, int]]:
     return [(at, len(record.payloads)) for at, record in log.read(everything, offset, **more).records]  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def log() -> MemoryLog:
-    return MemoryLog("0" * 16)
+class SyncedFileLog(FileLog):
+    """A log in files that syncs after each append."""
+
+    def append(self, records: Sequence[Record]) -> int:
+        super().append(records)
+        self.sync()
+        return self.end
 
 
-def test_messages_are_read_from_an_offset_on_and_the_first_record_is_cut(log: MemoryLog) -> None:
+@pytest.fixture(params=["memory", "files", "small files"])
+def log(request: pytest.FixtureRequest) -> MemoryLog | SyncedFileLog:
+    if request.param == "memory":
+        return MemoryLog("0" * 16)
+    return SyncedFileLog(SimulatedDisk(Random(1)), Random(1), 100 if request.param == "small files" else 1 << 20)
+
+
+def test_messages_are_read_from_an_offset_on_and_the_first_record_is_cut(log: MemoryLog | FileLog) -> None:
     assert log.append([messages(1, 10), messages(1, 5, topic="b")]) == 15
     assert log.read(everything, 0).next == 15
     found = log.read(everything, 7)
@@ -28,13 +43,13 @@ def test_messages_are_read_from_an_offset_on_and_the_first_record_is_cut(log: Me
     assert log.read(everything, 99).next == 15
 
 
-def test_a_reader_of_one_topic_passes_over_the_others(log: MemoryLog) -> None:
+def test_a_reader_of_one_topic_passes_over_the_others(log: MemoryLog | FileLog) -> None:
     log.append([messages(1, 3), messages(1, 1, topic="b"), messages(4, 2)])
     found = log.read("b".__eq__, 0)
     assert (found.records, found.next) == ([(3, messages(1, 1, topic="b"))], 6)
 
 
-def test_a_read_ends_at_its_size_and_goes_on_from_there(log: MemoryLog) -> None:
+def test_a_read_ends_at_its_size_and_goes_on_from_there(log: MemoryLog | FileLog) -> None:
     for first in range(1, 11):
         log.append([messages(first, size=100)])
     at, seen = 0, 0
@@ -46,7 +61,7 @@ def test_a_read_ends_at_its_size_and_goes_on_from_there(log: MemoryLog) -> None:
     assert seen == 10
 
 
-def test_a_message_is_stored_once_whatever_comes_again(log: MemoryLog) -> None:
+def test_a_message_is_stored_once_whatever_comes_again(log: MemoryLog | FileLog) -> None:
     log.append([messages(5, 5)])
     assert log.append([messages(1, 12)]) == 12
     assert log.append([messages(1, 12)]) == 12
@@ -69,11 +84,19 @@ def test_the_states_of_streams_tell_what_is_held_and_durable() -> None:
     assert log.state(Stream(ORIGIN, LIFE + 1, "pump/speed")) is None
 
 
-def test_offsets_are_found_by_time_and_reading_ends_before_a_time(log: MemoryLog) -> None:
+def test_offsets_are_found_by_time_and_reading_ends_before_a_time(log: MemoryLog | FileLog) -> None:
     for number in range(1, 6):
         log.append([messages(number, at=1000.0 + number)])
     assert [log.offset_at(time) for time in (0, 1001, 1003, 1003.5, 9999)] == [0, 0, 2, 3, 5]
     assert log.read(everything, 0, before=1003.0).next == 3
+
+
+def test_a_message_is_located_by_its_identity_or_the_next_one_of_its_stream(log: MemoryLog | FileLog) -> None:
+    log.append([messages(10, 3)])
+    log.append([messages(1, 2, topic="b"), messages(20, 2)])
+    log.append([messages(1, 4)])
+    stream = messages().stream
+    assert [log.locate(stream, number) for number in (1, 4, 5, 9, 11, 13, 21, 22)] == [7, 10, 0, 0, 1, 5, 6, None]
 
 
 def test_the_oldest_is_removed_beyond_the_limit_and_never_stored_again() -> None:

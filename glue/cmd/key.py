@@ -1,0 +1,306 @@
+"""`glue key`: make the key of a group, and show what a key file holds without its secrets."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+import glue
+from glue.capture.opened import opened_copy
+from glue.cmd import common
+from glue.cmd.output import CommandOutput
+from glue.endpoint.secrets import fastest_suite, read_key, read_secret, write_secret
+from glue.errors import ConfigurationError
+from glue.security import MemberIdentity, granted, new_key, rotated
+from glue.security.guard import POLICY_SIZE, Policy, explain
+from glue.security.identity import PUBLIC_SIZE, Certificate, authority_text, public_of, read_authority
+from glue.security.key import LONGEST, OVERLAP
+from glue.security.rules import ACTIONS as ACTION_NAMES
+from glue.security.rules import Rule, read_rules
+from glue.security.suites import require
+
+EPILOG = """\
+examples:
+  glue key new plant.key               make the key of a new group; copy the file to each endpoint
+  GLUE_KEY=plant.key glue endpoint     use it, as Endpoint(key="plant.key") and --key plant.key do
+  glue key rotate plant.key            begin another epoch; the running members take it, and write their files
+  glue key show plant.key              show what it holds; its secret is never shown
+
+Anyone with the file is a member. See docs/security.md for what that protects against, and what not.
+"""
+
+
+FILES = {
+    "admit": "the identity file",
+    "authority": "the authority's file",
+    "open": "the capture",
+    "rules": "the rules, as a JSON list",
+}
+
+TELLING = 5.0
+"""Seconds that `rotate` passes the new epoch on, at most."""
+
+
+def parser() -> common.Parser:
+    """Return the parser."""
+    made = common.Parser(
+        prog="glue key",
+        description="Make and look after the key of a group.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, run, help in ACTIONS:
+        action = actions.add_parser(name, help=help, description=help.capitalize() + ".")
+        if name == "identity":
+            action.add_argument("name", metavar="NAME", help="the endpoint's name")
+            action.add_argument("file", metavar="FILE", nargs="?", help="the identity file (default: NAME.identity)")
+        elif name == "explain":
+            add_question(action)
+        else:
+            action.add_argument("file", metavar="FILE", help=FILES.get(name, "the key file"))
+        if name == "authority":
+            action.add_argument("--key", metavar="FILE", help="the key whose members need identities from now on")
+        if name == "rules":
+            action.add_argument("--authority", metavar="FILE", required=True, help="the authority's file")
+            action.add_argument("--output", metavar="FILE", default="plant.rules", help="default plant.rules")
+        if name == "open":
+            action.add_argument("--key", metavar="FILE", required=True, help="the key file")
+            action.add_argument("--output", metavar="FILE", required=True, help="the copy, as pcapng; not sealed")
+        if name == "admit":
+            add_rights(action)
+        if name == "rotate":
+            add_rotation(action)
+        action.add_argument("--json", action="store_true", help="print one JSON object a line")
+        action.set_defaults(run=run)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return common.execute(parser(), lambda arguments, output: arguments.run(arguments, output), argv)
+
+
+def new(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Make the key of a new group."""
+    require()
+    key = new_key(os.urandom)
+    create(arguments.file, key.to_text())
+    text = f"{arguments.file}: {key.newest.described()}; copy it to each endpoint, and keep it secret"
+    output.event("key", text, file=arguments.file, epoch=key.newest.number, id=f"{key.newest.id:02x}")
+    return common.SUCCESS
+
+
+def show(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Show what a key file holds, without secrets."""
+    require()
+    key = read_key(arguments.file)
+    for epoch in key.epochs:
+        output.event("epoch", epoch.described(), epoch=epoch.number, id=f"{epoch.id:02x}")
+    suite = fastest_suite().name
+    output.event("cipher", f"this machine seals with {suite}, the faster one here", cipher=suite)
+    return common.SUCCESS
+
+
+def add_rights(action: argparse.ArgumentParser) -> None:
+    """Add the options of `admit`."""
+    action.add_argument("--authority", metavar="FILE", required=True, help="the authority's file")
+    action.add_argument("--days", type=common.positive_number, metavar="NUMBER", help="end after so many days")
+    for name in ACTION_NAMES:
+        action.add_argument(f"--{name}", metavar="PATTERN", nargs="+", default=[], help=f"topics that it may {name}")
+
+
+def add_question(action: argparse.ArgumentParser) -> None:
+    """Add the arguments of `explain`."""
+    action.add_argument("name", metavar="NAME", help="the member's name")
+    action.add_argument("what", choices=ACTION_NAMES, metavar="ACTION", help=", ".join(ACTION_NAMES))
+    action.add_argument("topic", metavar="TOPIC", help="a topic; to subscribe, also a pattern; a model's name")
+    action.add_argument("--rules", metavar="FILE", default=os.environ.get("GLUE_POLICY"), help="the rules")
+    action.add_argument("--identity", metavar="FILE", help="the member's identity, for the rights in its certificate")
+
+
+def add_rotation(action: argparse.ArgumentParser) -> None:
+    """Add the options of `rotate`."""
+    action.add_argument(
+        "--leaked", action="store_true", help="do not pass it on by the network, as a thief would get it: copy the file"
+    )
+    action.add_argument(
+        "--overlap",
+        type=common.positive_number,
+        metavar="SECONDS",
+        default=OVERLAP,
+        help="how long the epoch before stays valid (default 60)",
+    )
+    action.add_argument("--authority", metavar="FILE", help="the authority's file, where members have identities")
+    action.add_argument("--without", metavar="NAME", nargs="+", default=[], help="identities that are members no more")
+    action.add_argument("--identity", metavar="FILE", help="the identity to pass it on with")
+    action.add_argument("--duration", type=common.positive_number, metavar="SECONDS", default=TELLING)
+    action.add_argument("--interface", metavar="NAME")
+    action.add_argument("--multicast-address", metavar="GROUP:PORT")
+    action.add_argument("--network-id", type=int, metavar="NUMBER")
+
+
+def rotate(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Begin another epoch of a key, and pass it on to the members."""
+    require()
+    key = rotated(read_key(arguments.file), os.urandom, arguments.overlap, not arguments.leaked)
+    if arguments.authority is not None:
+        secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
+        key = granted(key, secret, arguments.without)
+    elif key.authority is not None or arguments.without:
+        raise ConfigurationError("members of this key have identities, so --authority has to sign the new epoch")
+    if arguments.overlap > LONGEST:
+        raise ConfigurationError(f"--overlap {arguments.overlap}: expected at most {LONGEST:.0f} seconds")
+    write_secret(arguments.file, key.to_text(), replace=True)
+    output.event("epoch", key.newest.described(), epoch=key.newest.number, id=f"{key.newest.id:02x}")
+    if arguments.leaked:
+        text = (
+            f"copy {arguments.file} to each endpoint within {arguments.overlap:.0f} s; running endpoints read it anew"
+        )
+        output.event("copy", text, file=arguments.file, seconds=arguments.overlap)
+        return common.SUCCESS
+    settings = {name: getattr(arguments, name) for name in ("interface", "multicast_address", "network_id")}
+    with glue.Endpoint(key=arguments.file, identity=arguments.identity, **settings) as endpoint:
+        driver = endpoint._running()
+        common.wait_for(lambda seconds: driver.wait_until(lambda: is_known(endpoint), seconds), arguments.duration)
+        have, all_ = members(endpoint)
+    output.event("members", f"{have} of {all_} members have it", members=all_, informed=have)
+    return common.SUCCESS if have == all_ else common.FAILURE
+
+
+def members(endpoint: glue.Endpoint) -> tuple[int, int]:
+    """Return how many members have the newest epoch, and how many there are."""
+    security = endpoint._core.security
+    lives = security.lives.fresh
+    return sum(life.newest >= security.key.newest.number for life in lives), len(lives)
+
+
+def is_known(endpoint: glue.Endpoint) -> bool:
+    """Whether all members, of which there is one, have the newest epoch."""
+    have, all_ = members(endpoint)
+    return 0 < have == all_
+
+
+def authority(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Make an authority, which admits members by name; with --key, the members of that key need identities."""
+    require()
+    secret = os.urandom(PUBLIC_SIZE)
+    key = None if arguments.key is None else replace(read_key(arguments.key), authority=public_of(secret))
+    create(arguments.file, authority_text(secret))
+    text = f"{arguments.file}: keep it off the endpoints; whoever has it admits members"
+    if key is not None:
+        write_secret(arguments.key, key.to_text(), replace=True)
+        text += f". Members of {arguments.key} need identities from now on"
+    output.event("authority", text, file=arguments.file, key=arguments.key, public=public_of(secret).hex())
+    return common.SUCCESS
+
+
+def identity(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Make the identity of an endpoint, for the authority to admit."""
+    require()
+    made = MemberIdentity(arguments.name, os.urandom(PUBLIC_SIZE))
+    file = arguments.file or f"{arguments.name}.identity"
+    create(file, made.to_text())
+    public = public_of(made.secret).hex()
+    text = f"{file}: {made.name}, public key {public[:16]}…; now: glue key admit {file} --authority FILE"
+    output.event("identity", text, file=file, name=made.name, public=public)
+    return common.SUCCESS
+
+
+def admit(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Sign an identity with the authority, with the rights that it is to have."""
+    require()
+    secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
+    before = MemberIdentity.from_text(read_secret(arguments.file, "identity"), arguments.file)
+    until = None if arguments.days is None else time.time() + arguments.days * 86400
+    rules: list[dict[str, Any]] = [
+        {"may": [action], "topics": getattr(arguments, action)} for action in ACTION_NAMES if getattr(arguments, action)
+    ]
+    made = before.admitted(secret, until, rules)
+    write_secret(arguments.file, made.to_text(), replace=True)
+    rights = "; ".join(f"{rule['may'][0]} {' '.join(rule['topics'])}" for rule in rules) or "none of its own"
+    duration = "for good" if until is None else f"for {arguments.days:g} days"
+    output.event(
+        "admitted", f"{made.name} is admitted {duration}; rights: {rights}", name=made.name, until=until, rules=rules
+    )
+    return common.SUCCESS
+
+
+def rules(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Sign rules with the authority, as a newer version of those in the output file."""
+    secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
+    with open(arguments.file, "rb") as file:
+        text = file.read(POLICY_SIZE)
+    before = None
+    if os.path.exists(arguments.output):
+        with open(arguments.output, "rb") as file:
+            before = Policy.from_text(file.read(POLICY_SIZE), public_of(secret))
+    try:
+        made = Policy.make(secret, 1 + (before.version if before else 0), orjson.loads(text))
+    except ValueError as error:
+        raise ConfigurationError(f"{arguments.file}: {error}") from None
+    write_secret(arguments.output, made.to_text(), replace=True)
+    output.event(
+        "rules",
+        f"{arguments.output}: version {made.version}, {len(made.rules)} rules; an endpoint that starts with this file "
+        "(policy=, GLUE_POLICY or --policy) tells all others",
+        version=made.version,
+        rules=len(made.rules),
+    )
+    return common.SUCCESS
+
+
+def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Tell whether a member may do something, and by which rule."""
+    found: tuple[Rule, ...] = ()
+    own = Certificate(arguments.name, b"", None, (), b"", b"")
+    if arguments.identity is not None:
+        who = MemberIdentity.from_text(read_secret(arguments.identity, "identity"), arguments.identity)
+        own = who.certificate or own
+    if arguments.rules is not None:
+        with open(arguments.rules, "rb") as file:
+            values = orjson.loads(file.read(POLICY_SIZE))
+        if isinstance(values, dict):
+            values = orjson.loads(values["document"])["rules"]
+        found = read_rules(values)
+    decision = explain(found, own, arguments.what, arguments.topic)
+    answer = "yes" if decision.allowed else "no"
+    output.event("decision", f"{answer}: {decision.rule}", allowed=decision.allowed, rule=decision.rule)
+    return common.SUCCESS if decision.allowed else common.FAILURE
+
+
+def open_capture(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Copy a capture with its sealed datagrams opened, for play, spark.analyze and Wireshark."""
+    require()
+    counted = opened_copy(arguments.file, arguments.output, read_key(arguments.key))
+    text = f"{arguments.output}: " + ", ".join(f"{count} frames {what}" for what, count in sorted(counted.items()))
+    output.event("opened", text, file=arguments.output, **dict(counted))
+    return common.SUCCESS if counted["opened"] else common.FAILURE
+
+
+def create(path: str, content: str) -> None:
+    """Write a new secret file. Raises ConfigurationError if it exists."""
+    try:
+        write_secret(path, content)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} exists; it is not replaced") from None
+
+
+ACTIONS = (
+    ("new", new, "make the key of a new group"),
+    ("authority", authority, "make an authority, which admits members by name"),
+    ("identity", identity, "make the identity of an endpoint"),
+    ("admit", admit, "sign an identity with the authority, with its rights"),
+    ("rules", rules, "sign the rules of the group with the authority"),
+    ("explain", explain_decision, "tell whether a member may do something, and by which rule"),
+    ("open", open_capture, "copy a capture with its sealed datagrams opened"),
+    ("rotate", rotate, "begin another epoch of a key, and pass it on to the members"),
+    ("show", show, "show what a key file holds, without its secrets"),
+)

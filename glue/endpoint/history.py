@@ -1,0 +1,303 @@
+"""History of one endpoint, as far as threads, asyncio and the simulator share it.
+
+The state machines of `glue.history` decide; here they get time, a lock, and the endpoint's topics. Pages and requests
+come from the thread that received them; timers and news of peers from within a turn; readers take from any thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from random import Random
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+
+from glue.contract import BULK, NORMAL, Delivery, Event, Missed, PeerInterest, PeerRemoved, Publication
+from glue.endpoint.fork import heirs
+from glue.endpoint.history_room import HistoryRoom
+from glue.endpoint.message import Peer
+from glue.endpoint.queues import QueueOwner
+from glue.endpoint.requests import Named
+from glue.errors import TopicError
+from glue.history import PublishedMemory, Reader, Server
+from glue.history.overlap import overlaps
+from glue.history.wire import KEEPER, OWN, MalformedError, Request, Start, ask_topic, decode_page, page_topic
+from glue.topics import check_pattern
+
+if TYPE_CHECKING:  # imported when used: most programs keep nothing
+    from glue.storage import Log
+
+OFFERS = 4096
+"""Patterns of history that one peer may offer, at some 300 bytes: 1.2 MB."""
+ALL_OFFERS = 32_768
+"""Patterns of all peers: 10 MB."""
+UNDER_WAY = 4 << 20
+"""Bytes published and unacknowledged, up to which pages are sent at once: live messages wait behind no more."""
+PACE = 0.005
+"""Seconds until the next page while more than that is under way, so that history goes on beside a busy publisher."""
+
+
+SERVING = (OWN, KEEPER)
+"""What the interests of publishers and keepers that serve history begin with."""
+
+
+def served_by(interest: str) -> tuple[bool, str]:
+    """Whether it is the interest of a keeper, and the pattern that is served; "" if it is malformed."""
+    if interest.startswith(OWN):
+        return False, interest[len(OWN) :]
+    return True, interest.split("/", 4)[4] if interest.count("/") >= 4 else ""
+
+
+class Offers:
+    """Who serves the history of which patterns, as discovery tells."""
+
+    def __init__(self, statistics: Counter[str]) -> None:
+        self.interests: dict[str, dict[str, None]] = {}  # by peer
+        self._count = 0
+        self._statistics = statistics
+
+    def change(self, news: PeerInterest) -> tuple[list[str], list[str]]:
+        """Take a change of a peer's interests; returns those by which it serves from now on, and no more."""
+        added = [name for name in news.added if name.startswith(SERVING)]
+        removed = [name for name in news.removed if name.startswith(SERVING)]
+        offered = [interest for interest in added if self.add(news.peer, interest)]
+        return offered, [interest for interest in removed if self.remove(news.peer, interest)]
+
+    def add(self, peer: str, interest: str) -> bool:
+        """Add an offer; False if it is known, malformed, or one too many."""
+        known = self.interests.get(peer, {})
+        if interest in known:
+            return False
+        try:
+            check_pattern(served_by(interest)[1])
+        except TopicError:
+            self._statistics["malformed offers of history"] += 1
+            return False
+        if len(known) >= OFFERS or self._count >= ALL_OFFERS:
+            self._statistics["offers of history refused: too many"] += 1
+            return False
+        self.interests.setdefault(peer, {})[interest] = None
+        self._count += 1
+        return True
+
+    def remove(self, peer: str, interest: str) -> bool:
+        """Remove an offer; False if there is none."""
+        known = self.interests.get(peer, {})
+        if interest not in known:
+            return False
+        del known[interest]
+        self._count -= 1
+        if not known:
+            del self.interests[peer]
+        return True
+
+    def forget(self, peer: str) -> None:
+        """Remove all offers of a peer."""
+        self._count -= len(self.interests.pop(peer, ()))
+
+
+class Clocks(Protocol):
+    """Where the time is read."""
+
+    clock: Callable[[], float]
+    unix_time: Callable[[], float]
+
+
+class History:
+    """What an endpoint remembers and serves, and the subscriptions here that read history."""
+
+    def __init__(
+        self,
+        identity: Named,
+        peers: Mapping[str, Peer],
+        statistics: Counter[str],
+        offers: Offers,
+        clocks: Clocks,
+        knows: Callable[[str, int, str], bool],
+        luck: Random,
+        wake: Callable[[], None],
+        arrived: Callable[[int], None],
+        opened: Callable[[Any], list[Delivery | Missed]],
+    ) -> None:
+        """`wake` has a turn run soon, from any thread; `arrived` counts messages that came to subscriptions;
+        `opened` decodes payloads in a codec."""
+        self._identity = identity
+        self._peers = peers
+        self._statistics = statistics
+        self._offers = offers
+        self._clocks = clocks
+        self._luck = luck
+        self.wake = wake
+        self.arrived = arrived
+        self.opened = opened
+        self.memory = PublishedMemory()
+        self._server = Server(self.memory, knows, statistics)
+        self._rooms: dict[HistoryRoom, None] = {}
+        self._poked: list[HistoryRoom] = []
+        self._numbers = count(1)
+        self._backlog = 0  # bytes, as of the last turn and with the pages since then
+        self._next_page = 0.0
+        self._after_fork()
+        heirs.add(self)
+
+    def _after_fork(self) -> None:
+        """Make the lock; again in a forked child, where no thread is left to release it."""
+        self.lock = RLock()
+
+    # -------------------------------------------------------------------------------------------- readers
+
+    def room(self, pattern: str, start: Start, limit: int, owner: QueueOwner, local: bool = True) -> HistoryRoom:
+        """The queue of a new subscription that begins with history; not `local`: without what is published here."""
+        with self.lock:
+            id = self._identity.endpoint_id
+            reader = Reader(
+                pattern, start, limit, self._numbers.__next__, Random(self._luck.getrandbits(64)), self._statistics, id
+            )
+            reader.local = local
+            room = HistoryRoom(reader, self, owner, self._clocks.clock)
+            self._rooms[room] = None
+            for peer, interests in self._offers.interests.items():
+                self._offer(reader, peer, interests)
+            return room
+
+    def ended(self, room: HistoryRoom) -> None:
+        """A subscription was closed."""
+        with self.lock:
+            self._rooms.pop(room, None)
+
+    def _offer(self, reader: Reader, peer: str, interests: Sequence[str] | dict[str, None]) -> None:
+        identity, known = self._identity, self._peers.get(peer)
+        if peer == identity.endpoint_id:
+            life, name = identity.incarnation, identity.name
+        elif known is not None:
+            life, name = known.incarnation, known.name
+        else:
+            return
+        now = self._clocks.clock()
+        for interest in interests:
+            is_keeper, pattern = served_by(interest)
+            if not overlaps(pattern, reader.pattern):
+                continue
+            if is_keeper:
+                reader.keepers.offered(now, peer, life, pattern)
+            elif reader.local or peer != identity.endpoint_id:
+                reader.offered(now, peer, life, name, pattern)
+
+    def changed(self, peer: str, added: Sequence[str], removed: Sequence[str]) -> None:
+        """A peer, or this endpoint, serves the history of other interests than before."""
+        with self.lock:
+            for room in self._rooms:
+                for interest in removed:
+                    is_keeper, pattern = served_by(interest)
+                    left = room.reader.keepers.withdrawn if is_keeper else room.reader.withdrawn
+                    self._collect(room, lambda reader, left=left, pattern=pattern: left(peer, pattern))  # type: ignore[misc]
+                self._collect(room, lambda reader: self._offer(reader, peer, added))
+
+    def lost(self, news: PeerRemoved) -> None:
+        """A peer is gone."""
+        with self.lock:
+            self._server.forget(news.peer)
+            for room in self._rooms:
+                self._collect(room, lambda reader: reader.lost(news.peer, news.incarnation, news.reason))
+
+    def _collect(self, room: HistoryRoom, act: Callable[[Reader], Any]) -> Any:
+        """Let a reader do something, and tell its subscription what came of that."""
+        reader = room.reader
+        before, waiting = reader.pushed, len(reader.ready)
+        result = act(reader)
+        if reader.pushed > before:
+            self.arrived(reader.pushed - before)
+        if len(reader.ready) > waiting:
+            self._poked.append(room)
+        return result
+
+    def take_pages(self, delivery: Delivery) -> list[HistoryRoom]:
+        """Take pages; returns the rooms in which something new waits."""
+        now = self._clocks.clock()
+        with self.lock:
+            for payload in delivery.payloads:
+                try:
+                    page = decode_page(payload)
+                except MalformedError:
+                    self._statistics["malformed pages of history"] += 1
+                    continue
+                peer, life = delivery.publisher_id, delivery.incarnation
+                for room in self._rooms:
+                    if self._collect(room, lambda reader: reader.page(now, peer, life, page)):  # noqa: B023
+                        break
+                else:
+                    self._statistics["pages of history not asked for"] += 1
+            return self.poked()
+
+    def poked(self) -> list[HistoryRoom]:
+        """The rooms in which something new waits, once."""
+        with self.lock:
+            found, self._poked = self._poked, []
+            return found
+
+    # -------------------------------------------------------------------------------------------- serving
+
+    def record(self, now: float, group: Any, expires: float) -> None:
+        """Record what was just published; called by topics within a turn."""
+        with self.lock:
+            self.memory.record(now, group, expires)
+
+    def serve(self, log: Log) -> None:
+        """Serve what is in the log of a keeper, too."""
+        with self.lock:
+            self._server.keep(log)
+
+    def take_requests(self, delivery: Delivery) -> list[Publication]:
+        """Take requests for history; returns the pages that can be sent now."""
+        with self.lock:
+            for payload in delivery.payloads:
+                self._server.ask((delivery.publisher_id, delivery.incarnation), payload)
+            return self._pages(self._clocks.clock())
+
+    def _pages(self, now: float) -> list[Publication]:
+        found: list[Publication] = []
+        while self._server and (self._backlog < UNDER_WAY or now >= self._next_page):
+            self.memory.expire(now)
+            answer = self._server.answer(now)
+            assert answer is not None
+            reader, payload = answer
+            self._backlog += len(payload)
+            self._next_page = now + PACE
+            found.append(self._publication(page_topic(*reader), payload, BULK))
+        return found
+
+    def _publication(self, topic: str, payload: bytes, priority: int) -> Publication:
+        return Publication(topic, [payload], self._clocks.unix_time(), False, len(payload), priority)
+
+    # --------------------------------------------------------------------------------------------- timers
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is due (monotonic seconds)."""
+        with self.lock:
+            due = min((room.reader.deadline for room in self._rooms), default=float("inf"))
+            return min(due, self._next_page) if self._server else due
+
+    def requests(self, now: float) -> list[Publication]:
+        """Requests of readers that are due."""
+        with self.lock:
+            found: list[tuple[str, Request]] = []
+            for room in self._rooms:
+                if room.reader.deadline <= now:
+                    found += self._collect(room, lambda reader: reader.advance(now))
+            return [self._publication(ask_topic(peer), request.encode(), NORMAL) for peer, request in found]
+
+    def advance(self, now: float, backlog: int) -> list[Publication]:
+        """Do what is due, within a turn; returns what to publish."""
+        self._backlog = backlog
+        with self.lock:
+            return [*self.requests(now), *self._pages(now)]
+
+    def note(self, event: Event) -> None:
+        """Take news of peers, within a turn."""
+        if isinstance(event, PeerInterest):
+            self.changed(event.peer, *self._offers.change(event))
+        elif isinstance(event, PeerRemoved):
+            self._offers.forget(event.peer)
+            self.lost(event)

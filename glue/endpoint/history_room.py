@@ -1,0 +1,133 @@
+"""Where the messages of a subscription with history wait for its reader: a queue that never stops a publisher.
+
+A queue as those of `queues.py`. What finds no room is read from the publisher's history when there is room again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from threading import RLock
+from typing import Any, Protocol
+
+from glue.contract import CodedDelivery, Delivery, Missed
+from glue.endpoint.message import Message
+from glue.endpoint.queues import Clock, QueueOwner
+from glue.history import Reader
+from glue.history.source import weight
+
+
+class Parts(Protocol):
+    """What a room needs of the history of its endpoint."""
+
+    lock: RLock
+
+    def arrived(self, count: int) -> None:
+        """Count messages that came to a subscription, or with a negative number those that come another way."""
+
+    def opened(self, coded: Any) -> list[Delivery | Missed]:
+        """Decode a delivery whose payloads are in a codec."""
+
+    def ended(self, room: HistoryRoom) -> None:
+        """A subscription was closed."""
+
+    def wake(self) -> None:
+        """Have a turn soon."""
+
+
+class HistoryRoom:
+    """Messages of one subscription, from history and live, in order."""
+
+    cause = ""
+    """It drops nothing."""
+
+    def __init__(self, reader: Reader, parts: Parts, owner: QueueOwner, clock: Clock) -> None:
+        self.reader = reader
+        self.poke: Callable[[], Any] = lambda: None  # called when messages came another way than by `put`
+        self._parts = parts
+        self._owner = owner
+        self._clock = clock
+        self._closed = False
+        self._delivery: Delivery | None = None  # the one that is being read
+        self._opened: deque[Delivery | Missed] = deque()  # what was decoded and comes next
+        self._weight = 0  # bytes of the delivery that it came from
+        self._read = self._expired = 0  # messages of it
+
+    def __bool__(self) -> bool:
+        """Whether anything can be taken."""
+        return self._delivery is not None or bool(self._opened or self.reader.ready)
+
+    def put(self, delivery: Delivery) -> int:
+        """Take what came live; returns 0, as nothing is lost."""
+        with self._parts.lock:
+            before = self.reader.pushed
+            self.reader.live(self._clock(), delivery)
+            self._parts.arrived(self.reader.pushed - before - len(delivery.payloads))
+            is_due = self.reader.deadline <= self._clock()
+        if is_due:
+            self._parts.wake()
+        return 0
+
+    def put_gap(self, missed: Missed) -> None:
+        """Take news of a gap in what comes live."""
+        with self._parts.lock:
+            self.reader.missed(missed)
+
+    def take(self) -> Message | Missed | None:
+        """The next message that has not expired, or what is missing before it; None if there is neither."""
+        while True:
+            delivery = self._delivery
+            if delivery is None:
+                first = self._opened.popleft() if self._opened else self._next()
+                if first is None or isinstance(first, Missed):
+                    return first
+                delivery = self._delivery = first
+                self._read = self._expired = 0
+            place = self._read
+            self._read = place + 1
+            expired = delivery.expires < inf and delivery.expires < self._clock()
+            self._expired += expired
+            if place + 1 == len(delivery.payloads):
+                self._finish(delivery)
+            if not expired:
+                return Message(delivery.payloads[place], delivery.sequence + place, delivery)
+
+    def _next(self) -> Delivery | Missed | None:
+        """Take what comes next; decode it if history gave it in a codec."""
+        with self._parts.lock:
+            first = self.reader.ready.popleft() if self.reader.ready else None
+        if first.__class__ is not CodedDelivery:
+            return first
+        self._opened += self._parts.opened(first)
+        self._weight = weight(first)
+        lost = sum(found.count for found in self._opened if isinstance(found, Missed))
+        self._parts.arrived(-lost)
+        return self._opened.popleft()
+
+    def _finish(self, delivery: Delivery) -> None:
+        self._delivery = None
+        if self._closed:
+            return
+        self._settle_read()
+        size, self._weight = self._weight or weight(delivery), 0
+        with self._parts.lock:
+            has_room = self.reader.read(size)
+        if has_room:
+            self._parts.wake()
+
+    def _settle_read(self) -> None:
+        self._owner.settled("handled", self._read - self._expired)
+        self._owner.settled("expired", self._expired)
+
+    def close(self) -> None:
+        """Close the queue: account for waiting messages as unread; they can still be taken."""
+        self._parts.ended(self)
+        self._closed = True
+        if self._delivery is not None:
+            self._settle_read()
+            self._owner.settled("unread", len(self._delivery.payloads) - self._read)
+        with self._parts.lock:
+            left = [*self._opened, *self.reader.ready]
+        waiting = [len(found.payloads) for found in left if isinstance(found, Delivery)]
+        self._owner.settled("unread", sum(waiting))

@@ -1,0 +1,244 @@
+"""What every kind of endpoint offers to keep topics and to wait for keepers, whoever drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from os import PathLike
+from random import Random
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from glue.contract import Delivery, Event, Publication, Subscribe, Unsubscribe
+from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.durability import Acks, Durability, Expectation, check_acks
+from glue.endpoint.options import Priority
+from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
+from glue.endpoint.receipt import Receipt
+from glue.endpoint.responder import Announcement, Receiver
+from glue.errors import ClosedError, ConfigurationError, NotDurableError
+from glue.model import StackRequest
+from glue.topics import check_topic
+
+if TYPE_CHECKING:  # imported when used: most programs keep nothing
+    from glue.endpoint.keeper import Keeper
+    from glue.endpoint.keeping import Keeping
+    from glue.storage import Directory, FileLog, MemoryLog, Retention
+
+SomeReceipt = TypeVar("SomeReceipt", bound=Receipt)
+
+OUTSTANDING = 1000
+"""Messages of `publish_durable` that are unacknowledged at once, unless it says so."""
+
+
+class Acknowledgements(Receiver):
+    """Receives what keepers tell of this life's messages."""
+
+    def __init__(self, durability: Durability, owner: SubscriptionOwner, counts: bool) -> None:
+        """`counts`: it is this receiver that tells when a delivery is handled."""
+        super().__init__()
+        self._durability = durability
+        self._owner = owner
+        self._counts = counts
+
+    def _deliver(self, event: Event) -> None:
+        """Take acknowledgements."""
+        if isinstance(event, Delivery):
+            for message in event.payloads:
+                self._durability.take(event.publisher_id, message)
+            self._owner.settled("handled", len(event.payloads))
+            if self._counts:
+                self._owner.handled(event)
+
+
+class KeepMethods(Generic[SomeReceipt]):
+    """Keepers of an endpoint, and the acknowledgements that it waits for."""
+
+    _core: EndpointCore
+    _owner: OwnerFunctions
+    _acknowledgements: Acknowledgements | None = None  # set by the first publication with acks
+    _writers: dict[str | None, Any] | None = None  # what stores, by directory; set by the first keeper
+    _keepers: tuple[Keeper, ...] = ()
+    _COUNTS = True
+
+    def _running(self) -> Any:
+        """The driver. Raises ClosedError."""
+        raise NotImplementedError
+
+    def _order_keeping(self, request: StackRequest) -> None:
+        """Pass a request to the stack. Raises ClosedError."""
+        self._running().order(request)
+
+    def _open_directory(self, data_dir: Any) -> Directory:
+        """Open the directory of a log. Raises StorageError."""
+        raise NotImplementedError
+
+    def _make_writer(self, keeping: Keeping) -> Any:
+        """What stores deliveries, of this kind of endpoint."""
+        raise NotImplementedError
+
+    def _make_receipt(self, topic: str, count: int, acks: Acks) -> SomeReceipt:
+        """A receipt of messages that are to be published."""
+        raise NotImplementedError
+
+    def _publish_quietly(self, publications: list[Publication]) -> None:
+        """Publish acknowledgements, from the thread that stores; a closed endpoint drops them."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------------------- keepers
+
+    @staticmethod
+    def _check_keeping(
+        pattern: str, age: float | str | None, size: int | str | None, count: int | None, replicas: int
+    ) -> Retention:
+        """Check what is given to `keep`. Raises TopicError, ConfigurationError."""
+        from glue.endpoint.keeper import check_replicas, retention_of
+
+        check_not_reserved(pattern)
+        check_replicas(replicas)
+        return retention_of(pattern, age, size, count)
+
+    def _keep(
+        self,
+        pattern: str,
+        data_dir: Any,
+        age: float | str | None,
+        size: int | str | None,
+        count: int | None,
+        replicas: int,
+    ) -> Keeper:
+        """Add a keeper: first what receives the messages, then what tells of it."""
+        from glue.endpoint.keeper import Keeper, Kept
+
+        retention = self._check_keeping(pattern, age, size, count, replicas)
+        self._running()
+        if not self._has_writer(data_dir):
+            self._add_writer(data_dir, self._open_log(data_dir, retention.size))
+        writer = (self._writers or {})[_place(data_dir)]
+        kept = Kept(writer, self._owner, self._COUNTS)
+        announcement = Announcement(lambda delivery: None)
+        keeper = Keeper(pattern, writer, kept, announcement, retention, replicas, data_dir, self._close_keeper)
+        writer.keeping.retentions = [*writer.keeping.retentions, retention]
+        self._keepers = (*self._keepers, keeper)
+        self._order_keeping(Subscribe(kept, pattern))
+        cast(Any, self)._serve_kept(keeper._interest, writer.keeping.log)
+        self._order_keeping(Subscribe(announcement, keeper._interest))
+        if writer.keeping.is_on_disk:
+            self._core.durability.keeps(self._core.identity.endpoint_id, pattern, replicas)
+        return keeper
+
+    def _has_writer(self, data_dir: Any) -> bool:
+        return _place(data_dir) in (self._writers or {})
+
+    def _open_log(self, data_dir: Any, size: int | None) -> FileLog | MemoryLog:
+        """Open the log of a directory, which all keepers with this directory share. Raises StorageError."""
+        from glue.endpoint.keeper import MEMORY
+        from glue.storage import FileLog, MemoryLog
+
+        luck = Random(self._core.identity.random.getrandbits(64))
+        if data_dir is None:
+            return MemoryLog(f"{luck.getrandbits(64):016x}", size or MEMORY)
+        directory = self._open_directory(data_dir)
+        try:
+            return FileLog(directory, luck)
+        except BaseException:
+            directory.close()
+            raise
+
+    def _add_writer(self, data_dir: Any, log: FileLog | MemoryLog) -> None:
+        """Store in this log what the keepers of a directory receive."""
+        from glue.endpoint.keeping import Keeping
+
+        durability = self._core.durability
+        keeping = Keeping(log, durability, self._core.statistics, self._publish_quietly)
+        writer = self._make_writer(keeping)
+        self._writers = {**(self._writers or {}), _place(data_dir): writer}
+        durability.on_wanted.append(lambda publisher, life: writer.call(lambda: keeping.tell_all(publisher, life)))
+
+    def _close_keeper(self, keeper: Keeper) -> None:
+        """Keep a pattern no more; what is stored stays."""
+        if keeper._is_closed:
+            return
+        keeper._is_closed = True
+        self._keepers = tuple(one for one in self._keepers if one is not keeper)
+        with suppress(ClosedError):  # then all of them end
+            self._order_keeping(Unsubscribe(keeper._announcement))
+            if all(one._interest != keeper._interest for one in self._keepers):
+                cast(Any, self)._serve_no_more(keeper._interest)
+            self._order_keeping(Unsubscribe(keeper._kept))
+        keeping = keeper._writer.keeping
+        keeping.retentions = [one for one in keeping.retentions if one is not keeper._retention]
+        if all(one.pattern != keeper.pattern for one in self._keepers):
+            self._core.durability.lost_pattern(self._core.identity.endpoint_id, keeper.pattern)
+
+    def _end_keeping(self, timeout: float) -> None:
+        """Sync and close all logs, as the endpoint closes."""
+        for writer in (self._writers or {}).values():
+            writer.close(timeout)
+
+    # --------------------------------------------------------------------------------------- expectations
+
+    def _expect(self, topic: str, count: int, acks: Acks, ended: Callable[[], None]) -> Expectation:
+        """Expect acknowledgements of messages that are to be published. Raises ConfigurationError, TopicError."""
+        check_acks(acks)
+        check_topic(topic)
+        durability, identity = self._core.durability, self._core.identity
+        if self._acknowledgements is None:
+            self._acknowledgements = Acknowledgements(durability, self._owner, self._COUNTS)
+            self._order_keeping(Subscribe(self._acknowledgements, durability.topic))
+            durability.want(identity.endpoint_id, identity.incarnation)
+        return durability.expect(topic, count, acks, ended)
+
+    def _durable_receipt(
+        self, topic: str, acks: Acks, receipt: bool, delay: float | None, deliver_at: float | None
+    ) -> SomeReceipt:
+        """Return the receipt of a message that is to be published. Raises ConfigurationError, TopicError."""
+        if delay is not None or deliver_at is not None:
+            raise ConfigurationError(f"acks={acks!r}: a message that is published later cannot wait for keepers")
+        if not receipt:
+            raise ConfigurationError(f"acks={acks!r}: it is the receipt that tells; say receipt=True, too")
+        return self._make_receipt(topic, 1, acks)
+
+    def _with_receipts(
+        self, topic: str, payloads: list[Any], acks: Acks, priority: Priority
+    ) -> Iterator[tuple[SomeReceipt, Publication]]:
+        """Payloads as few publications as possible, each with a receipt for all of its messages."""
+        for publication in self._core.publications(topic, payloads, self._unix_time(), priority):
+            receipt = self._make_receipt(topic, len(publication.payloads), acks)
+            publication.options = replace(publication.options, receipt=receipt)
+            yield receipt, publication
+
+    def _unix_time(self) -> float:
+        """The wall clock (Unix seconds)."""
+        return self._core.requests.unix_time()
+
+    def _drop(self, receipts: Iterable[Receipt | None]) -> None:
+        """Expect these acknowledgements no more."""
+        for receipt in receipts:
+            if receipt is not None and receipt.expectation is not None:
+                self._core.durability.drop(receipt.expectation)
+
+    @contextmanager
+    def _dropped_unless_published(self, receipt: Receipt | None) -> Iterator[None]:
+        """Expect no acknowledgements of messages whose publication raises."""
+        try:
+            yield
+        except BaseException:
+            self._drop([receipt])
+            raise
+
+
+def not_durable(topic: str, done: int, receipt: Receipt) -> NotDurableError:
+    """Return the error of a stream of which a message is not as durable as asked."""
+    return NotDurableError(f"{done} messages on {topic!r:.80} were acknowledged; not the next: {receipt.failure}")
+
+
+def _place(data_dir: Any) -> Any:
+    """What tells directories apart."""
+    return str(data_dir) if isinstance(data_dir, (str, PathLike)) else data_dir
+
+
+def check_outstanding(outstanding: object) -> None:
+    """Raise ConfigurationError unless this is a number of messages."""
+    if type(outstanding) is not int or outstanding < 1:
+        raise ConfigurationError(f"outstanding={outstanding!r}: expected a number of messages, at least 1")

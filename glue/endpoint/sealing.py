@@ -1,0 +1,42 @@
+"""What an endpoint without a key need not import: whether it has one, and the name that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from glue.errors import ConfigurationError
+from glue.settings import Settings
+from glue.stack import Secrets
+
+
+def secrets_of(settings: Settings, entropy: Callable[[int], bytes] | None, started_at: float) -> Secrets | None:
+    """Open what an endpoint seals with, if it has a key. Raises ConfigurationError and MissingExtraError."""
+    if settings.key is None:
+        if settings.policy is not None:
+            raise ConfigurationError("policy without a key: name the key file, too (key=, GLUE_KEY or --key)")
+        if settings.identity is not None:
+            raise ConfigurationError("identity without a key: name the key file, too (key=, GLUE_KEY or --key)")
+        return None
+    from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
+
+    secrets = open_secrets(settings.key, settings.identity, settings.policy, entropy, started_at)
+    proved = proved_name(secrets)
+    if proved is not None and settings.name not in (None, proved):
+        raise ConfigurationError(f"name={settings.name!r}: the identity is that of {proved!r}; leave the name out")
+    return secrets
+
+
+def proved_name(secrets: Secrets | None) -> str | None:
+    """Return the name that an endpoint's identity proves."""
+    return None if secrets is None or secrets.identity is None else secrets.identity.name
+
+
+def require(guard: Any, action: str, topics: Sequence[str]) -> None:
+    """Raise ForbiddenError if the rules do not allow this endpoint an action on one of the topics or patterns.
+
+    `guard` is that of the core; None without identities.
+    """
+    if guard is not None:
+        for topic in topics:
+            guard.require(action, topic)

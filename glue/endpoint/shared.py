@@ -1,0 +1,92 @@
+"""A member's side of a shared subscription: it acknowledges the messages that its reader is done with.
+
+A message is done when the handler returned, or raised, or when the iterating program asks for the next one. Messages
+of one delivery are acknowledged together, but every PERIOD at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from math import inf
+from typing import Any, Final
+
+from glue.contract import Acknowledge, Missed
+from glue.endpoint.handlers import Handler
+from glue.endpoint.message import Message
+from glue.endpoint.queues import Clock, Kept, QueueOwner
+
+PERIOD: Final = 0.01
+"""Seconds between two acknowledgements of a delivery that takes longer: short beside the time that credit aims at."""
+
+Order = Callable[[Acknowledge], None]
+"""Passes an acknowledgement to the stack; drops it if the endpoint is closed."""
+
+
+class Acknowledger:
+    """Acknowledges what a reader is done with. A reader is one thread at a time."""
+
+    __slots__ = ("_clock", "_first", "_last", "_order", "_sent_at", "_topic")
+
+    def __init__(self, order: Order, clock: Clock) -> None:
+        self._order = order
+        self._clock = clock
+        self._topic = ""
+        self._first = self._last = 0
+        self._sent_at = -inf
+
+    def done(self, message: Message) -> None:
+        """Note that the reader is done with a message."""
+        delivery, sequence = message.delivery, message.sequence
+        topic = getattr(delivery, "wrapped", delivery.topic)
+        if topic != self._topic or sequence != self._last + 1 or not self._first:
+            self._topic, self._first = topic, sequence
+        self._last = sequence
+        is_last = sequence + 1 == delivery.sequence + len(delivery.payloads)
+        if is_last or delivery.expires < inf or self._clock() - self._sent_at > PERIOD:
+            self._order(Acknowledge(topic, delivery.publisher_id, self._first, sequence))
+            self._first = 0
+            self._sent_at = self._clock()
+
+    def around(self, handler: Handler, payload_only: bool) -> Handler:
+        """A handler of messages that calls this one, and then acknowledges."""
+
+        def handle(message: Message) -> Any:
+            try:
+                result = handler(message.payload if payload_only else message)
+            except BaseException:
+                self.done(message)
+                raise
+            if result is not None and isawaitable(result):
+                return self._finish(result, message)
+            self.done(message)
+            return result
+
+        return handle
+
+    async def _finish(self, result: Awaitable[Any], message: Message) -> None:
+        try:
+            await result
+        except Exception:
+            self.done(message)
+            raise
+        self.done(message)
+
+
+class SharedMessages(Kept):
+    """The queue of an iterating member: a message is done when the next one is asked for."""
+
+    __slots__ = ("_acknowledger", "_in_hand")
+
+    def __init__(self, owner: QueueOwner, clock: Clock, acknowledger: Acknowledger) -> None:
+        super().__init__(owner, clock)
+        self._acknowledger = acknowledger
+        self._in_hand: Message | None = None
+
+    def take(self) -> Message | Missed | None:
+        """The next message that has not expired; None if there is none yet."""
+        if self._in_hand is not None:
+            self._acknowledger.done(self._in_hand)
+        found = super().take()
+        self._in_hand = found if isinstance(found, Message) else None
+        return found

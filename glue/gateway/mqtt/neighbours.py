@@ -1,0 +1,138 @@
+"""The other doors of the network: a client id is connected at one door alone, and each door tells of its clients.
+
+A door announces each client that connects, with a number (a Lamport clock: one more than all that it has seen). A door
+that has an older connection of the same client id closes it; one that has a newer connection announces it again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from glue.aio import Endpoint, Subscription
+from glue.endpoint.message import Message
+from glue.endpoint.request import Request
+from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.broker import Broker
+from glue.gateway.mqtt.plugins import Plugin
+from glue.gateway.mqtt.session import Client, Session
+
+DOORS = "$mqtt/doors"
+"""The topic on which doors answer what they are asked."""
+
+CONNECTED = "$mqtt/connected"
+"""The topic on which doors announce clients: a list of pairs of client id and number."""
+
+NUMBER_LIMIT = 2**53 - 1
+"""The largest number: what JSON readers keep exactly. Larger ones are not taken."""
+
+SHOWN = 10_000
+"""Clients or sessions in an answer; at some 300 bytes each it has 3 MB."""
+
+
+class Neighbours(Plugin):
+    """What a door tells other doors, and what it does when they tell it something."""
+
+    def __init__(self, endpoint: Endpoint, broker: Broker) -> None:
+        self._endpoint = endpoint
+        self._broker = broker
+        self._numbers: dict[str, int] = {}  # of the clients that are connected here
+        self._highest = 0
+        self._new: dict[str, int] = {}
+        self._subscription: Subscription | None = None
+
+    def begin(self) -> None:
+        """Listen to other doors, and answer them."""
+        self._subscription = self._endpoint.subscribe(CONNECTED, self._other_connected, local=False)
+        self._endpoint.respond(DOORS, self._answer)
+
+    def on_session(self, client_id: str, event: str) -> None:
+        """Give a client that connects a number, to be announced."""
+        if event == "connected":
+            self._highest += 1
+            self._numbers[client_id] = self._new[client_id] = self._highest
+        else:
+            self._numbers.pop(client_id, None)
+
+    async def announce(self) -> None:
+        """Announce the clients that have connected since the last call."""
+        if self._new:
+            new, self._new = self._new, {}
+            if self._endpoint.subscribers(CONNECTED):
+                await self._endpoint.publish(CONNECTED, list(new.items()))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to announce."""
+        return bool(self._new)
+
+    def _other_connected(self, message: Message) -> None:
+        """Close the older connections of clients that connected to another door."""
+        for client_id, number in _pairs(message.payload):
+            self._highest = max(self._highest, number)
+            own = self._numbers.get(client_id)
+            session = self._broker.sessions.get(client_id)
+            if own is not None and (own, self._endpoint.id) > (number, message.publisher_id):
+                self._new[client_id] = own
+            elif session is not None:
+                self._move(session, message.publisher)
+        self._broker.statistics["announcements of other doors"] += 1
+
+    def _move(self, session: Session, door: str) -> None:
+        """End a session whose client is connected to another door."""
+        now = time.monotonic()
+        client = session.client
+        if client is not None:
+            self._broker.statistics["connections taken over"] += 1
+            self._broker.end(now, client, codes.SESSION_TAKEN_OVER, f"the client id connects at door {door}")
+            self._broker.lost(now, client)
+        if self._broker.sessions.get(session.client_id) is session:
+            self._broker.end_session(now, session)
+
+    def _answer(self, request: Request) -> Any:
+        """Tell of the clients or the sessions of this door."""
+        now = time.monotonic()
+        sessions = list(self._broker.sessions.values())[:SHOWN]
+        if request.payload == "clients":
+            return [_client(now, one.client) for one in sessions if one.client is not None]
+        if request.payload == "sessions":
+            return [_session(now, one) for one in sessions]
+        raise ValueError(f"{request.payload!r:.40}: expected 'clients' or 'sessions'")
+
+
+def _pairs(payload: Any) -> list[tuple[str, int]]:
+    """The well-formed pairs of an announcement."""
+    return [
+        (pair[0], pair[1])
+        for pair in (payload if isinstance(payload, list) else ())
+        if isinstance(pair, list)
+        and len(pair) == 2
+        and isinstance(pair[0], str)
+        and isinstance(pair[1], int)
+        and 0 < pair[1] < NUMBER_LIMIT
+    ]
+
+
+def _client(now: float, client: Client) -> dict[str, Any]:
+    return {
+        "client": client.name,
+        "user": client.identity.user if client.identity is not None else "",
+        "address": client.remote.address,
+        "version": {3: "3.1", 4: "3.1.1"}.get(client.version, "5"),
+        "connected": round(now - client.since, 1),
+        "received": client.received,
+        "sent": client.sent,
+        "dropped": client.dropped,
+    }
+
+
+def _session(now: float, session: Session) -> dict[str, Any]:
+    return {
+        "client": session.client_id,
+        "connected": session.client is not None,
+        "subscriptions": len(session.subscriptions),
+        "waiting": session.queued,
+        "under_way": session.under_way,
+        "dropped": session.dropped,
+        "expires": None if session.client is not None else round(session.expires_at - now, 1),
+    }

@@ -1,0 +1,400 @@
+"""A reader: history and live messages of one subscription, joined without a gap and without a duplicate.
+
+Each publisher that serves its history is a *source*. The reader scans it page by page up to its head, and holds what
+comes live meanwhile. From then on live messages are handed over as they come. Whatever is missing before one of them,
+or was dropped because the program reads too slowly, is asked for by number. Now and then the reader asks each source
+for its last numbers, so that a message which was never sent live is found, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from math import inf
+from random import Random
+
+from glue.contract import Delivery, Missed
+from glue.history.keepers import Keepers
+from glue.history.sequencer import Sequencer
+from glue.history.source import (
+    CHECK,
+    CHECK_SOON,
+    GONE,
+    GRACE,
+    LIVE,
+    REFUSED,
+    REPEAT,
+    REPEAT_LIMIT,
+    RETURN,
+    SCAN,
+    STREAMS,
+    Source,
+    weight,
+)
+from glue.history.stream import Key, Stream, end_of, tail
+from glue.history.wire import EARLIEST, LATEST, RANGES, Page, Range, Request, Start
+from glue.topics.deliveries import deliveries
+
+
+class Reader(Sequencer):
+    """The messages of one subscription from `start` on. Not thread-safe: its owner guards it.
+
+    `limit` is how many bytes wait at most to be read. `next_id` numbers requests. Counts go to `statistics`.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        start: Start,
+        limit: int,
+        next_id: Callable[[], int],
+        luck: Random,
+        statistics: Counter[str],
+        mine: str,
+    ) -> None:
+        super().__init__(start, limit, statistics)
+        self.pattern = pattern
+        self.local = True  # whether it wants what its own endpoint publishes
+        self._next_id = next_id
+        self._luck = luck
+        self._mine = mine
+        self._sources: dict[str, Source] = {}
+        self._silent: dict[str, Source] = {}  # those whose peers fell silent, and may come back
+        self.keepers = Keepers(self, pattern, mine, self._is_covered, next_id, luck)
+        self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
+        self._met: dict[str, int] = {}  # publishers received before their offer, with their lives
+
+    # ---------------------------------------------------------------------------------------------- peers
+
+    def offered(self, now: float, peer: str, life: int, name: str, pattern: str) -> None:
+        """A publisher serves its history of a pattern that overlaps this reader's."""
+        self._supersede(peer, life)
+        source = self._sources.get(peer)
+        if source is None and (source := self._silent.pop(peer, None)) is not None:  # only what was missed is asked for
+            source.asked, source.check_at = None, now
+            self._sources[peer] = source
+        if source is None:
+            source = self._sources[peer] = Source(life, name)
+        if pattern not in source.patterns:
+            source.patterns.add(pattern)
+            source.index.add(pattern, pattern)
+            source.state, source.after, source.until, source.asked = SCAN, 0, 0, None
+            if any(stream.next for _, stream in self._of(peer, life)):
+                self._met[peer] = life
+                self._doubt(source)
+
+    def _doubt(self, source: Source) -> None:
+        """A scan that does not begin at the beginning may leave out what follows on streams that came live before."""
+        if self.start[0] != EARLIEST:
+            source.verified = 0
+
+    def withdrawn(self, peer: str, pattern: str) -> None:
+        """A publisher serves a pattern no more."""
+        source = self._sources.get(peer)
+        if source is None or pattern not in source.patterns:
+            return
+        source.patterns.remove(pattern)
+        source.index.remove(pattern, pattern)
+        for key, stream in self._of(peer, source.life):
+            if not source.index.match(key[2]):
+                self._abandon(key, stream)
+        if not source.patterns:
+            del self._sources[peer]
+
+    def lost(self, peer: str, life: int, reason: str) -> None:
+        """A peer is gone. One that left takes its memory with it; one that fell silent may come back with it."""
+        self._met.pop(peer, None)
+        self.keepers.lost(peer, life)
+        source = self._sources.get(peer)
+        if source is not None and source.life == life:
+            self._silent[peer] = self._sources.pop(peer)
+        if reason != "expired":
+            self._silent.pop(peer, None)
+            self._give_up(peer, life)
+
+    def _supersede(self, peer: str, life: int) -> None:
+        """Give up the former life of a publisher, if there is one."""
+        for sources in (self._sources, self._silent):
+            source = sources.get(peer)
+            if source is not None and source.life != life:
+                del sources[peer]
+                self._give_up(peer, source.life)
+
+    def _give_up(self, peer: str, life: int) -> None:
+        """Hand over what is held of a publisher's life that is over, with the gaps in between."""
+        for key, stream in self._of(peer, life):
+            if self.keepers.covers(key[2]):
+                self.keepers.behind[key] = None
+            else:
+                self._abandon(key, stream)
+                del self._streams[key]
+
+    def _is_covered(self, key: Key) -> bool:
+        """Whether the publisher of a stream serves its history itself."""
+        source = self._sources.get(key[0])
+        return source is not None and source.covers(key[1], key[2])
+
+    def _want(self, key: Key, stream: Stream, source: Source | None) -> None:
+        """Have what is missing asked for, of its publisher or of a keeper."""
+        if stream.missing() is None:
+            return
+        if source is None or stream.is_kept:
+            self.keepers.behind[key] = None
+        else:
+            stream.newer = stream.newer or source.after
+            source.behind[key] = None
+
+    # ----------------------------------------------------------------------------------------------- live
+
+    def live(self, now: float, delivery: Delivery) -> None:
+        """Take messages as they come from topics."""
+        peer, life, topic = key = delivery.publisher_id, delivery.incarnation, delivery.topic
+        stream = self._streams.get(key)
+        if stream is None:
+            self._supersede(peer, life)
+            stream = self._open(key, delivery.publisher)
+        elif len(self._streams) > STREAMS // 2:
+            self._streams.move_to_end(key)
+        source = self._sources.get(peer) or self._silent.get(peer)
+        if source is not None and source.covers(life, topic):
+            if peer in self._silent:  # it is back; that it still serves its history is not yet known
+                self._unknown.setdefault(peer, (life, now + RETURN))
+            self._splice(key, stream, source, delivery)
+        elif self.keepers.covers(topic):
+            if not stream.next and self.start[0] == LATEST:
+                stream.next = delivery.sequence
+            self._splice(key, stream, None, delivery)
+        elif not stream.next and self._may_follow(delivery) and self._is_early(now, peer, life):
+            stream.want = max(stream.want, end_of(delivery))
+            self._hold(stream, delivery)
+        elif not (delivery.retained and delivery.sequence < stream.next):
+            stream.next = stream.want = max(stream.next, end_of(delivery))
+            if self._has_room():
+                self._push(delivery)
+            else:
+                self._tell(delivery, len(delivery.payloads), REFUSED)
+
+    def _splice(self, key: Key, stream: Stream, source: Source | None, delivery: Delivery) -> None:
+        """Hand over live messages if they come next; else hold them, or leave them to history."""
+        count, is_next = len(delivery.payloads), delivery.sequence <= (stream.next or 1)
+        if end_of(delivery) <= stream.next:
+            self._statistics["messages of history known"] += count
+            return
+        stream.want = max(stream.want, end_of(delivery))
+        if self.keepers.is_listing or (source is not None and source.state == SCAN):
+            if source is not None:
+                self._doubt(source)
+            self._hold(stream, delivery)
+            return
+        if not self._has_room():
+            self._statistics["messages left to history"] += count
+        elif is_next or (delivery.retained and not stream.next):
+            fresh = tail(delivery, stream.next)
+            assert fresh is not None
+            stream.next = end_of(delivery)
+            self._push(fresh)
+            self._drain(stream)
+        else:
+            self._hold(stream, delivery)
+        self._want(key, stream, source)
+
+    def _may_follow(self, delivery: Delivery) -> bool:
+        """Whether history may come before a message, or has to serve it again."""
+        return delivery.sequence > 1 or not self._has_room()
+
+    def _is_early(self, now: float, peer: str, life: int) -> bool:
+        """Whether the news that a publisher serves its history may still come."""
+        if self.start[0] == LATEST or peer == self._mine or self._met.get(peer) == life:
+            return False
+        known, until = self._unknown.get(peer, (-1, 0.0))
+        if known != life:
+            until = now + GRACE
+            self._unknown[peer] = life, until
+        return now < until
+
+    def missed(self, event: Missed) -> None:
+        """A gap in what comes live: told now, unless it is found by number and read from history."""
+        source = self._sources.get(event.publisher_id) or self._silent.get(event.publisher_id)
+        is_served = source is not None and source.index.match(event.topic)
+        if not is_served and not self.keepers.covers(event.topic):
+            self.ready.append(event)
+
+    # -------------------------------------------------------------------------------------------- history
+
+    def page(self, now: float, peer: str, life: int, page: Page) -> bool:
+        """Take a page; returns whether it answers a request of this reader."""
+        if self.keepers.page(now, peer, life, page):
+            return True
+        source = self._sources.get(peer)
+        if source is None or source.life != life or source.asked is None or source.asked.id != page.id:
+            return False
+        request, source.asked, source.repeat = source.asked, None, REPEAT
+        if request.ranges:
+            self._take_ranges(now, peer, source, request, page)
+        elif request.heads:
+            self._take_heads(now, peer, source, page, is_verifying=source.verified is not None)
+        else:
+            self._take_scan(now, peer, source, page)
+        return True
+
+    def _take_groups(self, now: float, peer: str, source: Source, page: Page) -> None:
+        is_narrow = source.state == SCAN and self.start[0] != EARLIEST
+        for group in page.groups:
+            if not source.index.match(group.topic):
+                self._statistics["messages of history not asked for"] += len(group.payloads)
+                continue
+            key = peer, source.life, group.topic
+            stream = self._streams.get(key) or self._open(key, source.name)
+            expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
+            is_kept = self.keepers.covers(group.topic)
+            for delivery in deliveries(self._statistics, group, source.name, peer, source.life, (self,), expires):
+                self._take(key, stream, delivery, is_narrow or is_kept)
+            stream.want = max(stream.want, stream.next)
+            if is_kept and not is_narrow and stream.missing() is not None:
+                stream.is_kept = True  # its publisher serves in order, so what was left out is with keepers at most
+            if source.state == LIVE:
+                self._want(key, stream, source)
+
+    def _take_scan(self, now: float, peer: str, source: Source, page: Page) -> None:
+        self._take_groups(now, peer, source, page)
+        source.after = max(source.after, page.next)
+        source.until = page.until
+        if page.next < page.head:
+            return
+        source.state = LIVE
+        source.check_at = now + (self._pause(CHECK) if page.known else CHECK_SOON)
+        if source.verified is not None:
+            source.check_at = now
+        for key, stream in self._of(peer, source.life):
+            self._drain(stream)
+            self._want(key, stream, source)
+
+    def _take_heads(self, now: float, peer: str, source: Source, page: Page, is_verifying: bool) -> None:
+        for topic, last, *_ in page.heads:
+            if not source.index.match(topic):
+                continue
+            key = peer, source.life, topic
+            stream = self._streams.get(key)
+            if stream is None and is_verifying:
+                continue
+            if stream is None:
+                stream = self._open(key, source.name)
+                stream.newer = source.after
+            if last >= stream.next:
+                stream.want = max(stream.want, last + 1)
+                self._want(key, stream, source)
+        is_all = page.next >= page.head
+        if is_verifying:
+            source.verified, source.check_at = None if is_all else page.next, now
+            return
+        source.after = max(source.after, page.next)
+        source.check_at = now if not is_all else now + (self._pause(CHECK) if page.known else CHECK_SOON)
+
+    def _take_ranges(self, now: float, peer: str, source: Source, request: Request, page: Page) -> None:
+        self._take_groups(now, peer, source, page)
+        for place, (topic, _, last, _, _, _) in enumerate(request.ranges):
+            key = peer, source.life, topic
+            stream = self._streams.get(key)
+            if stream is None:
+                continue
+            if place < page.answered and stream.next <= last:
+                source.unsure |= not stream.next
+                if stream.next and self.keepers.covers(topic):
+                    stream.is_kept = True
+                else:
+                    if stream.next:
+                        self._miss(key, stream, last + 1, GONE)
+                    stream.next = last + 1
+                    self._drain(stream)
+            self._want(key, stream, source)
+
+    def _pause(self, seconds: float) -> float:
+        """About so many seconds, so that readers do not ask all at once."""
+        return seconds * (0.75 + self._luck.random() / 2)
+
+    # ------------------------------------------------------------------------------------------- requests
+
+    @property
+    def deadline(self) -> float:
+        """When `advance` is due."""
+        due = min((until for _, until in self._unknown.values()), default=inf)
+        due = min(due, self.keepers.deadline(self._may_ask))
+        for source in self._sources.values():
+            if source.asked is not None:
+                due = min(due, source.due)
+            elif self._may_ask and (source.behind if source.state == LIVE else not self.keepers.is_listing):
+                return -inf
+            elif source.state == LIVE:
+                due = min(due, source.check_at)
+        return due
+
+    @property
+    def _may_ask(self) -> bool:
+        """Whether there is room for a page."""
+        return self.waiting * 2 <= self._limit
+
+    def advance(self, now: float) -> list[tuple[str, Request]]:
+        """Requests that are due now, with the peers to ask."""
+        for peer, (life, until) in list(self._unknown.items()):
+            if now >= until:
+                self._release(peer, life)
+        found: list[tuple[str, Request]] = []
+        asked = self.keepers.request(now, self._may_ask, max(self._limit - self.waiting, 1))
+        if asked is not None:
+            found.append(asked)
+        for peer, source in self._sources.items():
+            request = source.asked
+            if request is None:
+                request = self._next_request(now, peer, source)
+            elif now < source.due:
+                continue
+            else:
+                self._statistics["requests for history repeated"] += 1
+                source.repeat = min(source.repeat * 2, REPEAT_LIMIT)
+            if request is not None:
+                source.asked = request
+                source.due = now + self._pause(source.repeat)
+                found.append((peer, request))
+        return found
+
+    def _next_request(self, now: float, peer: str, source: Source) -> Request | None:
+        if self._may_ask:
+            room = max(self._limit - self.waiting, 1)
+            if source.state == SCAN:
+                first = Request(self._next_id(), self.pattern, self.start, source.after, source.until, room)
+                return None if self.keepers.is_listing else first
+            if ranges := self._ranges(source):
+                return Request(self._next_id(), room=room, ranges=ranges)
+        if source.state == LIVE and now >= source.check_at:
+            if source.unsure and source.verified is None:
+                source.unsure, source.verified = False, 0
+            after = source.after if source.verified is None else source.verified
+            return Request(self._next_id(), self.pattern, after=after, heads=True)
+        return None
+
+    def _ranges(self, source: Source) -> list[Range]:
+        found: list[Range] = []
+        while source.behind and len(found) < RANGES:
+            key, _ = source.behind.popitem(last=False)
+            stream = self._streams.get(key)
+            missing = None if stream is None else stream.missing()
+            if stream is not None and missing is not None:
+                found.append((key[2], *missing, 0 if stream.next else stream.newer, "", 0))
+        return found
+
+    def _release(self, peer: str, life: int) -> None:
+        """A publisher does not serve history: hand over what waited for that."""
+        del self._unknown[peer]
+        self._met[peer] = life
+        if peer in self._silent:  # it came back without its history
+            del self._silent[peer]
+            for key, stream in self._of(peer, life):
+                self._abandon(key, stream)
+        source = self._sources.get(peer)
+        for key, stream in self._of(peer, life):
+            if source is None or not source.covers(life, key[2]):
+                for delivery in stream.held:
+                    self._held -= weight(delivery)
+                    stream.next = end_of(delivery)
+                    self._push(delivery)
+                stream.held.clear()

@@ -1,0 +1,111 @@
+"""Puts the messages of many streams in order for one reader: what comes next is ready, what is early is held."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+
+from glue.contract import Delivery, Missed
+from glue.history.source import GONE, HELD, LEFT, STREAMS, weight
+from glue.history.stream import Key, Stream, end_of, tail
+from glue.history.wire import FROM, Start
+
+
+class Sequencer:
+    """The streams of one reader, what of them is ready to be read, and what is held."""
+
+    def __init__(self, start: Start, limit: int, statistics: Counter[str]) -> None:
+        """`limit` is how many bytes wait at most to be read."""
+        self.start = start
+        self.ready: deque[Delivery | Missed] = deque()
+        self.waiting = 0  # bytes of what is ready, or was taken and is being read
+        self.pushed = 0  # messages that were ever ready
+        self._limit = limit
+        self._statistics = statistics
+        self._streams: OrderedDict[Key, Stream] = OrderedDict()
+        self._held = 0  # bytes
+
+    def _open(self, key: Key, name: str) -> Stream:
+        stream = self._streams[key] = Stream(name, max(1, self.start[1]) if self.start[0] == FROM else 0)
+        while len(self._streams) > STREAMS:
+            _, old = self._streams.popitem(last=False)
+            self._statistics["streams of history forgotten: too many"] += 1
+            self._held -= sum(weight(delivery) for delivery in old.held)
+        return stream
+
+    def _take(self, key: Key, stream: Stream, delivery: Delivery, is_narrow: bool) -> None:
+        """Take messages of history: what is missing before them is gone, unless others may have it (`is_narrow`)."""
+        if not stream.next and stream.held and stream.held[0].sequence < delivery.sequence:  # it came live before
+            stream.next = stream.held[0].sequence
+            self._drain(stream)
+        fresh = tail(delivery, stream.next)
+        if fresh is None:
+            self._statistics["messages of history known"] += len(delivery.payloads)
+            return
+        if stream.next and fresh.sequence > stream.next:
+            if is_narrow:
+                stream.want = max(stream.want, end_of(fresh))
+                self._hold(stream, fresh)
+                return
+            self._miss(key, stream, fresh.sequence, GONE)
+        stream.next = end_of(fresh)
+        self._push(fresh)
+        self._drain(stream)
+
+    def _of(self, peer: str, life: int) -> list[tuple[Key, Stream]]:
+        """The streams of one life of a publisher."""
+        return [(key, stream) for key, stream in self._streams.items() if key[0] == peer and key[1] == life]
+
+    def _hold(self, stream: Stream, delivery: Delivery) -> None:
+        size = weight(delivery)
+        if self._held + size > HELD:
+            self._statistics["messages left to history"] += len(delivery.payloads)
+        elif stream.hold(delivery):
+            self._held += size
+        else:
+            self._statistics["messages of history known"] += len(delivery.payloads)
+
+    def _drain(self, stream: Stream) -> None:
+        """Hand over what is held and comes next."""
+        held = stream.held
+        while held and held[0].sequence <= (stream.next or 1):
+            delivery = held.pop(0)
+            self._held -= weight(delivery)
+            fresh = tail(delivery, stream.next)
+            if fresh is not None:
+                stream.next = end_of(fresh)
+                self._push(fresh)
+
+    def _has_room(self) -> bool:
+        return self.waiting < self._limit
+
+    def _push(self, delivery: Delivery) -> None:
+        delivery.to_owned()
+        self.waiting += weight(delivery)
+        self.pushed += len(delivery.payloads)
+        self.ready.append(delivery)
+
+    def _miss(self, key: Key, stream: Stream, until: int, cause: str) -> None:
+        """Tell that the messages up to before a number will not come."""
+        count = until - stream.next
+        self._statistics["messages of history gone"] += count
+        self.ready.append(Missed(key[2], stream.name, key[0], count, cause, ()))
+
+    def _tell(self, like: Delivery, count: int, cause: str) -> None:
+        self.ready.append(Missed(like.topic, like.publisher, like.publisher_id, count, cause, ()))
+
+    def read(self, size: int) -> bool:
+        """The program is done with so many bytes; returns whether more may be asked for now."""
+        was_full = self.waiting * 2 > self._limit
+        self.waiting -= size
+        return was_full and self.waiting * 2 <= self._limit
+
+    def _abandon(self, key: Key, stream: Stream) -> None:
+        """Hand over what is held of a stream whose history nobody serves, with the gaps in between."""
+        if not stream.next and stream.held:
+            stream.next = stream.held[0].sequence
+        self._drain(stream)
+        while (missing := stream.missing()) is not None:
+            if stream.next:
+                self._miss(key, stream, missing[1] + 1, LEFT)
+            stream.next = missing[1] + 1
+            self._drain(stream)

@@ -1,0 +1,218 @@
+"""Serves history: takes requests, and answers them one page at a time, each reader in turn.
+
+Requests are bounded by number, for each reader and for all. What finds no room is dropped and counted; a reader repeats
+what nobody answers. A request that comes again while the first one waits is dropped, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol
+
+from glue.errors import StorageError
+from glue.history.memory import Part, Wanted
+from glue.history.wire import HEADS, MalformedError, Origin, Page, Range, Request, Start, decode_request
+from glue.topics.bundle import MessageGroup
+from glue.topics.index import Index
+
+if TYPE_CHECKING:
+    from glue.history.kept import Head, KeptHistory
+    from glue.storage import Log
+
+READER_REQUESTS = 16
+"""Requests of one life of a reader that wait at most; an honest one has a few for each of its subscriptions."""
+REQUESTS = 2048
+"""Requests of all readers that wait at most, of up to 256 KiB, by REQUEST_BYTES together."""
+REQUEST_BYTES = 16 << 20
+"""Bytes of the requests that wait at most."""
+PAGE = 1 << 20
+"""Bytes of a page at most, unless it is one message."""
+PAGE_GROUPS = 4096
+"""Groups of a page at most."""
+TOGETHER = 1000
+"""Microseconds: messages published within this time share the time of the first one in a page, as in live bundles."""
+
+Reader = tuple[str, int]
+"""A reader's endpoint id and life."""
+
+
+class Source(Protocol):
+    """Where messages are read from."""
+
+    @property
+    def head(self) -> int:
+        """The place of the next message to be recorded."""
+
+    def scan(
+        self, now: float, wanted: Wanted, start: Start, after: int, until: int, room: int
+    ) -> tuple[list[Part], int, int]:
+        """Messages in recorded order; see `PublishedMemory.scan`."""
+
+    def range(
+        self, now: float, topic: str, first: int, last: int, newer: int, room: int
+    ) -> tuple[list[Part], bool, int]:
+        """Messages of one topic; see `PublishedMemory.range`."""
+
+    def heads(self, wanted: Wanted, after: int, limit: int) -> tuple[list[tuple[str, int]], int]:
+        """Last numbers; see `PublishedMemory.heads`."""
+
+
+class Server:
+    """The requests that wait for their answers."""
+
+    def __init__(self, source: Source, knows: Callable[[str, int, str], bool], statistics: Counter[str]) -> None:
+        """`knows` tells whether the interest of a reader (its id and life) in a pattern is known here."""
+        self._source = source
+        self._kept: dict[Log, KeptHistory] = {}  # the logs of keepers
+        self._knows = knows
+        self._statistics = statistics
+        self._waiting: OrderedDict[Reader, deque[tuple[Request, int]]] = OrderedDict()
+        self._count = self._bytes = 0
+
+    def __bool__(self) -> bool:
+        """Whether a request waits."""
+        return bool(self._waiting)
+
+    def ask(self, reader: Reader, payload: object) -> None:
+        """Take a request."""
+        try:
+            request = decode_request(payload)
+        except MalformedError:
+            self._statistics["malformed requests for history"] += 1
+            return
+        size = len(payload)  # type: ignore[arg-type]  # bytes, as it was decoded
+        waiting = self._waiting.get(reader, ())
+        if any(other.id == request.id for other, _ in waiting):
+            self._statistics["requests for history received again"] += 1
+            return
+        if len(waiting) >= READER_REQUESTS or self._count >= REQUESTS or self._bytes + size > REQUEST_BYTES:
+            self._statistics["requests for history refused: too many"] += 1
+            return
+        self._waiting.setdefault(reader, deque()).append((request, size))
+        self._count += 1
+        self._bytes += size
+
+    def forget(self, reader_id: str) -> None:
+        """A peer left: drop its requests."""
+        for reader in [reader for reader in self._waiting if reader[0] == reader_id]:
+            for _, size in self._waiting.pop(reader):
+                self._count -= 1
+                self._bytes -= size
+
+    def answer(self, now: float) -> tuple[Reader, bytes] | None:
+        """The next page, with its reader; None if no request waits."""
+        if not self._waiting:
+            return None
+        reader, waiting = self._waiting.popitem(last=False)
+        request, size = waiting.popleft()
+        if waiting:
+            self._waiting[reader] = waiting  # behind the others
+        self._count -= 1
+        self._bytes -= size
+        page = self._page(now, reader, request)
+        self._statistics["pages of history"] += 1
+        self._statistics["messages of history served"] += sum(len(group.payloads) for group in page.groups)
+        return reader, page.encode()
+
+    def _page(self, now: float, reader: Reader, request: Request) -> Page:
+        room = min(max(request.room, 1), PAGE)
+        source = self._source
+        if request.kept:
+            return self._from_logs(request, room)
+        if request.ranges:
+            return self._ranges(now, request, room)
+        known = self._knows(*reader, request.pattern)  # before the head is read: what comes later is sent live
+        wanted = matcher(request.pattern)
+        if request.after > source.head:
+            self._statistics["requests for history of the future"] += 1
+            return Page(request.id, source.head, source.head, known)
+        if request.heads:
+            heads, next = source.heads(wanted, request.after, HEADS)
+            return Page(request.id, next, source.head, known, heads=[(topic, last, "", 0, 0) for topic, last in heads])
+        head = source.head
+        parts, next, until = source.scan(now, wanted, request.start, request.after, request.until, room)
+        return Page(request.id, next, head, known, merged(parts), until=until)
+
+    def _ranges(self, now: float, request: Request, room: int) -> Page:
+        found: list[Part] = []
+        answered = 0
+        for topic, first, last, newer, _, _ in request.ranges:
+            parts, is_all, size = self._source.range(now, topic, first, last, newer, room)
+            if found and (size > room or len(found) + len(parts) > PAGE_GROUPS):
+                break
+            found += parts
+            room -= size
+            if not is_all:
+                break
+            answered += 1
+        head = self._source.head
+        return Page(request.id, head, head, False, merged(found), answered=answered)
+
+    def keep(self, log: Log) -> None:
+        """Serve what is in a log, too."""
+        if log not in self._kept:
+            from glue.history.kept import KeptHistory  # imported when used: most programs keep nothing
+
+            self._kept[log] = KeptHistory(log)
+
+    def _from_logs(self, request: Request, room: int) -> Page:
+        """The answer of a keeper; without one, nothing is known."""
+        if not request.ranges:
+            return self._heads_of_logs(request)
+        found: list[tuple[Origin, MessageGroup]] = []
+        answered = 0
+        for one in request.ranges:
+            groups, is_all, size = self._range_of_logs(one, room)
+            if found and (size > room or len(found) + len(groups) > PAGE_GROUPS):
+                break
+            found += groups
+            room -= size
+            if not is_all:
+                break
+            answered += 1
+        runs = [(*origin, len([*groups])) for origin, groups in groupby(found, lambda one: one[0])]
+        return Page(request.id, 0, 0, False, [group for _, group in found], runs, answered)
+
+    def _heads_of_logs(self, request: Request) -> Page:
+        """The streams of all logs, sorted, from the place `after` on; in several logs, the one with the most counts."""
+        known: dict[tuple[str, str, int], Head] = {}
+        wanted = matcher(request.pattern)
+        for kept in self._kept.values():
+            for head in kept.heads(wanted, request.start):
+                key = head.topic, head.origin, head.life
+                if key not in known or known[key].last < head.last:
+                    known[key] = head
+        heads = [(*known[key],) for key in sorted(known)[request.after : request.after + HEADS]]
+        return Page(request.id, request.after + len(heads), len(known), False, heads=heads)
+
+    def _range_of_logs(self, one: Range, room: int) -> tuple[list[tuple[Origin, MessageGroup]], bool, int]:
+        for kept in self._kept.values():
+            try:
+                found = kept.range(one, room)
+            except StorageError:  # as if it were not there: another keeper is asked
+                self._statistics["history unreadable"] += 1
+                continue
+            if found[0]:
+                return found
+        return [], True, 0
+
+
+def merged(parts: list[Part]) -> list[MessageGroup]:
+    """Groups of these parts, where those that continue each other and were published together are one."""
+    groups: list[MessageGroup] = []
+    for part in parts:
+        group = part.group
+        if groups and group.at - groups[-1].at < TOGETHER and groups[-1].is_continued_by(group):
+            groups[-1].merge(group)
+        else:
+            groups.append(group)
+    return groups
+
+
+def matcher(pattern: str) -> Wanted:
+    """Tells whether a topic matches a well-formed pattern; it remembers what it told."""
+    index: Index[str] = Index()
+    index.add(pattern, pattern)
+    return lambda topic: bool(index.match(topic))

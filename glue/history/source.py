@@ -1,0 +1,80 @@
+"""A publisher that serves its history, as one reader sees it; and the limits of readers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import inf
+
+from glue.contract import Delivery
+from glue.history.stream import Key
+from glue.history.wire import Request
+from glue.topics.index import Index
+
+STREAMS = 65_536
+"""Streams that a reader follows, of some 400 bytes: 26 MB. The one that was quiet for longest is forgotten."""
+HELD = 4 << 20
+"""Bytes of live messages held at most while history is read; what finds no room is read from history."""
+COST = 128
+"""Bytes that a message is taken to weigh beside its payload."""
+VALUE = 512
+"""Bytes that a decoded JSON value is taken to weigh."""
+REPEAT = 0.1
+"""Seconds after which a request that nobody answered is repeated; each time twice as long, up to REPEAT_LIMIT."""
+REPEAT_LIMIT = 3.0
+CHECK = 2.0
+"""Seconds between two looks at a source's last numbers: two announcement intervals."""
+CHECK_SOON = 0.05
+"""Seconds until the next look if the source did not know this reader's interest."""
+GRACE = 0.5
+"""Seconds for which the first messages of a publisher wait for the news that it serves its history. Usually the news is
+there before them; half an announcement interval bridges some losses. After it, live messages come first."""
+RETURN = 3.0
+"""Seconds for which messages of a publisher that was silent wait for the news that it still serves its history."""
+
+GONE = "no longer kept"
+"""The cause of a gap in history: the message existed, and whoever was asked has it no more."""
+LEFT = "publisher left"
+"""The cause of a gap if the publisher left with what it remembered."""
+REFUSED = "refused"
+"""The cause of a gap if the program reads too slowly, and the publisher serves no history."""
+
+SCAN, LIVE = "scan", "live"
+"""The states of a source: its history is read; it has been read, and live messages follow."""
+
+
+class Source:
+    """A publisher that serves its history, as one reader sees it."""
+
+    __slots__ = (
+        "after", "asked", "behind", "check_at", "due", "index", "life", "name", "patterns", "repeat", "state",
+        "unsure", "until", "verified",
+    )  # fmt: skip
+
+    def __init__(self, life: int, name: str) -> None:
+        self.life = life
+        self.name = name
+        self.state = SCAN
+        self.index: Index[str] = Index()  # of what it offers
+        self.patterns: set[str] = set()
+        self.after = self.until = 0
+        self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
+        self.asked: Request | None = None
+        self.due = inf  # when to repeat the request
+        self.repeat = REPEAT
+        self.check_at = inf
+        self.unsure = False  # whether a stream began live in its middle, and is to be compared with the next check
+        self.verified: int | None = None  # up to which place streams that began before the scan were compared
+
+    def covers(self, life: int, topic: str) -> bool:
+        """Whether it serves a topic of that life."""
+        return self.life == life and bool(self.index.match(topic))
+
+
+def weight(delivery: Delivery) -> int:
+    """Bytes that a delivery is taken to weigh while it waits."""
+    payloads = delivery.payloads
+    if delivery.length is not None:
+        return (delivery.length + COST) * len(payloads)
+    if payloads and payloads[0].__class__ is bytes:
+        return sum(map(len, payloads)) + COST * len(payloads)
+    return VALUE * len(payloads)

@@ -1,0 +1,74 @@
+"""One topic of one life of a publisher, as a reader of history puts it together.
+
+`next` is the number of the next message to hand over. Messages are handed over in the order of their numbers. A message
+that comes too early is held. `want` is the number after the last one known to exist: while `next` is less, and nothing
+held continues it, history is asked.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import insort
+
+from glue.contract import Delivery
+
+Key = tuple[str, int, str]
+"""The publisher's id and life, and the topic."""
+
+
+class Stream:
+    """The state of one stream; `newer` is the place from which on history belongs to it while `next` is 0.
+
+    `tried` are keepers that do not have what is missing, asked since `since`; `is_kept`: only keepers may have it.
+    """
+
+    __slots__ = ("held", "is_kept", "name", "newer", "next", "since", "tried", "want")
+
+    def __init__(self, name: str, next: int = 0) -> None:
+        self.name = name  # the publisher's
+        self.next = next  # 0: nothing was handed over, and it begins with what comes first
+        self.want = 0
+        self.newer = 0
+        self.held: list[Delivery] = []  # by number
+        self.is_kept = False
+        self.tried: set[str] = set()
+        self.since = 0.0
+
+    def hold(self, delivery: Delivery) -> int:
+        """Keep messages that came too early; returns how many, 0 if they are held already."""
+        for other in self.held:
+            if other.sequence <= delivery.sequence < end_of(other):
+                return 0
+        delivery.to_owned()
+        insort(self.held, delivery, key=_number)
+        return len(delivery.payloads)
+
+    def missing(self) -> tuple[int, int] | None:
+        """The first and the last number to ask for; None if nothing is missing."""
+        first = self.next or 1
+        last = min(self.held[0].sequence, self.want) - 1 if self.held else self.want - 1
+        return (first, last) if last >= first else None
+
+
+def _number(delivery: Delivery) -> int:
+    return delivery.sequence
+
+
+def end_of(delivery: Delivery) -> int:
+    """The number after the last message."""
+    return delivery.sequence + len(delivery.payloads)
+
+
+def tail(delivery: Delivery, number: int) -> Delivery | None:
+    """The messages from a number on; None if there are none."""
+    skip = number - delivery.sequence
+    if skip <= 0:
+        return delivery
+    if skip >= len(delivery.payloads):
+        return None
+    rest = copy.copy(delivery)
+    rest.payloads = delivery.to_owned()[skip:]
+    if (encoded := getattr(delivery, "encoded", None)) is not None:
+        rest.encoded = encoded[skip:]
+    rest.sequence = number
+    return rest

@@ -1,0 +1,277 @@
+"""How requests for history and their answers look: a JSON object, a line feed, and for pages a bundle of topics.
+
+A request asks for one of three things:
+
+* `scan`: what matches a pattern, in the order in which it was recorded, from the place `after` on. `start` narrows it.
+* `ranges`: messages of single topics by number. Each range is `[topic, first, last, newer, origin, life]`.
+* `heads`: the last number of each topic that changed since `after`.
+
+A page answers one request. `next` is the place to go on from, `head` the place of the next message to be recorded.
+`known` 1 says that the server knows the reader's interest, so that what is recorded from `head` on is sent live. The
+messages are a bundle, as in `glue/topics/bundle.py`. `origins` names the publishers of its groups, if they are not the
+server: `[id, name, life, groups]` for each run of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from glue.errors import TopicError
+from glue.topics import check_pattern, check_topic
+from glue.topics.bundle import INTEGER_LIMIT as INTEGER_LIMIT
+from glue.topics.bundle import SEQUENCE_LIMIT, MalformedBundleError, MessageGroup, body_of, decode
+
+PREFIX: Final = "$glue/history"
+OWN: Final = f"{PREFIX}/own/"
+"""The interest of a publisher that serves what it published itself; a pattern follows."""
+KEEPER: Final = "$glue/keeper/"
+"""The interest of a keeper, which serves what others published; where it keeps, how many do, and a pattern follow."""
+
+HEAD_LIMIT: Final = 256 << 10
+"""Bytes of the JSON object: RANGES ranges with usual topics, or HEADS heads."""
+RANGES: Final = 256
+"""Ranges of one request at most."""
+HEADS: Final = 1024
+"""Heads of one page at most."""
+ORIGINS: Final = 1024
+"""Runs of groups of one publisher in a page at most."""
+NAME_LIMIT: Final = 65_535
+"""Characters of an endpoint's name."""
+
+EARLIEST, LATEST, SINCE, FROM, LAST = "earliest", "latest", "since", "from", "last"
+"""Kinds of `start`: all; nothing; from a time on (µs since 1970); from a number on; the last n of each topic."""
+STARTS: Final = frozenset({EARLIEST, LATEST, SINCE, FROM, LAST})
+
+Start = tuple[str, int]
+"""A kind and its value, 0 where there is none."""
+
+Range = tuple[str, int, int, int, str, int]
+"""Topic, first and last number, the place from which on a message counts, and the publisher's id ("" for the server's
+own) and life."""
+
+Origin = tuple[str, str, int]
+"""A publisher: id, name and life."""
+
+
+class MalformedError(ValueError):
+    """A payload is no request for history, or no page."""
+
+
+def ask_topic(server: str) -> str:
+    """The topic of requests to one server."""
+    return f"{PREFIX}/ask/{server}"
+
+
+def page_topic(reader: str, incarnation: int) -> str:
+    """The topic of pages for one life of a reader."""
+    return f"{PREFIX}/page/{reader}/{incarnation}"
+
+
+class Request:
+    """A request for history; `pattern` is set for scans and heads, `ranges` for the third kind.
+
+    `kept` asks a keeper for what others published; it answers heads and ranges.
+    """
+
+    __slots__ = ("after", "heads", "id", "kept", "pattern", "ranges", "room", "start", "until")
+
+    def __init__(
+        self,
+        id: int,
+        pattern: str = "",
+        start: Start = (EARLIEST, 0),
+        after: int = 0,
+        until: int = 0,
+        room: int = 1 << 20,
+        heads: bool = False,
+        ranges: Sequence[Range] = (),
+        kept: bool = False,
+    ) -> None:
+        self.kept = kept
+        self.id = id
+        self.pattern = pattern
+        self.start = start
+        self.after = after
+        self.until = until
+        self.room = room
+        self.heads = heads
+        self.ranges = ranges
+
+    def encode(self) -> bytes:
+        """The request as a payload."""
+        head: dict[str, Any] = {"id": self.id}
+        if self.ranges:
+            head["ranges"] = self.ranges
+        else:
+            head["heads" if self.heads else "scan"] = self.pattern
+            if self.start[0] != EARLIEST:
+                head["start"] = self.start
+            if self.after:
+                head["after"] = self.after
+            if self.until:
+                head["until"] = self.until
+        head["room"] = self.room
+        if self.kept:
+            head["kept"] = 1
+        return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def decode_request(payload: Any) -> Request:
+    """A request, strictly checked. Raises MalformedError."""
+    head, _ = _split(payload)
+    id, room, kept = _integer(head.get("id")), _integer(head.get("room")), head.get("kept") == 1
+    if "ranges" in head:
+        ranges = head["ranges"]
+        if not isinstance(ranges, list) or not 1 <= len(ranges) <= RANGES:
+            raise MalformedError("ranges")
+        return Request(id, room=room, ranges=[_range(one) for one in ranges], kept=kept)
+    heads = "heads" in head
+    pattern = head.get("heads" if heads else "scan")
+    try:
+        check_pattern(pattern)  # type: ignore[arg-type]  # refuses what is not a string, too
+    except TopicError:
+        raise MalformedError("pattern") from None
+    start = head.get("start", [EARLIEST, 0])
+    if not isinstance(start, list) or len(start) != 2 or start[0] not in STARTS:
+        raise MalformedError("start")
+    after, until = _integer(head.get("after", 0)), _integer(head.get("until", 0))
+    begin = start[0], _integer(start[1], -INTEGER_LIMIT)
+    return Request(id, str(pattern), begin, after, until, room, heads, kept=kept)
+
+
+def _range(value: Any) -> Range:
+    if not isinstance(value, list) or len(value) != 6:
+        raise MalformedError("range")
+    topic, first, last, newer, origin, life = value
+    _check_topic(topic)
+    if not isinstance(origin, str) or len(origin) > 16:
+        raise MalformedError("range")
+    first, last = _integer(first, 1), _integer(last, 1)
+    if not first <= last <= SEQUENCE_LIMIT:
+        raise MalformedError("range")
+    return topic, first, last, _integer(newer), origin, _integer(life)
+
+
+class Page:
+    """An answer. `groups` are messages, with `origins` if a keeper answers.
+
+    `answered` is how many ranges were answered as a whole. `heads` are topics with their last numbers, and publishers:
+    `[topic, last, id, life, first]`, where an empty id stands for the server, and `first` is the number with which a
+    reader of a keeper begins.
+    """
+
+    __slots__ = ("answered", "groups", "head", "heads", "id", "known", "next", "origins", "until")
+
+    def __init__(
+        self,
+        id: int,
+        next: int,
+        head: int,
+        known: bool,
+        groups: Sequence[MessageGroup] = (),
+        origins: Sequence[tuple[str, str, int, int]] = (),
+        answered: int = 0,
+        heads: Sequence[tuple[str, int, str, int, int]] = (),
+        until: int = 0,
+    ) -> None:
+        self.id = id
+        self.next = next
+        self.head = head
+        self.known = known
+        self.groups = groups
+        self.origins = origins
+        self.answered = answered
+        self.heads = heads
+        self.until = until
+
+    def encode(self) -> bytes:
+        """The page as a payload."""
+        head: dict[str, Any] = {"id": self.id, "next": self.next, "head": self.head}
+        if self.known:
+            head["known"] = 1
+        if self.origins:
+            head["origins"] = self.origins
+        if self.answered:
+            head["answered"] = self.answered
+        if self.heads:
+            head["heads"] = self.heads
+        if self.until:
+            head["until"] = self.until
+        body = body_of(self.groups) if self.groups else ()
+        return b"".join([orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE), *body])
+
+
+def decode_page(payload: Any) -> Page:
+    """A page, strictly checked. Raises MalformedError."""
+    head, body = _split(payload)
+    try:
+        groups = decode(body) if body else []
+    except MalformedBundleError:
+        raise MalformedError("bundle") from None
+    origins = head.get("origins", [])
+    if not isinstance(origins, list) or len(origins) > ORIGINS:
+        raise MalformedError("origins")
+    checked = [_origin(one) for one in origins]
+    if checked and sum(one[3] for one in checked) != len(groups):
+        raise MalformedError("origins")
+    heads = head.get("heads", [])
+    if not isinstance(heads, list) or len(heads) > HEADS:
+        raise MalformedError("heads")
+    return Page(
+        _integer(head.get("id")), _integer(head.get("next")), _integer(head.get("head")), head.get("known") == 1,
+        groups, checked, _integer(head.get("answered", 0)), [_head(one) for one in heads],
+        _integer(head.get("until", 0)),
+    )  # fmt: skip
+
+
+def _origin(value: Any) -> tuple[str, str, int, int]:
+    if not isinstance(value, list) or len(value) != 4:
+        raise MalformedError("origin")
+    id, name, life, groups = value
+    if not isinstance(id, str) or len(id) != 16 or not isinstance(name, str) or len(name) > NAME_LIMIT:
+        raise MalformedError("origin")
+    return id, name, _integer(life), _integer(groups, 1)
+
+
+def _head(value: Any) -> tuple[str, int, str, int, int]:
+    if not isinstance(value, list) or len(value) != 5:
+        raise MalformedError("head")
+    topic, last, origin, life, first = value
+    _check_topic(topic)
+    if not isinstance(origin, str) or len(origin) not in (0, 16):
+        raise MalformedError("head")
+    last = _integer(last, 1)
+    if last > SEQUENCE_LIMIT:
+        raise MalformedError("head")
+    return topic, last, origin, _integer(life), _integer(first)
+
+
+def _check_topic(topic: Any) -> None:
+    try:
+        check_topic(topic)
+    except TopicError:
+        raise MalformedError("topic") from None
+
+
+def _split(payload: Any) -> tuple[dict[str, Any], bytes]:
+    if payload.__class__ is not bytes:
+        raise MalformedError("a JSON document")
+    end = payload.find(b"\n", 0, HEAD_LIMIT)
+    if end < 0:
+        raise MalformedError("no line feed")
+    try:
+        head = orjson.loads(payload[:end])
+    except orjson.JSONDecodeError:
+        raise MalformedError("not JSON") from None
+    if not isinstance(head, dict):
+        raise MalformedError("no object")
+    return head, payload[end + 1 :]
+
+
+def _integer(value: Any, least: int = 0) -> int:
+    if value.__class__ is not int or not least <= value <= INTEGER_LIMIT:
+        raise MalformedError("integer")
+    return int(value)

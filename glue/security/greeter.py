@@ -1,0 +1,167 @@
+"""Meeting other members: hellos and proofs until both know that the other is there now, and who; and new epochs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from hashlib import blake2s
+from typing import Final
+
+from glue.contract import Address, Train
+from glue.security.hello import NO_ECHO, Hello, NewEpoch
+from glue.security.identity import Certificate
+from glue.security.key import Epoch, Key, with_epoch
+from glue.security.lives import Life, Lives
+from glue.security.proof import Prover
+from glue.security.rotation import Rotation
+from glue.security.sealer import SealedTrain, Sealer
+from glue.security.signing import is_signed
+
+MEMBERS: Final = 4096
+"""Certificates kept by endpoint id: of 1 kB at most, 4 MB."""
+
+ASK_SPACING: Final = 0.01
+"""Seconds between two hellos that ask the same life: several round trips, and less than a first round."""
+
+
+class Greeter:
+    """Meets other members, for the security layer of one endpoint."""
+
+    def __init__(
+        self,
+        lives: Lives,
+        rotation: Rotation,
+        sealer: Sealer,
+        prover: Prover | None,
+        statistics: Counter[str],
+        network_id: int,
+    ) -> None:
+        self._lives = lives
+        self._rotation = rotation
+        self._sealer = sealer
+        self._prover = prover
+        self._statistics = statistics
+        self._network_id = network_id
+        self.members: dict[str, Certificate] = {}  # by endpoint id
+
+    def take(
+        self, now: float, life: Life, address: Address | None, plain: bytes, up: list[Train], down: list[Train]
+    ) -> None:
+        """Pass a datagram up; or hold it until its life has proved to be there now, and ask the life for this."""
+        if life.is_fresh:
+            if not plain.startswith(life.beginning):
+                self._statistics["refused: not who it says"] += 1
+                return
+            self._statistics["datagrams opened"] += 1
+            up.append(Train(address, plain, len(plain)))
+            return
+        if len(life.held) == life.held.maxlen:
+            self._statistics["refused: not known to be fresh"] += 1
+        life.held.append((address, plain))
+        self.ask(now, life, address, down)
+
+    def ask(self, now: float, life: Life, address: Address | None, down: list[Train]) -> None:
+        """Ask a life to prove that it is there now, if it has not, and if that is not too soon after the last time."""
+        if address is not None and not life.is_fresh and now >= life.asked_at + ASK_SPACING:
+            life.asked_at = now
+            down.append(self.hello(life, address, True))
+
+    def greet(self, now: float, life: Life, address: Address, hello: Hello, up: list[Train], down: list[Train]) -> None:
+        """Take a hello; answer it if it asks."""
+        self._statistics["hellos received"] += 1
+        life.challenge, life.address, life.newest = hello.challenge, address, hello.newest
+        if hello.echo == self._lives.challenge and not life.is_fresh and self._is_member(life, address, hello):
+            life.is_fresh = True
+        if life.is_fresh and self._prover is not None:
+            self._sealer.meet(address, life)
+        is_asking = not life.is_fresh and now >= life.asked_at + ASK_SPACING
+        if hello.asks or is_asking:
+            if is_asking:
+                life.asked_at = now
+            down.append(self.hello(life, address, not life.is_fresh))
+        if life.is_fresh:
+            self._pass_on(life, address, down)
+            if self._rotation.advance(now, self._lives.fresh):
+                self.use_epochs()
+            while life.held:
+                self.take(now, life, *life.held.popleft(), up, down)
+
+    def _is_member(self, life: Life, address: Address, hello: Hello) -> bool:
+        """Whether a life has proved to be a member, where members have identities."""
+        if self._prover is None:
+            return True
+        revoked = self._rotation.key.revoked
+        proved = self._prover.check(hello.proof, life.salt, self._lives.challenge, revoked, address)
+        if proved is None:
+            return False
+        life.certificate, life.public = proved
+        id = blake2s(life.certificate.name.encode(), digest_size=8).hexdigest()
+        if len(self.members) >= MEMBERS:
+            self.members.clear()  # they are met again, one by one
+        self.members[id] = life.certificate
+        life.beginning = b'{"glue":[1,%d,"%s",' % (self._network_id, id.encode())
+        return True
+
+    def hello(self, life: Life, address: Address, asks: bool) -> Train:
+        """A hello for a life."""
+        self._statistics["hellos sent"] += 1
+        proof, exchange = b"", self._sealer.exchange
+        if self._prover is not None and exchange is not None and life.challenge != NO_ECHO:
+            proof = self._prover.prove(self._sealer.salt, exchange.public, life.challenge)
+        newest = self._rotation.key.newest.number
+        body = Hello(asks, self._lives.challenge, life.challenge, newest, proof).encode()
+        return SealedTrain(self._sealer.seal_for_group, Train(address, body, len(body)))
+
+    # ---------------------------------------------------------------------------------------- rotation
+
+    def set_key(self, key: Key) -> list[Train]:
+        """Take a key with other epochs. Returns what tells the members of it."""
+        self._rotation.take(key)
+        self.use_epochs()
+        for life in self._lives.fresh:
+            if life.certificate is not None and life.certificate.name in key.revoked:
+                self.forget(life)
+        told: list[Train] = []
+        for life in self._lives.fresh:
+            if life.address is not None:
+                told.append(self.hello(life, life.address, False))
+                self._pass_on(life, life.address, told)
+        return told
+
+    def forget(self, life: Life) -> None:
+        """Forget a life, and what is sealed for it alone."""
+        self._lives.forget(life)
+        for address in [address for address, other in self._sealer.partners.items() if other is life]:
+            del self._sealer.partners[address]
+
+    def use_epochs(self) -> None:
+        """Open with the epochs of now, and seal with that of now."""
+        self._lives.drop_epochs({*range(256)}.difference(self._rotation.by_id))
+        self._sealer.use(self._rotation.sealing)
+
+    def _pass_on(self, life: Life, address: Address, down: list[Train]) -> None:
+        """Send a life the newest epoch, if it lacks only this one, and if members may pass it on."""
+        key = self._rotation.key
+        if not key.shares or self._rotation.is_over or not 0 < life.newest == key.epochs[-2].number:
+            return
+        body = NewEpoch(key.newest.number, round(key.overlap), key.newest.root, key.revoked, key.grant).encode()
+        self._sealer.use(key.epochs[-2])  # the only one that it opens
+        sealed = bytes(SealedTrain(self._sealer.seal, Train(address, body, len(body))).data)
+        self._sealer.use(self._rotation.sealing)
+        down.append(Train(address, sealed, len(sealed)))
+
+    def take_epoch(self, epoch: NewEpoch, is_pair: bool, down: list[Train]) -> None:
+        """Take the next epoch from a member; where members have identities, only one that the authority signed."""
+        key = self._rotation.key
+        if epoch.number != key.newest.number + 1:
+            return
+        authority = key.authority
+        if authority is not None and not (is_pair and is_signed(authority, epoch.grant, epoch.signed)):
+            self._statistics["refused: epoch without the authority's signature"] += 1
+            return
+        self._statistics["epochs taken"] += 1
+        taken = with_epoch(key, Epoch(epoch.number, epoch.root))
+        overlap = float(epoch.overlap)
+        down += self.set_key(
+            replace(taken, overlap=overlap, shares=True, revoked=epoch.revoked or key.revoked, grant=epoch.grant)
+        )

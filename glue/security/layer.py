@@ -1,0 +1,284 @@
+"""The security layer: seals each datagram as a whole on its way down, and opens it on its way up.
+
+It stands between serialization and network, if the endpoint has a key. Headers, acknowledgements and topics are sealed
+with the payload. What is not sealed with a key of this group, was accepted before, or comes from a life that has not
+proved to be there now (see `hello`), is counted with its cause and dropped. Nothing is sent in return before a tag
+holds. Where members have identities, unicast is sealed for its receiver alone, and each life has a proved name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Final
+
+from glue.contract import Address, Train
+from glue.contract.counters import Counters
+from glue.contract.sealed import ANOTHER_KEY, HEAD, PLAIN, RETIRED, Tell, sealed_network
+from glue.security.greeter import Greeter
+from glue.security.hello import Hello, NewEpoch
+from glue.security.identity import Certificate, MemberIdentity
+from glue.security.key import Key
+from glue.security.lives import Lives, Opener, is_pair
+from glue.security.proof import Prover
+from glue.security.rotation import Rotation
+from glue.security.runs import LAST, MULTICAST, OVERHEAD, PREFIX_SIZE, open_lone, open_run
+from glue.security.sealer import SealedTrain, Sealer
+from glue.security.suites import PAIR, SUITES, Suite, invalid_tag
+
+LOOK: Final = 0.9
+"""Seconds between two looks for another key, which cost a call of `stat`; they go with an announcement."""
+
+_FORMAT, _ID = 0, 1  # bytes of the open part
+
+
+class Sealing:
+    """The security layer of one endpoint: Train below and above."""
+
+    backlog = unfinished = 0
+
+    def __init__(
+        self,
+        *,
+        key: Key,
+        network_id: int,
+        suite: Suite,
+        entropy: Callable[[int], bytes],
+        tell: Tell,
+        on_key: Callable[[Key], None] | None = None,
+        new_key: Callable[[], Key | None] | None = None,
+        identity: MemberIdentity | None = None,
+        unix_time: Callable[[], float] = lambda: 0.0,
+        first: int = 0,
+    ) -> None:
+        """`entropy` returns that many random bytes: `os.urandom`, outside of a simulation. `first` is for tests.
+
+        `on_key` is called with a key that a rotation has changed. `new_key` is called about once a second; it returns
+        a key that was put in place of this one. `identity` has a certificate of the key's authority. `unix_time` tells
+        whether a certificate is still valid.
+        """
+        self.statistics = Counters()
+        self._tell = tell
+        self._network = network_id.to_bytes(2, "big")
+        self._plain = b'{"glue":[1,%d,' % network_id
+        self._invalid_tag = invalid_tag()
+        self._new_key = new_key
+        self.look_at = -inf if new_key else inf
+        self.lives = Lives(entropy, self.statistics)
+        self.rotation = Rotation(key, on_key)
+        prover = None
+        if identity is not None and key.authority is not None:
+            prover = Prover(identity, key.authority, unix_time, self.statistics, tell)
+        self._has_identities = prover is not None
+        self.sealer = Sealer(
+            suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities
+        )
+        self._greeter = Greeter(self.lives, self.rotation, self.sealer, prover, self.statistics, network_id)
+
+    @property
+    def members(self) -> dict[str, Certificate]:
+        """The certificates of members by endpoint id."""
+        return self._greeter.members
+
+    @property
+    def key(self) -> Key:
+        """The key with its epochs of now."""
+        return self.rotation.key
+
+    @property
+    def suite(self) -> Suite:
+        """The cipher to seal with."""
+        return self.sealer.suite
+
+    @property
+    def deadline(self) -> float:
+        """When a rotation goes on (monotonic seconds)."""
+        return self.rotation.deadline
+
+    def set_key(self, key: Key) -> list[Train]:
+        """Take a key with other epochs. Returns what tells the members of it."""
+        return self._greeter.set_key(key)
+
+    def renew(self) -> None:
+        """Begin another life, with new random bytes and so with new keys: after a fork."""
+        self.sealer.renew()
+
+    def commit(self) -> None:
+        """Nothing is deferred."""
+
+    def fit(self, size: int) -> int:
+        """A datagram of `size` bytes leaves this much for what is sealed in it."""
+        return size - OVERHEAD
+
+    # -------------------------------------------------------------------------------------------- down
+
+    def send(self, now: float, items: list[Train]) -> list[Train]:
+        """Each train, sealed as it leaves."""
+        told: list[Train] = []
+        if now >= self.look_at and self._new_key is not None:
+            self.look_at = now + LOOK
+            key = self._new_key()
+            if key is not None and key.newest.number > self.key.newest.number:
+                told = self.set_key(key)
+        return told + [SealedTrain(self.seal, train) for train in items]
+
+    def seal(self, data: bytes | bytearray | memoryview, segment: int, address: Address | None) -> bytes | bytearray:
+        """Seal datagrams that leave now for this address; none, or an empty one, is the group."""
+        return self.sealer.seal(data, segment, address)
+
+    # ---------------------------------------------------------------------------------------------- up
+
+    def receive(self, now: float, items: Iterable[Train]) -> tuple[list[Train], list[Train]]:
+        """The trains, opened, and hellos in return."""
+        up: list[Train] = []
+        down: list[Train] = []
+        if now >= self.rotation.deadline and self.rotation.advance(now, self.lives.fresh):
+            self._greeter.use_epochs()
+        for train in items:
+            opened = self.open_train(now, train)
+            if opened is not None:
+                up.append(opened)
+                continue
+            data, segment = train.data, train.segment
+            for start in range(0, len(data), segment or 1):
+                self._receive_datagram(now, train.address, bytes(data[start : start + segment]), up, down)
+        return up, down
+
+    def open_train(self, now: float, train: Train) -> Train | None:
+        """Open a train of a fresh life in which each datagram follows the one before; None for any other train.
+
+        Without a result, nothing was done.
+        """
+        data, segment = train.data, train.segment
+        opener = self.lives.openers.get(bytes(data[:PREFIX_SIZE]))
+        if opener is None or not opener.life.is_fresh or segment <= OVERHEAD:
+            return None
+        count = -(-len(data) // segment)
+        first = int.from_bytes(data[PREFIX_SIZE : HEAD.size], "big")
+        window = opener.life.windows[first >= MULTICAST]
+        number = first & LAST
+        if number + count > LAST or not window.is_new(number, count):
+            return None
+        if self._has_identities and (not self._is_right(opener, first) or train.address not in self.sealer.partners):
+            return None
+        try:
+            opened = open_run(data, segment, first, opener.prefix, opener.cipher.decrypt)
+        except self._invalid_tag:
+            return None
+        beginning = opener.life.beginning
+        if not opened or False in [
+            plain.startswith(beginning) for plain in (opened if self._has_identities else opened[:1])
+        ]:
+            return None
+        window.accept(number, count)
+        opener.life.heard = now
+        self.statistics["datagrams opened"] += count
+        plain = opened[0] if count == 1 else b"".join(opened)
+        return Train(train.address, plain, min(segment - OVERHEAD, len(plain)))
+
+    def _is_right(self, opener: Opener, number: int) -> bool:
+        """Whether a datagram may be sealed so: a multicast with the group's key, a unicast with that of the pair."""
+        return is_pair(opener.prefix[_FORMAT]) is (number < MULTICAST)
+
+    def peek(self, datagram: bytes) -> bytes | None:
+        """Open the next lone datagram of a fresh life, without a change of state; None for any other."""
+        opener = self.lives.openers.get(datagram[:PREFIX_SIZE])
+        if opener is None or not opener.life.is_fresh or len(datagram) <= OVERHEAD:
+            return None
+        number = int.from_bytes(datagram[PREFIX_SIZE : HEAD.size], "big")
+        if not opener.life.windows[number >= MULTICAST].is_new(number & LAST):
+            return None
+        if self._has_identities and not self._is_right(opener, number):
+            return None
+        try:
+            opened = open_lone(datagram, opener.cipher.decrypt)
+        except self._invalid_tag:
+            return None
+        return opened if opened.startswith(opener.life.beginning) else None
+
+    def accept(self, datagram: bytes) -> None:
+        """Count a datagram that `peek` opened as received."""
+        number = int.from_bytes(datagram[PREFIX_SIZE : HEAD.size], "big")
+        self.lives.openers[datagram[:PREFIX_SIZE]].life.windows[number >= MULTICAST].accept(number & LAST)
+        self.statistics["datagrams opened"] += 1
+
+    def is_own(self, data: bytes | bytearray | memoryview) -> bool:
+        """Whether this endpoint sent a datagram."""
+        return self.sealer.is_own(data)
+
+    def _receive_datagram(
+        self, now: float, address: Address | None, data: bytes, up: list[Train], down: list[Train]
+    ) -> None:
+        """Open one datagram, or count why not; append what goes up, and a hello in return."""
+        opener = self._opener(address, data)
+        if opener is None:
+            return
+        life, number = opener.life, int.from_bytes(data[PREFIX_SIZE : HEAD.size], "big")
+        window = life.windows[number >= MULTICAST]
+        if not window.is_new(number & LAST):
+            cause = "refused: too late" if window.is_old(number & LAST) else "refused: replayed"
+            self.statistics[cause] += 1
+            return
+        try:
+            plain = open_lone(data, opener.cipher.decrypt)
+        except self._invalid_tag:
+            self.statistics["refused: bad tag"] += 1
+            return
+        if life.salt == self.sealer.salt:
+            self.statistics["lives begun: cloned"] += 1  # a copy of this process seals with the same key
+            self.renew()
+            return
+        self.lives.learn(opener)
+        if self.rotation.met(now, data[_ID]):
+            self.sealer.use(self.rotation.sealing)
+        window.accept(number & LAST)
+        life.heard = now
+        if plain[:1] == b"{":
+            if self._has_identities and not self._is_right(opener, number):
+                self.statistics["refused: not sealed for this endpoint alone"] += 1
+                self._greeter.ask(now, life, address, down)
+                return
+            if self._has_identities and life.is_fresh and address is not None:
+                self.sealer.meet(address, life)
+            self._greeter.take(now, life, address, plain, up, down)
+        elif (hello := Hello.parse(plain)) is not None and address is not None:
+            self._greeter.greet(now, life, address, hello, up, down)
+        elif life.is_fresh and (epoch := NewEpoch.parse(plain)) is not None:
+            self._greeter.take_epoch(epoch, is_pair(data[_FORMAT]), down)
+        else:
+            self.statistics["malformed"] += 1
+
+    def _opener(self, address: Address | None, data: bytes) -> Opener | None:
+        """What may open a datagram; None, counted and told, for what no key of this endpoint opens."""
+        network = sealed_network(data)
+        if network is None:
+            is_plain = data.startswith(self._plain)
+            self.statistics["refused: plain" if is_plain else "malformed"] += 1
+            if is_plain:
+                self._tell(PLAIN, address)
+        elif data[2 : 2 + len(self._network)] != self._network:
+            self.statistics["other network"] += 1
+        elif len(data) <= OVERHEAD:
+            self.statistics["malformed"] += 1
+        elif self.is_own(data):
+            self.statistics["own datagrams received"] += 1
+        else:
+            return self.lives.openers.get(data[:PREFIX_SIZE]) or self._candidate(address, data[:PREFIX_SIZE])
+        return None
+
+    def _candidate(self, address: Address | None, prefix: bytes) -> Opener | None:
+        """What may open datagrams of a new prefix; None, counted and told, if no key of this endpoint does."""
+        epoch = self.rotation.by_id.get(prefix[_ID])
+        if epoch is None:
+            is_retired = prefix[_ID] in self.key.retired
+            self.statistics["refused: epoch is over" if is_retired else "refused: another key"] += 1
+            self._tell(RETIRED if is_retired else ANOTHER_KEY, address)
+            return None
+        if prefix[_FORMAT] in SUITES:
+            return self.lives.candidate(prefix, epoch)
+        life = self.lives.find(prefix[4:])
+        secret = None if life is None else self.sealer.shared(life)
+        if secret is None or prefix[_FORMAT] - PAIR not in SUITES:
+            self.statistics["refused: sealed for a pair that is unknown"] += 1
+            return None
+        return self.lives.candidate_of_pair(prefix, epoch, secret, self.sealer.salt)

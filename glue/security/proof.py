@@ -1,0 +1,107 @@
+"""Proofs: what a hello adds where members have identities.
+
+A proof is the certificate of the sender, a fresh X25519 key of its life, and a signature over that key, the sender's
+random bytes, and the challenge of the receiver. So the receiver knows the name of the life, and both can derive keys
+that the other members do not have: unicast between two members is sealed with them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final
+
+from glue.contract import Address
+from glue.contract.sealed import NO_IDENTITY, Tell
+from glue.security.identity import CERTIFICATE_SIZE, Certificate, MemberIdentity
+from glue.security.signing import PUBLIC_SIZE, SIGNATURE_SIZE, is_signed, sign
+from glue.security.suites import require
+
+_LENGTH: Final = Struct(">H")
+_HELLO: Final = b"glue1 proof\0"
+
+
+class Exchange:
+    """An X25519 key pair of one life."""
+
+    __slots__ = ("_secret", "public")
+
+    def __init__(self, entropy: Callable[[int], bytes]) -> None:
+        require()
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        self._secret: Any = X25519PrivateKey.from_private_bytes(entropy(PUBLIC_SIZE))
+        self.public: bytes = self._secret.public_key().public_bytes_raw()
+
+    def shared(self, public: bytes) -> bytes | None:
+        """Return the secret shared with the owner of a public key (RFC 7748); None for a malformed key."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+        try:
+            found: bytes = self._secret.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:
+            return None
+        return found
+
+
+class Prover:
+    """Makes this endpoint's proofs, and checks those of others."""
+
+    def __init__(
+        self,
+        identity: MemberIdentity,
+        authority: bytes,
+        unix_time: Callable[[], float],
+        statistics: Counter[str],
+        tell: Tell,
+    ) -> None:
+        """`authority` is its public key. The certificate of `identity` must be there."""
+        assert identity.certificate is not None
+        self.certificate: Certificate = identity.certificate
+        self._secret = identity.secret
+        self._authority = authority
+        self._unix_time = unix_time
+        self._statistics = statistics
+        self._tell = tell
+
+    def prove(self, salt: bytes, public: bytes, challenge: bytes) -> bytes:
+        """Return the proof for a receiver with this challenge."""
+        document = self.certificate.document
+        signature = sign(self._secret, _HELLO + salt + public + challenge)
+        return _LENGTH.pack(len(document)) + document + self.certificate.signature + public + signature
+
+    def check(
+        self, proof: bytes, salt: bytes, challenge: bytes, revoked: tuple[str, ...], address: Address | None
+    ) -> tuple[Certificate, bytes] | None:
+        """Return the certificate and the X25519 key of a life; None, counted and told, if it is not who it says."""
+        found, cause = self._read(proof)
+        if found is not None:
+            certificate, public, signature = found
+            name, until = certificate.name, certificate.until
+            if not certificate.is_of(self._authority):
+                cause = "certificate of another authority"
+            elif name in revoked:
+                cause = f"{name} is revoked"
+            elif until is not None and self._unix_time() > until:
+                cause = f"certificate of {name} is over"
+            elif not is_signed(certificate.public, signature, _HELLO + salt + public + challenge):
+                cause = f"not {name}"
+            else:
+                return certificate, public
+        self._statistics["refused: no identity"] += 1
+        self._tell(f"{NO_IDENTITY}: {cause}", address)
+        return None
+
+    def _read(self, proof: bytes) -> tuple[tuple[Certificate, bytes, bytes] | None, str]:
+        """Return the certificate, the X25519 key and the signature in a proof; or None and what is wrong."""
+        if len(proof) < _LENGTH.size:
+            return None, "no proof of identity"
+        size = _LENGTH.unpack_from(proof)[0]
+        place = _LENGTH.size + size
+        if size > CERTIFICATE_SIZE or len(proof) != place + 2 * SIGNATURE_SIZE + PUBLIC_SIZE:
+            return None, "malformed proof"
+        certificate = Certificate.parse(proof[_LENGTH.size : place], proof[place : place + SIGNATURE_SIZE])
+        if certificate is None:
+            return None, "malformed certificate"
+        return (certificate, proof[place + SIGNATURE_SIZE : -SIGNATURE_SIZE], proof[-SIGNATURE_SIZE:]), ""

@@ -1,0 +1,146 @@
+"""Rules: who may do what with which topics, one decision for all doors.
+
+A rule allows or denies actions on topic patterns to identities. The last rule that matches decides; without one, the
+answer is no. Endpoints with certificates, and doors for others (passwords, tokens, TLS clients), ask in the same way:
+their `Subject` has a name and perhaps rules of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+ACTIONS: Final = ("publish", "subscribe", "respond", "keep", "read", "write")
+"""What a rule is about: topics for the first four, keys of models (model/key) for the last two."""
+
+RULE_LIMIT: Final = 1000
+PATTERN_LIMIT: Final = 1024  # characters
+DECISIONS: Final = 10_000
+"""Decisions kept, some 200 bytes each: 2 MB."""
+
+
+class Decision(NamedTuple):
+    """Whether it is allowed, and by which rule."""
+
+    allowed: bool
+    rule: str
+
+
+class Subject(Protocol):
+    """Something with an identity: a member with a certificate, or a client of a door."""
+
+    @property
+    def name(self) -> str:
+        """The name that was proved."""
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Rules of its own; those of the policy overrule them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: `who` and `topics` are patterns with `+` and `#` as in topics, `may` are actions."""
+
+    who: str
+    may: tuple[str, ...]
+    topics: tuple[str, ...]
+    allow: bool = True
+
+    def __str__(self) -> str:
+        word = "may" if self.allow else "may not"
+        return f"{self.who} {word} {' and '.join(self.may)} {' '.join(self.topics)}"
+
+    def matches(self, name: str, action: str, topic: str) -> bool:
+        """Whether the rule is about this; the wildcards of `topic`, a pattern to subscribe to, must be covered."""
+        return action in self.may and covers(self.who, name) and any(covers(one, topic) for one in self.topics)
+
+    def touches(self, name: str, action: str, topic: str) -> bool:
+        """Whether the rule is about a part of the topics of a pattern."""
+        return action in self.may and covers(self.who, name) and any(overlaps(one, topic) for one in self.topics)
+
+
+def covers(pattern: str, topic: str) -> bool:
+    """Whether a pattern matches every topic that `topic`, which may be a pattern, matches."""
+    wanted, levels = pattern.split("/"), topic.split("/")
+    for place, level in enumerate(wanted):
+        if level == "#":
+            return True
+        if place >= len(levels) or levels[place] == "#" or (level != "+" and level != levels[place]):
+            return False
+    return len(wanted) == len(levels)
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether some topic matches both patterns."""
+    first, second = one.split("/"), other.split("/")
+    for place in range(max(len(first), len(second))):
+        left = first[place] if place < len(first) else None
+        right = second[place] if place < len(second) else None
+        if left == "#" or right == "#":
+            return True
+        if left is None or right is None or (left != right and "+" not in (left, right)):
+            return False
+    return True
+
+
+def read_rules(values: Any) -> tuple[Rule, ...]:
+    """Read rules from JSON values. Raises ValueError that names the wrong rule."""
+    if type(values) is not list or len(values) > RULE_LIMIT:
+        raise ValueError(f"rules={values!r:.100}: expected a list of at most {RULE_LIMIT}")
+    return tuple(_rule(value) for value in values)
+
+
+def _rule(value: Any) -> Rule:
+    wrong = ValueError(
+        f"{value!r:.200}: expected an object with who, may or may_not (of {', '.join(ACTIONS)}), and topics"
+    )
+    if type(value) is not dict or not value.keys() <= {"who", "may", "may_not", "topics"}:
+        raise wrong
+    who, topics = value.get("who"), value.get("topics")
+    allow = "may" in value
+    may = value.get("may") if allow else value.get("may_not")
+    if type(who) is not str or not who or allow is ("may_not" in value):
+        raise wrong
+    if type(may) is not list or not may or not all(action in ACTIONS for action in may):
+        raise wrong
+    if (
+        type(topics) is not list
+        or not topics
+        or not all(type(one) is str and 0 < len(one) <= PATTERN_LIMIT for one in topics)
+    ):
+        raise wrong
+    return Rule(who, tuple(may), tuple(topics), allow)
+
+
+class Rules:
+    """The rules in force, asked by `decide`. Decisions are remembered."""
+
+    def __init__(self, rules: Iterable[Rule] = (), version: int = 0, signed: Sequence[str] = ()) -> None:
+        """`signed` are the patterns of topics whose multicasts must have a signature of their publisher."""
+        self.rules = tuple(rules)
+        self.version = version
+        self.signed = tuple(signed)
+        self._known: dict[tuple[str, str, str], Decision] = {}
+
+    def decide(self, subject: Subject, action: str, topic: str) -> Decision:
+        """Whether a subject may do something with a topic or, to subscribe, with all topics of a pattern."""
+        key = subject.name, action, topic
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= DECISIONS:
+                self._known.clear()
+            found = self._known[key] = self._decided(subject, action, topic)
+        return found
+
+    def _decided(self, subject: Subject, action: str, topic: str) -> Decision:
+        name = subject.name
+        for rule in reversed((*subject.rules, *self.rules)):
+            if rule.matches(name, action, topic) or (not rule.allow and rule.touches(name, action, topic)):
+                return Decision(rule.allow, str(rule))
+        return Decision(False, f"no rule allows {name} to {action} {topic}")
+
+    def must_be_signed(self, topic: str) -> bool:
+        """Whether multicasts on a topic must be signed."""
+        return any(covers(pattern, topic) for pattern in self.signed)

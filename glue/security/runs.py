@@ -1,0 +1,88 @@
+"""Whole trains sealed and opened: a few calls for a train, and for each datagram only the cipher's.
+
+A sealed datagram is a head of 24 bytes (`glue.contract.sealed.HEAD`), the encrypted datagram, and a tag of 16 bytes.
+The head without its number is the *prefix*, the same for all datagrams of a life with one key. The prefix is associated
+data; the number makes the nonce.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import chain, repeat
+from struct import Struct
+from typing import Final
+
+from glue.contract.pieces import cut
+from glue.contract.sealed import HEAD
+from glue.security.suites import TAG_SIZE, Crypt
+
+NUMBER_SIZE: Final = 4
+PREFIX_SIZE: Final = HEAD.size - NUMBER_SIZE
+OVERHEAD: Final = HEAD.size + TAG_SIZE
+"""Bytes that sealing adds to a datagram."""
+
+MULTICAST: Final = 1 << 31
+"""Set in the numbers of multicasts, which arrive by another socket and are counted on their own."""
+
+LAST: Final = MULTICAST - 1
+"""The last number of a life, for unicasts and for multicasts. Then the life gets new random bytes, and so a new key."""
+
+BLOCK: Final = 64  # datagrams read at once
+
+_LEADING = bytes(12 - NUMBER_SIZE)
+_nonce = _LEADING.__add__
+
+
+@lru_cache(maxsize=128)
+def _numbers(count: int) -> Struct:
+    return Struct(f">{count}I")
+
+
+@lru_cache(maxsize=128)  # of some 6 kB at most: 768 kB
+def _plan(size: int, count: int) -> Struct:
+    """Return a plan that cuts `count` sealed datagrams of `size` bytes into prefixes, numbers and texts."""
+    return Struct(f"{PREFIX_SIZE}s{NUMBER_SIZE}s{size - HEAD.size}s" * count)
+
+
+def seal(
+    data: bytes | bytearray | memoryview, segment: int, first: int, prefix: bytes, encrypt: Crypt
+) -> bytes | bytearray:
+    """Seal a train of datagrams of `segment` bytes, numbered from `first` on."""
+    if len(data) <= segment:
+        number = first.to_bytes(NUMBER_SIZE, "big")
+        return b"%b%b%b" % (prefix, number, encrypt(_nonce(number), bytes(data), prefix))
+    plain = cut(data, segment)
+    count = len(plain)
+    numbers = cut(_numbers(count).pack(*range(first, first + count)), NUMBER_SIZE)
+    texts = map(encrypt, map(_nonce, numbers), plain, repeat(prefix))
+    return b"".join(chain.from_iterable(zip(repeat(prefix), numbers, texts)))
+
+
+def open_lone(datagram: bytes, decrypt: Crypt) -> bytes:
+    """Open one datagram. Raises InvalidTag of `cryptography` if it was not sealed so."""
+    return decrypt(_nonce(datagram[PREFIX_SIZE : HEAD.size]), datagram[HEAD.size :], datagram[:PREFIX_SIZE])
+
+
+def open_run(
+    data: bytes | bytearray | memoryview, segment: int, first: int, prefix: bytes, decrypt: Crypt
+) -> list[bytes] | None:
+    """Open a train whose datagrams are numbered from `first` on; None if some other datagram is among them.
+
+    Raises InvalidTag of `cryptography` if one was not sealed so. The last datagram may be shorter than `segment`.
+    """
+    whole, rest = divmod(len(data), segment)
+    opened: list[bytes] = []
+    for start in range(0, whole, BLOCK):
+        count = min(BLOCK, whole - start)
+        parts = _plan(segment, count).unpack_from(data, start * segment)
+        numbers = parts[1::3]
+        expected = _numbers(count).pack(*range(first + start, first + start + count))
+        if parts[0::3].count(prefix) < count or b"".join(numbers) != expected:
+            return None
+        opened += map(decrypt, map(_nonce, numbers), parts[2::3], repeat(prefix))
+    if rest:
+        last = bytes(data[whole * segment :])
+        if rest < OVERHEAD or last[: HEAD.size] != prefix + (first + whole).to_bytes(NUMBER_SIZE, "big"):
+            return None
+        opened.append(open_lone(last, decrypt))
+    return opened

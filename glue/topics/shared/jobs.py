@@ -1,0 +1,67 @@
+"""Jobs: runs of messages that a group has to handle, each run on its way to one member at a time."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, Protocol
+
+
+class Content(Protocol):
+    """The messages of a job."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload."""
+
+    def part(self, start: int, stop: int) -> Any:
+        """The messages from `start` to before `stop` as content of their own."""
+
+
+class Job:
+    """`count` messages alike but for their payloads.
+
+    * `key`: messages of one key stay in order at one member; None for none. A job with a key is one message.
+    * `expires`: monotonic seconds after which the messages need not be handled.
+    * `is_again`: whether a member had them before that did not acknowledge them.
+    * `skips`: how often a member did not get them although it got later ones.
+    * `order`: counts up in the order in which jobs were offered; parts of a job have the same.
+    * `first`: while they are at a member, the number of the first message on their lane. `sent_at`: since when.
+    """
+
+    __slots__ = ("content", "count", "expires", "first", "is_again", "key", "order", "sent_at", "size", "skips")
+
+    def __init__(
+        self, content: Content, count: int, key: str | None = None, expires: float = inf, order: int = 0
+    ) -> None:
+        self.content: Any = content
+        self.count = count
+        self.size = content.size
+        self.key = key
+        self.expires = expires
+        self.order = order
+        self.is_again = False
+        self.skips = 0
+        self.first = 0
+        self.sent_at = 0.0
+
+    @property
+    def last(self) -> int:
+        """The number of the last message on the lane."""
+        return self.first + self.count - 1
+
+    def split(self, count: int) -> Job:
+        """Take out the first `count` messages as a job of their own; this one keeps the others, at least one."""
+        head = self._part(0, count)
+        rest = self._part(count, self.count)
+        self.content, self.size, self.count, self.first = rest.content, rest.size, rest.count, rest.first
+        return head
+
+    def _part(self, start: int, stop: int) -> Job:
+        part = Job(self.content.part(start, stop), stop - start, self.key, self.expires, self.order)
+        part.is_again, part.skips, part.first, part.sent_at = (
+            self.is_again,
+            self.skips,
+            self.first + start,
+            self.sent_at,
+        )
+        return part

@@ -1,0 +1,84 @@
+"""Serving history: bounded, and fair."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+
+import pytest
+
+from glue.history import Limits, PublishedMemory, Server
+from glue.history import server as module
+from glue.history.wire import Request, decode_page
+from glue.topics.bundle import MessageGroup
+
+
+def server(count: int = 100, size: int = 100) -> tuple[Server, Counter[str]]:
+    memory = PublishedMemory()
+    memory.remember(Limits("#"))
+    for number in range(1, count + 1):
+        memory.record(0.0, MessageGroup("a", number, number, [bytes(size)], size), inf)
+    statistics: Counter[str] = Counter()
+    return Server(memory, lambda reader, life, pattern: reader == "known", statistics), statistics
+
+
+def test_readers_are_served_in_turn() -> None:
+    serving, _ = server()
+    for id in range(3):
+        serving.ask(("greedy", 1), Request(id, "a").encode())
+    serving.ask(("modest", 1), Request(9, "a").encode())
+    served = [answer[0][0] for _ in range(4) if (answer := serving.answer(0.0))]
+    assert served == ["greedy", "modest", "greedy", "greedy"]
+    assert serving.answer(0.0) is None
+    assert not serving
+
+
+def test_requests_are_bounded_and_a_repeated_one_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    serving, statistics = server()
+    for _ in range(2):
+        serving.ask(("a", 1), Request(1, "a").encode())
+    for id in range(2, 100):
+        serving.ask(("a", 1), Request(id, "a").encode())
+    assert statistics["requests for history received again"] == 1
+    assert statistics["requests for history refused: too many"] == 99 - module.READER_REQUESTS
+    monkeypatch.setattr(module, "REQUEST_BYTES", 0)
+    serving.ask(("b", 1), Request(1, "a").encode())
+    assert statistics["requests for history refused: too many"] == 100 - module.READER_REQUESTS
+    serving.forget("a")
+    assert not serving
+
+
+def test_a_page_has_a_limit_and_tells_how_to_go_on() -> None:
+    serving, _ = server(count=100, size=50_000)
+    after, pages, got = 0, 0, 0
+    while after < 100:
+        serving.ask(("known", 1), Request(pages, "a", after=after, room=1 << 30).encode())
+        answer = serving.answer(0.0)
+        assert answer is not None
+        assert len(answer[1]) <= module.PAGE + 4096
+        page = decode_page(answer[1])
+        assert page.known
+        got += sum(len(group.payloads) for group in page.groups)
+        after, pages = page.next, pages + 1
+    assert got == 100
+    assert pages == 5
+
+
+def test_a_place_in_the_future_is_counted_and_answered_with_the_head() -> None:
+    serving, statistics = server()
+    serving.ask(("a", 1), Request(1, "a", after=10**12).encode())
+    answer = serving.answer(0.0)
+    assert answer is not None
+    assert decode_page(answer[1]).next == 100
+    assert statistics["requests for history of the future"] == 1
+
+
+def test_ranges_that_find_no_room_are_left_for_the_next_request() -> None:
+    serving, _ = server(count=100, size=5000)
+    ranges = [("a", 1, 10, 0, "", 0), ("nothing", 1, 5, 0, "", 0), ("a", 50, 60, 0, "", 0)]
+    serving.ask(("a", 1), Request(1, ranges=ranges, room=70_000).encode())
+    answer = serving.answer(0.0)
+    assert answer is not None
+    page = decode_page(answer[1])
+    assert page.answered == 2
+    assert (page.groups[0].sequence, len(page.groups[0].payloads)) == (1, 10)

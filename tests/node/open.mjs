@@ -1,0 +1,42 @@
+// Opens glue's sealed datagrams, written after docs/wire-format.md: plain Node.js.
+//
+//     node open.mjs FOLDER KEYFILE
+//
+// prints one JSON object: the content of each NAME.sealed of the folder, as hex.
+
+import { createDecipheriv, hkdfSync } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const SUITES = { 0xe1: ["AES-256-GCM", "aes-256-gcm"], 0xe2: ["ChaCha20-Poly1305", "chacha20-poly1305"] };
+const TAG = 16;
+
+function derived(root, salt, info, length) {
+  return Buffer.from(hkdfSync("sha256", root, salt, info, length));
+}
+
+/** The root of the epoch whose id is in the datagram. */
+function rootOf(key, id) {
+  const roots = key.epochs.map((epoch) => Buffer.from(epoch.root, "hex"));
+  return roots.find((root) => derived(root, Buffer.alloc(0), "glue1 key id", 1)[0] === id);
+}
+
+function opened(datagram, key) {
+  const prefix = datagram.subarray(0, 20);
+  const number = datagram.subarray(20, 24);
+  const [name, cipher] = SUITES[prefix[0]];
+  const info = Buffer.concat([Buffer.from("glue1 group "), prefix.subarray(2, 4), Buffer.from(name)]);
+  const secret = derived(rootOf(key, prefix[1]), prefix.subarray(4, 20), info, 32);
+  const nonce = Buffer.concat([Buffer.alloc(8), number]);
+  const decipher = createDecipheriv(cipher, secret, nonce, { authTagLength: TAG });
+  decipher.setAAD(prefix);
+  decipher.setAuthTag(datagram.subarray(-TAG));
+  return Buffer.concat([decipher.update(datagram.subarray(24, -TAG)), decipher.final()]);
+}
+
+const [folder, keyFile] = process.argv.slice(2);
+const key = JSON.parse(readFileSync(keyFile, "utf8"));
+const suffix = ".sealed";
+const names = readdirSync(folder).filter((file) => file.endsWith(suffix)).map((file) => file.slice(0, -suffix.length));
+const contents = names.sort().map((name) => [name, opened(readFileSync(join(folder, name + suffix)), key).toString("hex")]);
+console.log(JSON.stringify(Object.fromEntries(contents)));

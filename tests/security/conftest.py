@@ -1,0 +1,17 @@
+"""What tests of security share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.lan import Lan
+
+
+@pytest.fixture
+def lan() -> Iterator[Lan]:
+    """A private network on loopback."""
+    made = Lan()
+    yield made
+    made.close()

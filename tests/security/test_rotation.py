@@ -1,0 +1,131 @@
+"""Rotation of the key: members take the new epoch one after the other, and none is cut off that gets it in time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import glue
+from glue.cmd import key as command
+from glue.endpoint.secrets import read_key, write_secret
+from glue.security import new_key, retire, rotated
+from glue.simulation import SimulatedEndpoint, World
+from tests.support.lan import PATIENCE, Ear, Lan
+
+NAMES = ("kitchen", "hall", "attic")
+
+
+class Plant:
+    """Sealed endpoints that all publish each tenth of a second, in virtual time."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = World(seed)
+        self.key = new_key(Random(seed).randbytes)
+        self.heard: dict[str, int] = dict.fromkeys(NAMES, 0)
+        self.sent = 0
+        self.endpoints = {name: self.start(name) for name in NAMES}
+
+    def start(self, name: str) -> SimulatedEndpoint:
+        endpoint = self.world.endpoint(name, key=self.key)
+
+        def hear(message: glue.Message) -> None:
+            self.heard[name] += 1
+
+        endpoint.subscribe("plant/#", hear)
+        return endpoint
+
+    def run(self, seconds: float) -> None:
+        for _ in range(round(seconds * 10)):
+            self.world.run(0.1)
+            for endpoint in self.endpoints.values():
+                if endpoint.is_running:
+                    endpoint.publish("plant/x", b"x")
+                    self.sent += 1
+
+    def epochs(self) -> dict[str, tuple[int, list[int]]]:
+        """The number of the epoch that each seals with, and of those that it opens."""
+        found = {}
+        for name, endpoint in self.endpoints.items():
+            rotation = endpoint._core.security.rotation
+            found[name] = rotation.sealing.number, [epoch.number for epoch in rotation.key.epochs]
+        return found
+
+
+def test_members_pass_a_new_epoch_on_within_seconds_and_the_old_one_ends() -> None:
+    plant = Plant(1)
+    plant.run(2)
+    kitchen = plant.endpoints["kitchen"]._core.security
+    kitchen._new_key = lambda: rotated(plant.key, Random(9).randbytes, overlap=10)
+    kitchen.look_at = 0.0
+    plant.run(3)
+    assert plant.epochs() == dict.fromkeys(NAMES, (2, [1, 2]))
+    plant.run(12)
+    assert plant.epochs() == dict.fromkeys(NAMES, (2, [2]))
+    plant.world.run(2.0)
+    assert plant.heard == dict.fromkeys(NAMES, plant.sent)  # no message was lost over it
+
+
+def test_a_member_that_was_offline_catches_up_within_the_overlap_and_is_told_afterwards(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plant = Plant(2)
+    plant.run(1)
+    plant.endpoints["attic"].crash()
+    new = rotated(plant.key, Random(9).randbytes, overlap=20)
+    for name in ("kitchen", "hall"):
+        plant.endpoints[name]._core.security._new_key = lambda: new
+        plant.endpoints[name]._core.security.look_at = 0.0
+    plant.run(2)
+    plant.endpoints["attic"].restart()
+    plant.run(3)
+    assert plant.epochs()["attic"] == (2, [1, 2])
+    plant.endpoints["attic"].crash()
+    plant.run(25)
+    plant.endpoints["attic"].restart()  # with the file of before, as a simulated endpoint writes none
+    plant.run(2)
+    assert plant.endpoints["attic"].peers == []
+    assert "missed a rotation" in caplog.text
+
+
+def test_a_leaked_epoch_is_not_answered_with_the_new_one() -> None:
+    plant = Plant(3)
+    plant.run(1)
+    new = rotated(plant.key, Random(9).randbytes, overlap=5, shares=False)
+    for name in ("kitchen", "hall"):  # the operator copies the file; the attic stands for the thief
+        plant.endpoints[name]._core.security._new_key = lambda: new
+        plant.endpoints[name]._core.security.look_at = 0.0
+    plant.run(20)
+    assert plant.epochs()["attic"] == (1, [1])
+    assert plant.epochs()["kitchen"] == plant.epochs()["hall"] == (2, [2])
+    assert [peer.name for peer in plant.endpoints["kitchen"].peers] == ["hall"]
+
+
+def test_the_command_rotates_a_running_plant_and_its_files(
+    lan: Lan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = new_key(os.urandom).to_text()
+    paths = [tmp_path / name for name in ("operator.key", "kitchen.key", "hall.key")]
+    for path in paths:
+        write_secret(path, content)
+    kitchen, hall = lan.start("kitchen", key=paths[1]), lan.start("hall", key=paths[2])
+    ear = Ear()
+    hall.subscribe("x", ear)
+    options = ["--interface", str(lan.settings["interface"]), "--network-id", str(lan.settings["network_id"])]
+    options += ["--multicast-address", str(lan.settings["multicast_address"])]
+    assert command.main(["rotate", str(paths[0]), *options]) == 0
+    assert "2 of 2 members have it" in capsys.readouterr().out
+    assert [read_key(path).newest.number for path in paths] == [2, 2, 2]
+    assert kitchen.wait_for_subscribers("x", 1, timeout=PATIENCE)
+    kitchen.publish("x", "after")
+    assert ear.wait()[0].payload == "after"
+
+
+def test_the_files_of_epochs_are_read_back() -> None:
+    key = rotated(new_key(os.urandom), os.urandom, overlap=5, shares=False)
+    for made in (key, retire(key), rotated(key, os.urandom)):
+        assert type(key).from_text(made.to_text(), "x") == made
+    assert len(rotated(key, os.urandom).epochs) == 2
+    assert rotated(key, os.urandom).retired == (key.epochs[0].id,)
