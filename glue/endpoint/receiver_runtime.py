@@ -7,7 +7,7 @@ and by senders, sooner than discovery does. That needs no agreement: who owns a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -121,6 +121,10 @@ class ReceiverRuntime(HostRuntime):
             call()
         for kind in kinds:
             kind.tick(now)
+
+    def rung(self, now: float) -> Sequence[Publication]:
+        """The time of an alarm has come, within a turn; what follows is done where handlers run."""
+        return ()
 
     def _deliver(self, event: Event) -> None:
         """Take what came for this endpoint, or the time that has come."""
