@@ -186,7 +186,7 @@ class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, PresenceMethods, Wi
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
         handler, payload_only, waiting = wanted.reader(
-            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
+            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic, True
         )
         subscription = self._open(wanted.name, handler, waiting, payload_only)
         driver.order(wanted.subscribe(subscription))
