@@ -10,6 +10,8 @@ from glue._lazy import lazy_imports
 from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
 from glue.endpoint.request import Request
+from glue.endpoint.type_news import Mismatch
+from glue.endpoint.typed import TypedMessage
 from glue.errors import (
     ClosedError,
     ConfigurationError,
@@ -41,6 +43,7 @@ from glue.requests import Reply
 from glue.sync.endpoint import Endpoint
 from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
+from glue.sync.typed import Topic, TypedSubscription
 
 if TYPE_CHECKING:
     from glue.endpoint.keeper import Keeper
@@ -72,6 +75,7 @@ __all__ = [
     "Message",
     "MessageTooLargeError",
     "MinorityError",
+    "Mismatch",
     "MissingExtraError",
     "Model",
     "ModelError",
@@ -95,7 +99,10 @@ __all__ = [
     "SlowReaderError",
     "StorageError",
     "Subscription",
+    "Topic",
     "TopicError",
+    "TypedMessage",
+    "TypedSubscription",
     "UnknownOutcomeError",
     "Update",
     "Watch",

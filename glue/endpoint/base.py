@@ -17,6 +17,7 @@ from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
+from glue.endpoint.type_news import Mismatch
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
@@ -66,6 +67,9 @@ class BaseEndpoint:
     """Called with each `Gap` in what a subscription receives: before the message that follows, by its reader."""
     on_lost: Callback[Callable[[str, int], Any]] = Callback("cause", "count")
     """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
+
+    on_mismatch: Callback[Callable[[Mismatch], Any]] = Callback("mismatch")
+    """Called with each `Mismatch` of types, between an endpoint and a typed topic of this one."""
 
     _AWAITS_CALLBACKS = False
     """Whether callbacks may be coroutine functions."""

@@ -51,6 +51,7 @@ from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.endpoint.sealing import proved_name, secrets_of
+from glue.endpoint.type_news import TypeNews
 from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
@@ -110,6 +111,7 @@ class EndpointCore:
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
+        self.types = TypeNews(self.statistics)
         self.decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
@@ -375,6 +377,7 @@ class EndpointCore:
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
             self.durability.note(event)
+            self.types.note(event)
             if self.history is not None:
                 self.history.note(event)
             elif isinstance(event, PeerInterest):

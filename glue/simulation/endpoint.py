@@ -41,13 +41,14 @@ from glue.simulation.model import SimulatedModel
 from glue.simulation.publishing import SimulatedPublishing
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
+from glue.simulation.typed import SimulatedTyped
 from glue.storage import Directory
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, SimulatedTyped, HistoryMethods, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must

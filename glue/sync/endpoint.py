@@ -26,12 +26,13 @@ from glue.settings import Keywords
 from glue.sync.publishing import SyncPublishing
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
+from glue.sync.typed import SyncTyped
 
 if TYPE_CHECKING:
     from glue.sync.model import Model
 
 
-class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
+class Endpoint(SyncRequests, SyncPublishing, SyncTyped, HistoryMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
