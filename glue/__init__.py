@@ -7,15 +7,20 @@ with glue.Endpoint("thermometer") as endpoint:
 from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PublisherAnnouncement
 from glue.endpoint.request import Request
 from glue.endpoint.type_news import Mismatch
 from glue.endpoint.typed import TypedMessage
+from glue.endpoint.will_methods import LastWill
 from glue.errors import (
     ClosedError,
     ConfigurationError,
     CorruptStorageError,
+    ForbiddenError,
     GlueError,
     InterfaceError,
     MessageTooLargeError,
@@ -67,10 +72,12 @@ __all__ = [
     "Entry",
     "Expect",
     "ExpectRevision",
+    "ForbiddenError",
     "Gap",
     "GlueError",
     "InterfaceError",
     "Keeper",
+    "LastWill",
     "Lock",
     "Message",
     "MessageTooLargeError",
@@ -85,6 +92,8 @@ __all__ = [
     "PayloadError",
     "Peer",
     "PortInUseError",
+    "Presence",
+    "PublisherAnnouncement",
     "RefusedError",
     "RemoteError",
     "Reply",
@@ -96,6 +105,7 @@ __all__ = [
     "Responder",
     "ResponderLostError",
     "Set",
+    "Silence",
     "SlowReaderError",
     "StorageError",
     "Subscription",

@@ -12,21 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from os import PathLike, fspath
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from glue.contract import RENDEZVOUS_PORT, Address
 from glue.errors import ConfigurationError
 
 PREFIX = "GLUE_"
-WRITTEN_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?")
+WRITTEN_ADDRESS = r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?"
 
 
 Discovery = Literal["multicast", "dns-sd"]
 """The ways to find peers."""
 
 
-@dataclass(frozen=True)
-class Converter:
+class Converter(NamedTuple):
     """How a setting is read. Both functions raise ValueError for a value that is not `wanted`."""
 
     wanted: str
@@ -138,6 +137,9 @@ class Settings:
     identity: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
         None, FILE, "identity file of this endpoint, where members of the group have identities"
     )
+    policy: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "file of the signed rules; newer rules that come from the network are kept there"
+    )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
@@ -189,7 +191,7 @@ class Settings:
 
 def _address(text: str) -> Address | None:
     """Parse a unicast address, with the usual port if it has none; None if it is malformed."""
-    written = WRITTEN_ADDRESS.fullmatch(text)
+    written = re.fullmatch(WRITTEN_ADDRESS, text)
     bare = text if written is None else written["bracketed"] or written["plain"]
     port = RENDEZVOUS_PORT if written is None or written["port"] is None else int(written["port"])
     try:
@@ -222,6 +224,7 @@ class Keywords(TypedDict, total=False):
     discovery: Discovery | Callable[..., Any] | None
     key: Any
     identity: Any
+    policy: Any
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import logging
 import os
 import signal
 import sys
@@ -20,9 +19,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from glue.cmd import logs
 from glue.cmd.output import CommandOutput
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError, PortInUseError, TopicError
 
@@ -40,6 +41,7 @@ OPTIONS = {
     "discovery": "discovery",
     "key": "key",
     "identity": "identity",
+    "policy": "policy",
 }
 """The settings that the command line can give, and the names of their options."""
 
@@ -65,7 +67,12 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the mistake and exit."""
+        """Print the mistake, and the option that was perhaps meant, and exit."""
+        words = message.partition("unrecognized arguments: ")[2].split()
+        options = [name for action in self._actions for name in action.option_strings]
+        near = get_close_matches(words[0].partition("=")[0], options, n=1) if words else []
+        if near:
+            message += f"; did you mean {near[0]}?"
         self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
@@ -96,9 +103,12 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
     )
     group.add_argument("--key", metavar="FILE", help="key file of the group (default: nothing is sealed)")
     group.add_argument("--identity", metavar="FILE", help="identity file, where members of the group have identities")
+    group.add_argument("--policy", metavar="FILE", help="file of the signed rules of the group")
     group = parser.add_argument_group("running")
     group.add_argument("--duration", type=positive_number, metavar="SECONDS", help="end by itself (default: on Ctrl-C)")
     group.add_argument("--json", action="store_true", help="print one JSON object a line")
+    group.add_argument("--metrics-port", metavar="[HOST:]PORT", help="serve metrics for Prometheus (default: none)")
+    logs.add_options(group)
     return parser
 
 
@@ -143,7 +153,7 @@ def execute(parser: Parser, run: Run, argv: Sequence[str] | None) -> int:
     """Run a command; returns its exit code."""
     prepare_streams()
     arguments = parser.parse_args(argv)
-    logging.basicConfig(format=f"{parser.prog}: %(message)s", level=logging.WARNING)
+    logs.begin(parser.prog, arguments)
     output = CommandOutput(sys.stdout, json=getattr(arguments, "json", False), unread=request_end)
     with signals_handled():
         try:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 from glue.cmd.common import SUCCESS, USAGE, prepare_streams
+
+GROUPS = {
+    "try it": ("demo", "topics", "endpoint"),
+    "talk": ("request", "model", "mqtt"),
+    "look at the layers": ("network", "discovery", "transport", "fragmentation"),
+    "record and repeat": ("record", "play", "simulate"),
+    "set up": ("key", "completion"),
+}
 
 COMMANDS = {
     "model": "share state that a majority of terminals keeps",
@@ -24,7 +33,24 @@ COMMANDS = {
     "key": "make the key that makes a group private",
     "simulate": "run a layer in virtual time under faults drawn from seeds",
     "demo": "four endpoints in four processes share a topic, shown live",
+    "completion": "print what a shell needs to complete commands and options",
 }
+
+FIRST = """glue shares data by topic between programs on one LAN: no broker, no addresses, no ports.
+
+Try this first:
+
+  glue demo                                        four endpoints in four processes, live
+  glue endpoint --subscribe 'home/#'               in one terminal, and in another one:
+  glue endpoint --publish home/kitchen/lamp on
+  glue network                                     the interfaces, the one that glue chooses, and why
+
+glue --help lists all commands."""
+
+
+def _group(title: str, names: Sequence[str]) -> list[str]:
+    return [f"{title}:", *(f"  {name:14} {COMMANDS[name]}" for name in names), ""]
+
 
 HELP = "\n".join(
     [
@@ -32,7 +58,11 @@ HELP = "\n".join(
         "",
         "Share data by topic between programs on one LAN: no broker, no addresses, no ports.",
         "",
-        *(f"  {name:14} {meaning}" for name, meaning in COMMANDS.items()),
+        *(line for group, names in GROUPS.items() for line in _group(group, names)),
+        "examples:",
+        "  glue topics --interface en0 --send-messages",
+        "  glue endpoint --subscribe 'home/#' --json",
+        "  glue request light/kitchen/set '{\"on\": true}'",
         "",
         "glue COMMAND --help tells more; glue --version names the version.",
     ]
@@ -42,7 +72,11 @@ HELP = "\n".join(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that the first argument names; returns its exit code."""
     prepare_streams()
-    name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
+        print(FIRST)
+        return SUCCESS
+    name, *rest = words
     if name in COMMANDS:
         code: int = import_module(f"glue.cmd.{name}").main(rest)
         return code
@@ -52,7 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("--version", "-V"):
         print("glue", import_module("glue").__version__)
         return SUCCESS
-    print(f"glue: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+    near = get_close_matches(name, COMMANDS, n=1)
+    meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
+    print(f"glue: no command {name!r}; {meant}", file=sys.stderr)
     return USAGE
 
 

@@ -24,7 +24,7 @@ import glue
 import glue.aio
 from glue.cmd import common
 from glue.cmd.output import CommandOutput, printable
-from glue.cmd.session import choose, open_endpoint
+from glue.cmd.session import choose, open_endpoint, watched
 from glue.errors import ConfigurationError, GlueError, InterfaceError
 from glue.gateway.mqtt.files import FileAccess, write_password
 from glue.gateway.mqtt.gateway import MQTT_PORT, TLS_PORT, Gateway
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             yield gateway
 
     try:
-        with in_thread(opened) as gateway:
+        with in_thread(opened) as gateway, watched(arguments, gateway.endpoint):
             report(output, gateway, access)
             with common.until_ended(arguments.duration):
                 common.wait_for_end()

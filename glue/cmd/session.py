@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import glue
-from glue.cmd import common
+from glue.cmd import common, logs
 from glue.cmd.output import CommandOutput, payload_fields, printable
+from glue.metrics import Measured, MetricsServer, exposition, parse_address
 from glue.network import Choice, choose_interface, parse_group
 from glue.settings import Settings
 
@@ -45,7 +46,7 @@ def open_endpoint(arguments: argparse.Namespace, output: CommandOutput, quiet: b
 
     if telling:
         endpoint.on_peer_added, endpoint.on_peer_removed = told(report_added), told(report_removed)
-    with endpoint:
+    with endpoint, watched(arguments, endpoint):
         if telling:
             with lock:
                 report_start(output, endpoint)
@@ -53,6 +54,17 @@ def open_endpoint(arguments: argparse.Namespace, output: CommandOutput, quiet: b
                     report(output, peer)
                 is_introduced = True
         yield endpoint
+
+
+@contextmanager
+def watched(arguments: argparse.Namespace, endpoint: Measured) -> Iterator[None]:
+    """Serve the metrics of an endpoint if `--metrics-port` asks for it, and log what it drops and refuses."""
+    with ExitStack() as stack:
+        if arguments.metrics_port is not None:
+            host, port = parse_address(arguments.metrics_port)
+            stack.enter_context(MetricsServer(lambda: exposition(endpoint), host, port))
+        stack.enter_context(logs.losses_logged(lambda: endpoint.statistics))
+        yield
 
 
 def publish(endpoint: glue.Endpoint, topic: str, payload: Any, **options: Any) -> Any:

@@ -19,6 +19,7 @@ from glue.contract.news import (
     PeerRemoved,
     Receipted,
     Rung,
+    Surveyed,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -32,6 +33,7 @@ from glue.contract.requests import (
     Acknowledge,
     Alarm,
     AnnotatedPublication,
+    ExecuteWill,
     Interest,
     Leave,
     Options,
@@ -40,6 +42,7 @@ from glue.contract.requests import (
     Record,
     Request,
     Subscribe,
+    Survey,
     Unsubscribe,
 )
 
@@ -63,6 +66,7 @@ __all__ = [
     "Delivery",
     "Downward",
     "Event",
+    "ExecuteWill",
     "FastPath",
     "FirstRoundOver",
     "Flow",
@@ -90,6 +94,8 @@ __all__ = [
     "Request",
     "Rung",
     "Subscribe",
+    "Survey",
+    "Surveyed",
     "TopicRoutes",
     "Train",
     "Undelivered",

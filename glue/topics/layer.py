@@ -20,6 +20,7 @@ from glue.contract import (
     Alarm,
     Downward,
     Event,
+    ExecuteWill,
     FirstRoundOver,
     FrameGap,
     Inbound,
@@ -35,6 +36,7 @@ from glue.contract import (
     Request,
     Rung,
     Subscribe,
+    Survey,
     Undelivered,
     Unsubscribe,
     Upward,
@@ -55,7 +57,6 @@ from glue.topics.bundle import (
 )
 from glue.topics.checks import check_request
 from glue.topics.deliveries import deliveries, unwrap
-from glue.topics.direct import DirectSender
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
 from glue.topics.limits import Limits
@@ -93,7 +94,8 @@ class Topics:
         self._values = OwnValues(self._identity, self.published, self._outbox, self._limits, self.statistics)
         self._local = LocalDeliveries(self._identity, self.statistics)
         self._alarms = Alarms()
-        self._sharing.sender = DirectSender(self.published, self._outbox, self._local, self.subscriptions)
+        index = self.subscriptions.index, self.peers.index
+        self.asking.connect(self.published, self._outbox, self._local, self._received, *index)
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
@@ -193,8 +195,10 @@ class Topics:
                 self.recording.change(item)
             elif isinstance(item, Alarm):
                 self._alarms.set(item.token, item.due)
-            elif isinstance(item, Acknowledge):
-                self._sharing.done(now, item)
+            elif isinstance(item, Acknowledge | ExecuteWill):
+                self.asking.serve(now, item)
+            elif isinstance(item, Survey):
+                self._news.append(self.peers.survey(item.token))
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)
@@ -326,7 +330,7 @@ class Topics:
                 self.statistics[f"malformed bundle: {error}"] += 1
                 continue
             for group in groups:
-                if group.topic[0] == "$" and self._sharing.takes(now, item.peer, group):
+                if group.topic[0] == "$" and self.asking.takes(now, item, group, up):
                     continue
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
@@ -377,6 +381,7 @@ class Topics:
             if added:
                 self._values.keep_limited(added)
                 self._values.replay(now, news.peer, added, self._held)
+                self.asking.wills.replay(news.peer, added)
                 self._flush(now, down)
                 self._release(now, down)
         elif isinstance(news, FirstRoundOver):
@@ -385,11 +390,11 @@ class Topics:
                 self._release(now, down)
         elif isinstance(news, PeerAdded):
             self.peers.add(news)
+            self.asking.wills.forget(news.peer)
         elif isinstance(news, PeerRemoved):
             self.peers.remove(news)
             self._streams.forget(news.peer)
         elif isinstance(news, Undelivered):
-            if self._sharing and news.cause != "peer removed":
-                self._sharing.doubt(news.peer)
+            self._sharing.doubt(news)
         elif isinstance(news, FrameGap):
             self._streams.give_up(now, news.peer, news.cause)

@@ -14,7 +14,18 @@ import pytest
 COMMANDS = (
     *(
         f"glue.cmd.{name}"
-        for name in ("demo", "discovery", "endpoint", "fragmentation", "key", "model", "network", "play")
+        for name in (
+            "completion",
+            "demo",
+            "discovery",
+            "endpoint",
+            "fragmentation",
+            "key",
+            "model",
+            "mqtt",
+            "network",
+            "play",
+        )
     ),
     *(f"glue.cmd.{name}" for name in ("record", "request", "simulate", "topics", "transport")),
     "spark.analyze.__main__",

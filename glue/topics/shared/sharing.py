@@ -127,11 +127,11 @@ class Sharing:
         if group is not None:
             self._dispatchers[group].leave(interest.split("/", 5)[3])
 
-    def doubt(self, endpoint_id: str) -> None:
-        """Something sent to an endpoint was given up: others get what its members have not acknowledged."""
+    def doubt(self, news: Undelivered) -> None:
+        """Something sent to a peer was given up: others get what its members have not acknowledged."""
         for interest, group in self._members.items():
             member = interest.split("/", 5)[3]
-            if member.startswith(endpoint_id):
+            if member.startswith(f"{news.peer}-") and news.cause != "peer removed":
                 self._dispatchers[group].leave(member)
                 self._dispatchers[group].join(member)
 

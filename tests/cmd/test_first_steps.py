@@ -1,0 +1,85 @@
+"""What helps somebody who begins: the first words of `glue`, near misses, completion, logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import subprocess
+from argparse import Namespace
+from collections import Counter
+
+import pytest
+
+from glue.cmd import completion, logs, main, topics
+
+
+def test_glue_alone_shows_what_to_try_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([]) == 0
+    assert "glue demo" in capsys.readouterr().out
+
+
+def test_every_command_stands_in_one_group_of_the_help() -> None:
+    assert Counter(name for names in main.GROUPS.values() for name in names) == Counter(list(main.COMMANDS))
+
+
+def test_a_near_miss_names_what_was_perhaps_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["topcs"]) == 2
+    assert "did you mean 'topics'?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        topics.parser().parse_args(["--interfac", "lo"])
+    assert "did you mean --interface?" in capsys.readouterr().err
+
+
+def test_bash_completes_commands_options_and_choices() -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("needs bash")
+
+    def completed(*words: str) -> list[str]:
+        line = f"COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; _glue"
+        script = f'{completion.script("bash")}\n{line}\necho "${{COMPREPLY[@]}}"'
+        return subprocess.run([bash, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+
+    assert completed("glue", "top") == ["topics"]
+    assert completed("glue", "topics", "--send-m") == ["--send-messages"]
+    assert completed("glue", "endpoint", "--priority", "u") == ["urgent"]
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_completion_knows_every_command_and_option(shell: str) -> None:
+    script = completion.script(shell)
+    for command in main.COMMANDS:
+        for option in completion.options(command):
+            assert option.name.lstrip("-") in script
+            assert command in script
+
+
+def test_logs_for_programs_are_one_json_object_a_line() -> None:
+    record = logging.LogRecord("glue", logging.WARNING, "", 0, "%s is down", ("eth0",), None)
+    found = json.loads(logs.JsonFormatter().format(record))
+    assert (found["level"], found["logger"], found["message"]) == ("warning", "glue", "eth0 is down")
+
+
+def test_what_is_lost_is_logged_once_with_its_cause_until_more_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    log = logs.LossLog()
+    log.look({"serialization": {"malformed header": 3, "datagrams received": 9}})
+    log.look({"serialization": {"malformed header": 3, "datagrams received": 99}})
+    log.look({"serialization": {"malformed header": 5}})
+    assert [record.getMessage() for record in caplog.records] == [
+        "serialization: malformed header: 3 (3 in all)",
+        "serialization: malformed header: 2 (5 in all)",
+    ]
+
+
+def test_the_level_of_logs_follows_the_option() -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        root.handlers.clear()
+        logs.begin("glue topics", Namespace(log_level="info", log_json=True))
+        assert root.level == logging.INFO
+        assert isinstance(root.handlers[0].formatter, logs.JsonFormatter)
+    finally:
+        root.handlers[:], root.level = handlers, level
+        logs.end()
