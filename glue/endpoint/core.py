@@ -134,6 +134,7 @@ class EndpointCore:
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
+                self.decoder.opened,
             )  # fmt: skip
         return self.history
 

@@ -103,8 +103,8 @@ class SimulatedEndpoint(
         core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = self._served = self._reads = self._delays = self._deadlines = None
-        self._wills = self._will_flag = self._will_numbers = None
+        self._replies = self._responders = self._served = self._reads = self._asked = None
+        self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
         core.holder.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         return core

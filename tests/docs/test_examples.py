@@ -31,6 +31,13 @@ def test_a_late_joiner() -> None:
     ]
 
 
+def test_history_of_a_keeper() -> None:
+    assert printed("kept_history.py") == [
+        "on disk: True",
+        *(f"boiler boiler/1/temperature {celsius}" for celsius in range(60, 65)),
+    ]
+
+
 def test_request_and_reply() -> None:
     assert printed("request_reply.py") == [
         "{'on': True}",
