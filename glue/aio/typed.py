@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack
 
 from glue.aio.subscription import Subscription
 from glue.endpoint.callbacks import is_coroutine_function
@@ -20,9 +20,6 @@ from glue.endpoint.typed import (
     check_typed,
 )
 from glue.schema import SUBSCRIBE
-
-if TYPE_CHECKING:
-    from glue.aio.endpoint import Endpoint
 
 T = TypeVar("T")
 
@@ -69,9 +66,9 @@ class Topic(BaseTopic[T]):
     """A topic, or a pattern of topics, whose messages are values of one type. `Endpoint.topic` makes it."""
 
     def __init__(
-        self, endpoint: Endpoint, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
+        self, endpoint: Any, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
     ) -> None:
-        """Use `Endpoint.topic`."""
+        """Use `Endpoint.topic`; `endpoint` is that endpoint, whose file imports this one."""
         super().__init__(types, pattern, kind, codec, writable)
         self._endpoint = endpoint
 
@@ -131,7 +128,7 @@ class AioTyped:
 
         Raises TopicError, and ConfigurationError for a type that cannot travel.
         """
-        endpoint = cast("Endpoint", self)
+        endpoint: Any = self
         check_typed(codec, writable, kind)
         endpoint._running()
         if self._types is None or not self._types.is_of(endpoint._core):
@@ -140,6 +137,6 @@ class AioTyped:
 
     def _tell_mismatch(self, mismatch: Mismatch) -> None:
         """Call the callback of mismatches."""
-        endpoint = cast("Endpoint", self)
+        endpoint: Any = self
         if endpoint.on_mismatch is not None:
             endpoint._callbacks.run(endpoint.on_mismatch, mismatch)

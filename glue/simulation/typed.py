@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack
 
 from glue.endpoint.message import Message
 from glue.endpoint.type_news import Mismatch
@@ -18,9 +18,6 @@ from glue.endpoint.typed import (
 )
 from glue.schema import SUBSCRIBE
 from glue.simulation.subscription import SimulatedSubscription
-
-if TYPE_CHECKING:
-    from glue.simulation.endpoint import SimulatedEndpoint
 
 T = TypeVar("T")
 
@@ -41,9 +38,9 @@ class SimulatedTopic(BaseTopic[T]):
     """A topic, or a pattern of topics, whose messages are values of one type. `Endpoint.topic` makes it."""
 
     def __init__(
-        self, endpoint: SimulatedEndpoint, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
+        self, endpoint: Any, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
     ) -> None:
-        """Use `Endpoint.topic`."""
+        """Use `Endpoint.topic`; `endpoint` is that endpoint, whose file imports this one."""
         super().__init__(types, pattern, kind, codec, writable)
         self._endpoint = endpoint
 
@@ -96,7 +93,7 @@ class SimulatedTyped:
 
         Raises TopicError, and ConfigurationError for a type that cannot travel.
         """
-        endpoint = cast("SimulatedEndpoint", self)
+        endpoint: Any = self
         check_typed(codec, writable, kind)
         endpoint._running()
         if self._types is None or not self._types.is_of(endpoint._core):
@@ -105,6 +102,6 @@ class SimulatedTyped:
 
     def _tell_mismatch(self, mismatch: Mismatch) -> None:
         """Call the callback of mismatches."""
-        endpoint = cast("SimulatedEndpoint", self)
+        endpoint: Any = self
         if endpoint.on_mismatch is not None:
             endpoint.on_mismatch(mismatch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack
 
 from glue.endpoint.message import Message
 from glue.endpoint.type_news import Mismatch
@@ -18,9 +18,6 @@ from glue.endpoint.typed import (
 )
 from glue.schema import SUBSCRIBE
 from glue.sync.subscription import Subscription
-
-if TYPE_CHECKING:
-    from glue.sync.endpoint import Endpoint
 
 T = TypeVar("T")
 
@@ -67,9 +64,9 @@ class Topic(BaseTopic[T]):
     """A topic, or a pattern of topics, whose messages are values of one type. `Endpoint.topic` makes it."""
 
     def __init__(
-        self, endpoint: Endpoint, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
+        self, endpoint: Any, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
     ) -> None:
-        """Use `Endpoint.topic`."""
+        """Use `Endpoint.topic`; `endpoint` is that endpoint, whose file imports this one."""
         super().__init__(types, pattern, kind, codec, writable)
         self._endpoint = endpoint
 
@@ -125,7 +122,7 @@ class SyncTyped:
 
         Raises TopicError, and ConfigurationError for a type that cannot travel.
         """
-        endpoint = cast("Endpoint", self)
+        endpoint: Any = self
         check_typed(codec, writable, kind)
         endpoint._running()
         if self._types is None or not self._types.is_of(endpoint._core):
@@ -136,7 +133,7 @@ class SyncTyped:
 
     def _tell_mismatch(self, mismatch: Mismatch) -> None:
         """Call the callback of mismatches."""
-        endpoint = cast("Endpoint", self)
+        endpoint: Any = self
         if endpoint.on_mismatch is not None:
             try:
                 endpoint.on_mismatch(mismatch)
