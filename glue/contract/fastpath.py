@@ -46,7 +46,7 @@ class Partner(Protocol):
 
 
 def offered(part: Any, short: str, *ordinary: str) -> Callable[..., Any] | None:
-    """A method that a layer, or a network, offers; not one that it has from another whose `ordinary` ways it alters."""
+    """Return a method of a layer or network, unless a subclass overrides one of the `ordinary` methods alone."""
     for kind in part.__class__.__mro__:
         if short in vars(kind):
             return getattr(part, short)  # type: ignore[no-any-return]

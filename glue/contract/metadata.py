@@ -48,7 +48,7 @@ def properties_size(properties: Mapping[str, str]) -> int:
 
 
 def fault_of_properties(properties: Any) -> str:
-    """What is wrong with properties; "" for well-formed ones."""
+    """Describe the mistake in properties; "" for well-formed properties."""
     if not isinstance(properties, Mapping):
         return "expected a mapping of strings to strings"
     if len(properties) > PROPERTIES:

@@ -36,7 +36,7 @@ PACE = 0.005
 
 
 class Offers:
-    """Who serves the history of which patterns, as discovery tells."""
+    """The endpoints that serve history, by pattern, as discovery tells."""
 
     def __init__(self, statistics: Counter[str]) -> None:
         self.patterns: dict[str, dict[str, None]] = {}  # by peer
@@ -92,7 +92,7 @@ class Clocks(Protocol):
 
 
 class History:
-    """What an endpoint remembers and serves, and the subscriptions here that read history."""
+    """The history that an endpoint keeps and serves, and its subscriptions that read history."""
 
     def __init__(
         self,

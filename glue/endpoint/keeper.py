@@ -24,7 +24,7 @@ MEMORY = 64 << 20
 
 
 class Writer(Protocol):
-    """What stores deliveries for a keeper."""
+    """The receiver that stores deliveries for a keeper."""
 
     keeping: Keeping
 

@@ -69,7 +69,7 @@ def tail_of(body: bytes, json: bool) -> bytes:
 
 
 class RequestHead:
-    """What a request says beside its payload; `within` in seconds."""
+    """The head of a request, all but its payload; `within` in seconds."""
 
     __slots__ = ("id", "is_json", "is_repeatable", "path", "within")
 

@@ -36,7 +36,7 @@ SEGMENT = 64 << 20
 
 
 class Ticket(NamedTuple):
-    """What a sync that has begun will make durable."""
+    """The data that a sync under way makes durable."""
 
     file: str
     end: int
@@ -259,7 +259,7 @@ class FileLog:
         return self.streams_known.of(topics)
 
     def state(self, stream: Stream) -> StreamState | None:
-        """What the log knows of one stream."""
+        """Return the state of one stream."""
         return self.streams_known.state(stream)
 
     # ---------------------------------------------------------------------------------- retention and damage

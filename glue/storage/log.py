@@ -108,4 +108,4 @@ class Log(Protocol):
         """All streams of these topics that the log knows, in no particular order. Do not append meanwhile."""
 
     def state(self, stream: Stream) -> StreamState | None:
-        """What the log knows of one stream, None if it does not know it."""
+        """Return the state of one stream; None for an unknown stream."""

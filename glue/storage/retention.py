@@ -41,7 +41,7 @@ class Retention:
 
 
 class _Later:
-    """What later segments hold, counted from the newest on."""
+    """The messages in later segments, counted from the newest on."""
 
     def __init__(self, retentions: Sequence[Retention]) -> None:
         self.messages: Counter[str] = Counter()

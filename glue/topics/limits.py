@@ -100,7 +100,7 @@ class Limits:
                 pace.expires = inf if lifespan is None else now + lifespan
 
     def due(self, now: float) -> Iterator[Publication]:
-        """What waited for the end of an interval that is over."""
+        """Return the messages that waited for the end of an interval that is over."""
         while self._due and self._due[0][0] <= now:
             _, interval, topic = heapq.heappop(self._due)
             pace = self._paces[interval, topic]
