@@ -7,7 +7,10 @@ interface, and the memory of the publisher for topics with history.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from adapters import Adapter  # type: ignore[import-not-found]
 
@@ -22,6 +25,7 @@ class Glue(Adapter):  # type: ignore[misc]
     """One glue endpoint behind the harness's interface."""
 
     reliable = True
+    _keeper: subprocess.Popen[bytes] | None = None
     packages = ("glue-lan",)
     history = frozenset({"last", "history"})
     secure = True
@@ -50,6 +54,14 @@ class Glue(Adapter):  # type: ignore[misc]
         self._is_reading = profile == "retained"
         if self._is_reading and role == "pub":
             self._endpoint.remember("#", last=depth)
+        if profile == "durable" and role == "pub":
+            self._keep()
+
+    def _keep(self) -> None:
+        """Keep topics in another process, as a keeper that survives its publishers."""
+        command = [sys.executable, "-m", "glue.cmd.keep", "d/#", "--data-dir", f"{os.environ['BENCH_DIR']}/log"]
+        self._keeper = subprocess.Popen([*command, "--interface", "eth0", "--json"], stdout=subprocess.DEVNULL)
+        self._endpoint.wait_for_keepers("d/1/256", 1, 10)
 
     def subscribe(self, topic: str, callback: Callback) -> None:
         """Call `callback` with the payload of each message."""
@@ -82,9 +94,27 @@ class Glue(Adapter):  # type: ignore[misc]
         replies = self._endpoint.request_many(topic, payloads, outstanding=outstanding)
         return sum(reply.error is None for reply in replies)
 
+    def publish_durable(self, topic: str, payloads: Iterable[bytes], outstanding: int) -> list[float]:
+        """Publish, wait until a keeper has each message on disk, and return the µs that each of them took."""
+        started: list[int] = []
+        times: list[float] = []
+
+        def noting() -> Iterator[bytes]:
+            for payload in payloads:
+                started.append(time.perf_counter_ns())
+                yield payload
+
+        for count in self._endpoint.publish_durable(topic, noting(), outstanding=outstanding):
+            now = time.perf_counter_ns()
+            times += [(now - start) / 1000 for start in started[len(times) : count]]
+        return times
+
     def flush(self) -> None:
         """Do nothing, because glue holds no message back."""
 
     def close(self) -> None:
         """Leave the network."""
         self._endpoint.close()
+        if self._keeper is not None:
+            self._keeper.terminate()
+            self._keeper.wait()

@@ -7,13 +7,17 @@ with glue.Endpoint("thermometer") as endpoint:
 from typing import TYPE_CHECKING
 
 from glue._lazy import lazy_imports
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PublisherAnnouncement
 from glue.endpoint.request import Request
 from glue.errors import (
     ClosedError,
     ConfigurationError,
     CorruptStorageError,
+    ForbiddenError,
     GlueError,
     InterfaceError,
     MessageTooLargeError,
@@ -64,6 +68,7 @@ __all__ = [
     "Entry",
     "Expect",
     "ExpectRevision",
+    "ForbiddenError",
     "Gap",
     "GlueError",
     "InterfaceError",
@@ -81,6 +86,8 @@ __all__ = [
     "PayloadError",
     "Peer",
     "PortInUseError",
+    "Presence",
+    "PublisherAnnouncement",
     "RefusedError",
     "RemoteError",
     "Reply",
@@ -92,6 +99,7 @@ __all__ = [
     "Responder",
     "ResponderLostError",
     "Set",
+    "Silence",
     "SlowReaderError",
     "StorageError",
     "Subscription",

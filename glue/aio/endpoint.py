@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.aio.callbacks import Callbacks
 from glue.aio.driver import LoopDriver
@@ -17,21 +17,29 @@ from glue.aio.subscription import Subscription
 from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.wanted import Asking, Pattern, Wanted
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.errors import ClosedError
 from glue.model import OpenModel
 from glue.settings import Keywords
+from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.aio.model import Model
 
 
-class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
+PresenceHandler = Callable[[Presence], Any]
+
+
+class Endpoint(AioRequests, AioPublishing, HistoryMethods, PresenceMethods, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -134,6 +142,11 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
         if self.on_gap is not None:
             self._callbacks.run(self.on_gap, gap)
 
+    def _tell_silence(self, silence: Silence) -> None:
+        """Call `on_deadline`."""
+        if self.on_deadline is not None:
+            self._callbacks.run(self.on_deadline, silence)
+
     # ------------------------------------------------------------------------------ publish and subscribe
 
     @overload
@@ -181,6 +194,7 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
         group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
+        deadline: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit.
         """
@@ -190,9 +204,29 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
         handler, payload_only, waiting = wanted.reader(
             handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
         )
-        subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
-        self._subscriptions.add(subscription)
+        subscription = self._open(wanted.name, handler, waiting, payload_only)
         driver.order(wanted.subscribe(subscription))
+        self._begin_deadline(wanted, subscription)
+        return subscription
+
+    def watch_presence(self, pattern: str = "#", handler: PresenceHandler | None = None) -> Subscription:
+        """Be told which endpoints come and go, and which publish to, subscribe to or answer topics of a pattern.
+
+        The handler is called with each `Presence`; without one, iterate: the payload of each message is a `Presence`.
+        What is there already comes first. Publishers are known if they call `announce`. docs/presence.md describes it.
+
+        Raises TopicError, ConfigurationError, ClosedError.
+        """
+        check_pattern(pattern)
+        driver = self._running()
+        waiting = Kept(self._owner, time.monotonic)
+        subscription = self._open(pattern, handler, waiting, handler is not None)
+        driver.order(self._begin_watch(pattern, subscription))
+        return subscription
+
+    def _open(self, name: str, handler: Handler | None, waiting: Queue, payload_only: bool) -> Subscription:
+        subscription = Subscription(name, handler, self._owner, waiting, payload_only)
+        self._subscriptions.add(subscription)
         return subscription
 
     def _acknowledge(self, done: Acknowledge) -> None:
@@ -204,6 +238,8 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, BaseEndpoint):
         subscription.close()
         if subscription in self._subscriptions:
             self._subscriptions.discard(subscription)
+            if self._deadlines:
+                self._end_deadline(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
 

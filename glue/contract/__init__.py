@@ -19,6 +19,7 @@ from glue.contract.news import (
     PeerRemoved,
     Receipted,
     Rung,
+    Surveyed,
     Undelivered,
 )
 from glue.contract.requests import (
@@ -40,6 +41,7 @@ from glue.contract.requests import (
     Record,
     Request,
     Subscribe,
+    Survey,
     Unsubscribe,
 )
 
@@ -90,6 +92,8 @@ __all__ = [
     "Request",
     "Rung",
     "Subscribe",
+    "Survey",
+    "Surveyed",
     "TopicRoutes",
     "Train",
     "Undelivered",

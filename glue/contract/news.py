@@ -102,6 +102,16 @@ class Rung:
         self.tokens = (token,)
 
 
+class Surveyed:
+    """From topics: the peers that are known now, each with its id, its name and its interests (see `Survey`)."""
+
+    __slots__ = ("peers", "token")
+
+    def __init__(self, token: Any, peers: Sequence[tuple[str, str, Sequence[str]]]) -> None:
+        self.token = token
+        self.peers = peers
+
+
 class Undelivered:
     """From transport: `count` messages to a peer were given up, for this cause ("peer removed", "expired", ...)."""
 
@@ -217,5 +227,5 @@ class NameClash:
 News = (
     PeerAdded | PeerRemoved | PeerInterest | FirstRoundOver | NameClash | Undelivered | FrameGap | Addressed | Receipted
 )
-Event = Delivery | Missed | Rung | News
+Event = Delivery | Missed | Rung | Surveyed | News
 """The events of a stack for the application."""

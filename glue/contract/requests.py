@@ -129,6 +129,15 @@ class Acknowledge:
         self.last = last
 
 
+class Survey:
+    """From the application to topics: pass up a `Surveyed` with this token, and all peers with their interests."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: Any) -> None:
+        self.token = token
+
+
 class Record:
     """From the application to topics: give a `recorder` what is published on a pattern; None: no more.
 
@@ -184,5 +193,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Acknowledge | Alarm | Record | Order
+Request = Publication | Subscribe | Unsubscribe | Acknowledge | Survey | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -15,6 +15,7 @@ from glue.discovery import ServiceDiscovery, ZeroconfRegistry
 from glue.endpoint.accounting import Accounting, account
 from glue.endpoint.callbacks import PREFIX, Callback, Failures, check_name
 from glue.endpoint.core import EndpointCore
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
 from glue.errors import ConfigurationError
@@ -64,6 +65,8 @@ class BaseEndpoint:
     """Called with the other `Peer` that uses this endpoint's name; it is logged in any case."""
     on_gap: Callback[Callable[[Gap], Any]] = Callback("gap")
     """Called with each `Gap` in what a subscription receives: before the message that follows, by its reader."""
+    on_deadline: Callback[Callable[[Silence], Any]] = Callback("silence")
+    """Called with a `Silence` when a publisher that promised a rate falls silent (`subscribe(..., deadline=…)`)."""
     on_lost: Callback[Callable[[str, int], Any]] = Callback("cause", "count")
     """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
 

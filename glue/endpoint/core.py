@@ -47,24 +47,23 @@ from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
+from glue.endpoint.presence import OBSERVED, Observers
 from glue.endpoint.publication_outbox import PublicationOutbox
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
+from glue.endpoint.reserved import check_name
+from glue.endpoint.reserved import check_not_reserved as check_not_reserved
 from glue.endpoint.sealing import proved_name, secrets_of
-from glue.errors import ConfigurationError, MessageTooLargeError, TopicError, WouldBlockError
+from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, SECURITY, Factory, Identity
-from glue.topics import check_topic
+from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory, Identity
 from glue.topics.held import NOT_FOUND
 
 logger = logging.getLogger("glue")
 
-RESERVED = "$glue"  # first level of topics that layers use among themselves; no wildcard matches it
-KNOWN_TOPICS = 65_536  # topic names remembered as checked; cleared when full: 16 MB with
-KNOWN_LENGTH = 256  # characters of a name that is remembered
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
 CHUNK = 1 << 20  # bytes taken from a stream at once, at most: a chunk fits into one bundle of topics
@@ -107,6 +106,7 @@ class EndpointCore:
             tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
+        self.guard: Any = getattr(self.stack.layers.get(DELIVERY_GATE), "guard", None)
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
@@ -118,6 +118,7 @@ class EndpointCore:
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
         self._checked: set[str] = set()
+        self.observers = Observers()
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
@@ -220,12 +221,10 @@ class EndpointCore:
         return max(1, min(2 * count, CHUNK_COUNT, chunk * count // (size + 1)))
 
     def _check(self, topic: str) -> None:
-        check_topic(topic)
-        check_not_reserved(topic)
-        if len(topic) <= KNOWN_LENGTH:
-            if len(self._checked) >= KNOWN_TOPICS:
-                self._checked.clear()
-            self._checked.add(topic)
+        check_name(topic, self._checked)
+        if self.guard is not None:
+            self._checked.clear()  # it is asked again, as the rules may change
+            self.guard.require("publish", topic)
 
     def next_member(self) -> int:
         """The number of the next subscription of this endpoint that is a group's member."""
@@ -274,8 +273,7 @@ class EndpointCore:
         events: list[Event] = []
         for event in up:
             if event.__class__ is Delivery:
-                self.hold(event)
-                self.statistics["messages arrived"] += len(event.payloads) * len(event.tokens)
+                self._arrived(event)
             elif event.__class__ is CodedDelivery:
                 events += self.decoder.taken(event, self.hold)
                 continue
@@ -285,11 +283,20 @@ class EndpointCore:
             else:
                 self._note(now, event)
             events.append(event)
+            if self.observers and event.__class__ in OBSERVED:
+                found = self.observers.note(now, event)
+                for delivery in found:
+                    self._arrived(delivery)
+                events += found
         if self.history is not None:
             self.outbox.add(*self.history.advance(now, self.stack.backlog))
             for room in self.history.poked():
                 room.poke()
         return events, out
+
+    def _arrived(self, delivery: Delivery) -> None:
+        self.hold(delivery)
+        self.statistics["messages arrived"] += len(delivery.payloads) * len(delivery.tokens)
 
     def send(self, now: float, publications: Sequence[Publication] = ()) -> list[Train]:
         """Only the sweep down, with all that was published and asked since the last turn; events come with the next.
@@ -389,9 +396,3 @@ class EndpointCore:
     def subscribers(self, topic: str) -> list[str]:
         """Ids of the peers that want this topic."""
         return list(cast(TopicRoutes, self.stack.layers["topics"]).subscribers(topic))
-
-
-def check_not_reserved(name: str) -> None:
-    """Raise TopicError for a topic or pattern among those that glue itself uses."""
-    if isinstance(name, str) and (name == RESERVED or name.startswith(f"{RESERVED}/")):
-        raise TopicError(f"{name!r:.80}: topics under {RESERVED!r} are for glue itself; use another first level")

@@ -12,6 +12,7 @@ from glue.endpoint.handlers import Handler
 from glue.endpoint.history_options import Start
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.queues import Clock, Kept, MessageBuffer
+from glue.endpoint.sealing import require
 from glue.endpoint.shared import Acknowledger, Order, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
@@ -37,6 +38,7 @@ class Asking(TypedDict, total=False):
     * `local`: False leaves out what this endpoint itself publishes.
     * `max_rate`: messages a second and topic at most; the publisher leaves out all but the latest value.
     * `group`: the name of a group, of whose members each message goes to one.
+    * `deadline`: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
     * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
     * `last`: begin with so many messages of each topic and publisher.
     """
@@ -44,6 +46,7 @@ class Asking(TypedDict, total=False):
     local: bool
     max_rate: float | None
     group: str | None
+    deadline: float | None
     start: Start | None
     last: int | None
 
@@ -51,18 +54,20 @@ class Asking(TypedDict, total=False):
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("group", "interests", "last", "local", "name", "start")
+    __slots__ = ("deadline", "group", "interests", "last", "local", "name", "patterns", "start")
 
     def __init__(self, pattern: Pattern, asking: Asking, core: EndpointCore) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
         unknown = asking.keys() - Asking.__annotations__.keys()
         if unknown:
             raise TypeError(f"subscribe() has no option {min(unknown)!r}")
-        patterns = _patterns(pattern)
+        self.patterns = patterns = _patterns(pattern)
+        require(core.guard, "subscribe", patterns)
         self.name = ", ".join(patterns)
         self.local = asking.get("local", True)
         if not isinstance(self.local, bool):
             raise ConfigurationError(f"local={self.local!r}: expected True or False")
+        self.deadline = _seconds(asking.get("deadline"))
         self.start, self.last = asking.get("start"), asking.get("last")
         if self.has_history and len(patterns) > 1:
             raise ConfigurationError("start and last are for a single pattern; subscribe to each")
@@ -70,8 +75,8 @@ class Wanted:
         self.interests = patterns
         if self.group is not None:
             _check_group(self.group)
-            if max_rate is not None or not self.local or self.has_history:
-                raise ConfigurationError("group=…: a shared subscription has no max_rate, local=False, start and last")
+            if max_rate is not None or not self.local or self.deadline is not None or self.has_history:
+                raise ConfigurationError("group=…: such a subscription has no max_rate, local, deadline, start, last")
             member = member_id(core.identity.endpoint_id, core.next_member())
             self.interests = [interest_of(self.group, member, one) for one in patterns]
         elif max_rate is not None and self.has_history:
@@ -124,6 +129,14 @@ def _check_group(group: str) -> None:
     is_text = isinstance(group, str) and 1 <= len(group) <= GROUP_NAME
     if not is_text or not {"/", "+", "#", "\0"}.isdisjoint(group):
         raise ConfigurationError(f"group={group!r:.80}: expected 1 to {GROUP_NAME} characters without / + and #")
+
+
+def _seconds(deadline: float | None) -> float | None:
+    """The deadline, checked."""
+    is_number = isinstance(deadline, (int, float)) and not isinstance(deadline, bool)
+    if deadline is not None and (not is_number or not 0.001 <= deadline < math.inf):
+        raise ConfigurationError(f"deadline={deadline!r}: expected seconds, at least 0.001")
+    return deadline
 
 
 def _interval(max_rate: float) -> int:

@@ -8,7 +8,7 @@ handler comes out of `run`, so an assertion in a handler fails its test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Unpack, cast
 
@@ -26,13 +26,17 @@ from glue.contract import (
 )
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint, multicast_network
 from glue.endpoint.core import EndpointCore
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.model_options import model_options
 from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.wanted import Asking, Pattern, Wanted
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
@@ -42,12 +46,13 @@ from glue.simulation.publishing import SimulatedPublishing
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
 from glue.storage import Directory
+from glue.topics import check_pattern
 
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, BaseEndpoint):
+class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, PresenceMethods, BaseEndpoint):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -94,7 +99,7 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = self._served = self._reads = self._delays = None
+        self._replies = self._responders = self._served = self._reads = self._delays = self._deadlines = None
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         return core
 
@@ -218,12 +223,25 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         wanted = Wanted(pattern, asking, core)
         queue = self._waiting_room(wanted, policy, limit)
         handler, _, waiting = wanted.reader(handler, False, queue, self._acknowledge, lambda: self.host.now)
-        subscription = SimulatedSubscription(
-            wanted.name, handler, handling_time, self._owner, waiting, self.host, self.world
-        )
+        subscription = self._open(wanted.name, handler, handling_time, waiting)
+        self._order(wanted.subscribe(subscription))
+        self._begin_deadline(wanted, subscription)
+        return subscription
+
+    def watch_presence(
+        self, pattern: str = "#", handler: Callable[[Presence], Any] | None = None
+    ) -> SimulatedSubscription:
+        """As `glue.Endpoint.watch_presence`; without a handler, `received` of the subscription lists the messages."""
+        check_pattern(pattern)
+        self._running()
+        call = None if handler is None else lambda message: handler(message.payload)
+        subscription = self._open(pattern, call, 0.0, Kept(self._owner, lambda: self.host.now))
+        self._order(self._begin_watch(pattern, subscription))
+        return subscription
+
+    def _open(self, name: str, handler: Handler | None, handling_time: float, waiting: Queue) -> SimulatedSubscription:
+        subscription = SimulatedSubscription(name, handler, handling_time, self._owner, waiting, self.host, self.world)
         self._subscriptions[subscription] = None
-        core.outbox.order(wanted.subscribe(subscription))
-        self._wake()
         return subscription
 
     def _acknowledge(self, done: Acknowledge) -> None:
@@ -236,6 +254,8 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         subscription.close()
         if subscription in self._subscriptions:
             del self._subscriptions[subscription]
+            if self._deadlines:
+                self._end_deadline(subscription)
             self._core.outbox.order(Unsubscribe(subscription))
             self._wake()
 
@@ -249,6 +269,11 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         """Call `on_gap`, if the program has set it."""
         if self.on_gap is not None:
             self.on_gap(gap)
+
+    def _tell_silence(self, silence: Silence) -> None:
+        """Call `on_deadline`, if the program has set it."""
+        if self.on_deadline is not None:
+            self.on_deadline(silence)
 
     def _wake_soon(self) -> None:
         self._wake()

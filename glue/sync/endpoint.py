@@ -7,31 +7,39 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.drivers.leader import ThreadDriver
 from glue.drivers.lifetime import FAREWELL
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
+from glue.endpoint.deadlines import Silence
 from glue.endpoint.handlers import Handler, MessageHandler, PayloadHandler, check_payload_only, is_awaited
 from glue.endpoint.history_methods import HistoryMethods
 from glue.endpoint.message import Gap
 from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
-from glue.endpoint.wanted import Asking, Pattern, Wanted
+from glue.endpoint.presence import Presence
+from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.queues import Kept
+from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
 from glue.sync.publishing import SyncPublishing
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
+from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.sync.model import Model
 
 
-class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
+PresenceHandler = Callable[[Presence], Any]
+
+
+class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, PresenceMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -158,6 +166,7 @@ class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
         local: False leaves out what this endpoint itself publishes.
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
         group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
+        deadline: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
 
         A message that several patterns match comes once; several subscriptions each get it. With the policy "block"
         nothing is dropped: publishers wait once `receive_limit` bytes wait here. With any other policy, publishers
@@ -178,9 +187,31 @@ class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
         handler, payload_only, waiting = wanted.reader(
             handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
         )
-        subscription = Subscription(wanted.name, handler, self._owner, waiting, payload_only)
-        self._subscriptions.add(subscription)
+        subscription = self._open(wanted.name, handler, waiting, payload_only)
         driver.order(wanted.subscribe(subscription))
+        self._begin_deadline(wanted, subscription)
+        return subscription
+
+    def watch_presence(self, pattern: str = "#", handler: PresenceHandler | None = None) -> Subscription:
+        """Be told which endpoints come and go, and which publish to, subscribe to or answer topics of a pattern.
+
+        The handler is called with each `Presence`; without one, iterate: the payload of each message is a `Presence`.
+        What is there already comes first. Publishers are known if they call `announce`. docs/presence.md describes it.
+
+        Raises TopicError, ConfigurationError, ClosedError.
+        """
+        check_pattern(pattern)
+        if is_awaited(handler):
+            raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
+        driver = self._running()
+        waiting = Kept(self._owner, time.monotonic)
+        subscription = self._open(pattern, handler, waiting, handler is not None)
+        driver.order(self._begin_watch(pattern, subscription))
+        return subscription
+
+    def _open(self, name: str, handler: Handler | None, waiting: Queue, payload_only: bool) -> Subscription:
+        subscription = Subscription(name, handler, self._owner, waiting, payload_only)
+        self._subscriptions.add(subscription)
         return subscription
 
     def _acknowledge(self, done: Acknowledge) -> None:
@@ -192,6 +223,8 @@ class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
         subscription.close()
         if subscription in self._subscriptions:
             self._subscriptions.discard(subscription)
+            if self._deadlines:
+                self._end_deadline(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
 
@@ -214,6 +247,14 @@ class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, BaseEndpoint):
                 self.on_gap(gap)
             except BaseException:  # the handler's own affair, as that of messages
                 self._callback_failed(gap)
+
+    def _tell_silence(self, silence: Silence) -> None:
+        """Call `on_deadline`."""
+        if self.on_deadline is not None:
+            try:
+                self.on_deadline(silence)
+            except BaseException:  # as above
+                self._callback_failed(silence)
 
     # ---------------------------------------------------------------------------------------- shared state
 

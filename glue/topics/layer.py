@@ -35,6 +35,7 @@ from glue.contract import (
     Request,
     Rung,
     Subscribe,
+    Survey,
     Undelivered,
     Unsubscribe,
     Upward,
@@ -195,6 +196,8 @@ class Topics:
                 self._alarms.set(item.token, item.due)
             elif isinstance(item, Acknowledge):
                 self._sharing.done(now, item)
+            elif isinstance(item, Survey):
+                self._news.append(self.peers.survey(item.token))
             else:
                 if isinstance(item, Leave):
                     self._release(now, down, is_over=True)

@@ -6,8 +6,9 @@ Interests come from the network. Therefore each is checked, and the memory for t
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
-from glue.contract import PeerAdded, PeerInterest, PeerRemoved
+from glue.contract import PeerAdded, PeerInterest, PeerRemoved, Surveyed
 from glue.errors import TopicError
 from glue.topics.asking import Asking
 from glue.topics.index import Changes, Index
@@ -80,6 +81,10 @@ class Peers:
             if pattern in peer.interests:
                 self._withdraw(news.peer, peer, pattern)
         return [pattern for pattern in news.added if self._announce(news.peer, peer, pattern)]
+
+    def survey(self, token: Any) -> Surveyed:
+        """All peers with their interests."""
+        return Surveyed(token, [(id, peer.name, list(peer.interests)) for id, peer in self.table.items()])
 
     def _announce(self, peer_id: str, peer: SubscribingPeer, pattern: str) -> bool:
         if pattern in peer.interests:

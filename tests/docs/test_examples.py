@@ -63,3 +63,19 @@ def test_shared_work() -> None:
     )  # fmt: skip
     assert done.stdout.splitlines() == ["cancelled: True", "all handled: True", "jobs done: 41"]
     assert done.returncode == 0
+
+
+def test_presence() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "presence.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "+ endpoint boiler  ",
+        "+ publisher boiler home/boiler ",
+        "boiler is silent on home/boiler",
+        "- publisher boiler home/boiler goodbye",
+        "- endpoint boiler  goodbye",
+    ]
+    assert done.returncode == 0

@@ -176,7 +176,7 @@ def test_wrong_groups_and_options_are_refused() -> None:
     for group in ("", "a/b", "+", "#", 7, "x" * 201):
         with pytest.raises(glue.ConfigurationError, match="group="):
             endpoint.subscribe("jobs", group=group)  # type: ignore[arg-type]
-    with pytest.raises(glue.ConfigurationError, match="no max_rate, local=False"):
+    with pytest.raises(glue.ConfigurationError, match="no max_rate, local"):
         endpoint.subscribe("jobs", group="g", max_rate=1)
     with pytest.raises(glue.ConfigurationError, match='the policy "block"'):
         endpoint.subscribe("jobs", group="g", policy="drop_oldest")

@@ -28,6 +28,7 @@ from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
 from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
+from glue.gateway.mqtt.translation import for_clients, for_network
 
 MQTT_PORT, TLS_PORT = 1883, 8883
 
@@ -185,11 +186,13 @@ class Gateway:
 
     async def _publish(self, run: Publish) -> None:
         lifespan = None if run.expires == float("inf") else max(0.001, run.expires - time.monotonic())
-        if not run.retain and lifespan is None and run.count > 1:
+        properties, are_too_large = for_network(run.properties)
+        self.broker.statistics["properties too large for the network"] += are_too_large
+        if not run.retain and lifespan is None and properties is None and run.count > 1:
             await self.endpoint.publish_many(run.topic, run.payloads)
             return
         for payload in run.payloads:
-            await self.endpoint.publish(run.topic, payload, retain=run.retain, lifespan=lifespan)
+            await self.endpoint.publish(run.topic, payload, retain=run.retain, lifespan=lifespan, properties=properties)
 
     # ------------------------------------------------------------------------------------- from the network
 
@@ -238,12 +241,17 @@ class Gateway:
 
 def _run(messages: list[Message]) -> Publish:
     """Messages of one publisher and topic as a run."""
-    payloads = [_bytes(message.payload) for message in messages]
-    run = Publish(messages[0].topic, payloads, FROM_NETWORK_QOS, messages[0].retained)
-    run.expires = messages[0].delivery.expires
+    first = messages[0]
+    payloads = [_bytes(message) for message in messages]
+    run = Publish(first.topic, payloads, FROM_NETWORK_QOS, first.retained, for_clients(first.properties))
+    run.expires = first.delivery.expires
+    if run.expires != float("inf"):  # what is left is set when it is sent
+        run.properties = {**(run.properties or {}), "message_expiry_interval": 0}
     return run
 
 
-def _bytes(payload: object) -> bytes:
-    """A payload for clients: bytes as they are, anything else as JSON."""
-    return payload if isinstance(payload, bytes) else orjson.dumps(payload)
+def _bytes(message: Message) -> bytes:
+    """A payload for clients: bytes as they are, others as their codec wrote them or as JSON."""
+    if message.encoded is not None:
+        return message.encoded
+    return message.payload if isinstance(message.payload, bytes) else orjson.dumps(message.payload)

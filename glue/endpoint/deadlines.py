@@ -1,0 +1,174 @@
+"""Deadlines: a subscription is told when a publisher that promised a rate falls silent.
+
+A publisher promises with `announce(pattern, publish_every=…)`. A promise counts if it is at least as fast as the
+deadline. Each topic of such a publisher is watched from the announcement, or with a wildcard from its first message. It
+is silent when nothing came for 1.25 times the deadline: a publisher that just keeps its promise is late by some jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from threading import RLock
+from typing import Final
+
+from glue.contract import Alarm, Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
+from glue.endpoint.delays import AlarmReceiver
+from glue.endpoint.fork import heirs
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.presence import promise_of
+from glue.model import StackRequest
+from glue.requests.directory import matches
+from glue.topics.names import is_wildcard, meet
+
+TOLERANCE: Final = 1.25
+"""Deadlines that pass before a publisher is silent."""
+STEP: Final = 0.05
+"""Deadlines between two looks at all topics, at least."""
+TOPICS: Final = 65_536
+"""Topics of publishers that one subscription watches, 20 MB; more are not watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A publisher did not keep a promise."""
+
+    topic: str
+    """The topic on which nothing came."""
+    publisher: str
+    """The name of the publisher."""
+    publisher_id: str
+    """Its endpoint id."""
+    seconds: float
+    """Seconds since its last message, or since its promise."""
+    pattern: str
+    """The pattern of the subscription."""
+
+
+Key = tuple[str, str]
+"""A publisher's id, and a topic."""
+
+
+class DeadlineWatch(AlarmReceiver):
+    """Watches one subscription's publishers; it subscribes to the same patterns, and so sees when messages come."""
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        deadline: float,
+        name: str,
+        owner: SubscriptionOwner,
+        order: Callable[[StackRequest], None],
+        clock: Callable[[], float],
+        tell: Callable[[Silence], None],
+        counts: bool,
+    ) -> None:
+        """`order` passes requests to the stack, `tell` tells the program; `counts`: say when a delivery is handled."""
+        super().__init__()
+        self._patterns = patterns
+        self._deadline = deadline
+        self._name = name
+        self._owner = owner
+        self._order = order
+        self._clock = clock
+        self._tell = tell
+        self._counts = counts
+        self._names: dict[str, str] = {}
+        self._promises: dict[str, set[str]] = {}  # patterns, by publisher
+        self._last: dict[Key, float] = {}  # when a topic last came
+        self._is_armed = False
+        self._after_fork()
+        heirs.add(self)
+
+    def _after_fork(self) -> None:
+        """Make the lock, for news come from turns and messages where handlers run."""
+        self._lock = RLock()
+
+    # ------------------------------------------------------------------------------------- within a turn
+
+    def note(self, now: float, event: Event) -> Sequence[Delivery]:
+        """Take news of publishers and their promises."""
+        with self._lock:
+            if isinstance(event, Surveyed):
+                if event.token is self:
+                    for peer, name, interests in event.peers:
+                        self._names[peer] = name
+                        self._changed(now, peer, interests, ())
+            elif isinstance(event, PeerAdded):
+                self._names[event.peer] = event.name
+            elif isinstance(event, PeerInterest):
+                self._changed(now, event.peer, event.added, event.removed)
+            elif isinstance(event, PeerRemoved) and event.reason == "goodbye":
+                self._promises.pop(event.peer, None)
+                self._keep_promised(event.peer)
+        return ()
+
+    def _changed(self, now: float, peer: str, added: Sequence[str], removed: Sequence[str]) -> None:
+        for interest in removed:
+            promise = promise_of(interest)
+            if promise is not None and peer in self._promises:
+                self._promises[peer].discard(promise[1])
+                self._keep_promised(peer)
+        for interest in added:
+            promise = promise_of(interest)
+            if promise is None or not 0 < promise[0] <= self._deadline * 1000:
+                continue
+            if any(meet(promise[1], pattern) for pattern in self._patterns):
+                self._promises.setdefault(peer, set()).add(promise[1])
+                if not is_wildcard(promise[1]):
+                    self._came(now, (peer, promise[1]))
+
+    def _keep_promised(self, peer: str) -> None:
+        promises = self._promises.get(peer, ())
+        for key in list(self._last):
+            if key[0] == peer and not any(matches(promise, key[1]) for promise in promises):
+                del self._last[key]
+
+    def _came(self, now: float, key: Key) -> None:
+        if key in self._last or len(self._last) < TOPICS:
+            self._last[key] = now
+            if not self._is_armed:
+                self._is_armed = True
+                self._order(Alarm(self, now + self._deadline * TOLERANCE))
+
+    # -------------------------------------------------------------------------------- where handlers run
+
+    def _deliver(self, event: Event) -> None:
+        """Note messages; look for silent publishers when it is time."""
+        if isinstance(event, Delivery):
+            if not event.retained:
+                with self._lock:
+                    self._heard(event)
+            self._owner.settled("handled", len(event.payloads))
+            if self._counts:
+                self._owner.handled(event)
+            return
+        for silence in self._silent():
+            self._tell(silence)
+
+    def _heard(self, event: Delivery) -> None:
+        key = event.publisher_id, event.topic
+        if key in self._last or any(matches(one, event.topic) for one in self._promises.get(event.publisher_id, ())):
+            self._came(self._clock(), key)
+
+    def _silent(self) -> list[Silence]:
+        """Take out the topics that are silent, and set the alarm for the next."""
+        limit, now, found = self._deadline * TOLERANCE, self._clock(), []
+        with self._lock:
+            for (peer, topic), at in list(self._last.items()):
+                if now - at >= limit:
+                    del self._last[peer, topic]
+                    found.append(Silence(topic, self._names.get(peer, peer), peer, now - at, self._name))
+            due = min(self._last.values(), default=inf) + limit
+            self._is_armed = due < inf
+            if self._is_armed:
+                self._order(Alarm(self, max(due, now + self._deadline * STEP)))
+        return found
+
+    def close(self) -> None:
+        """Set no further alarm."""
+        with self._lock:
+            self._promises.clear()
+            self._last.clear()
+        self._order(Alarm(self, inf))
