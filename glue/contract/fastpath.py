@@ -34,7 +34,7 @@ class FastPath(Protocol):
         """The item that goes down for this one from above, which is the only one."""
 
     def session_part(self) -> Any | None:
-        """What the layer does in a session, as `glue.fastpath.parts` has it; None if it takes no part."""
+        """The part of the layer in a session (`glue.fastpath.parts`); None if the layer takes no part."""
 
 
 class Partner(Protocol):

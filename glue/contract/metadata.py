@@ -1,4 +1,4 @@
-"""What a message may carry beside its payload: properties, and the codec of the payload.
+"""Optional metadata of a message: properties, and the codec of the payload.
 
 Most messages have neither. Then there is no object, and nothing on the wire.
 """

@@ -140,7 +140,7 @@ class EndpointCore:
         return self.stack.layers.get(SECURITY)
 
     def open_history(self, wake: Callable[[], None]) -> History:
-        """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
+        """Return the history of topics at this endpoint; `wake` has a turn run soon, from any thread."""
         if self.history is None:
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,

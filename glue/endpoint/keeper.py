@@ -1,4 +1,4 @@
-"""What every kind of endpoint shares to keep topics: what receives deliveries, and what a program sees of it."""
+"""The common part of endpoints that keep topics: what receives deliveries, and what a program sees of it."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _text_tail(key: bytes, text: str) -> bytes:
 
 
 class ReplyHead:
-    """What a reply says: an answer, an error with its name (and `message`), or a refusal."""
+    """The content of a reply: an answer, an error with its name (and `message`), or a refusal."""
 
     __slots__ = ("error", "id", "is_json", "message", "refused")
 
