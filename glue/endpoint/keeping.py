@@ -207,14 +207,17 @@ class Keeping:
 
 def record_of(delivery: Delivery) -> Record:
     """Return the messages of a delivery as a record."""
-    payloads, flags = [*delivery.payloads], RETAINED if delivery.retained else 0
+    metadata, encoded_payloads = getattr(delivery, "metadata", None), getattr(delivery, "encoded", None)
+    payloads = [*delivery.payloads] if encoded_payloads is None else [*map(bytes, encoded_payloads)]
+    flags = RETAINED if delivery.retained else 0
     if {*map(type, payloads)} != {bytes}:
         pairs = [encoded(payload) for payload in payloads]
         payloads = [body for body, _ in pairs]
         flags |= JSON
     return Record(
         delivery.publisher_id, delivery.publisher, delivery.incarnation, delivery.topic, delivery.sequence, payloads,
-        delivery.published_at, 0, flags, delivery.type,
+        delivery.published_at, 0, flags, delivery.type, metadata.codec if metadata else None,
+        dict(metadata.properties) if metadata and metadata.properties else {},
     )  # fmt: skip
 
 

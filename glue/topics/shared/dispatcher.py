@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterator
-from hashlib import blake2s
 from math import inf
 from typing import Final
 
+from glue.contract.hashing import blake2s
 from glue.topics.shared.credit import Credit
 from glue.topics.shared.jobs import Content, Job
 
