@@ -90,6 +90,13 @@ class UnknownOutcomeError(GlueError, TimeoutError):
     """No answer came in time: the change may have happened, or may still happen. Only a later read can tell."""
 
 
+class ForbiddenError(GlueError, PermissionError):
+    """The rules of the group do not allow this endpoint to do it. The message names the rule."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class RequestError(GlueError, RuntimeError):
     """A request has no answer; `responder` names who was asked, "" if nobody was."""
 

@@ -138,6 +138,9 @@ class Settings:
     identity: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
         None, FILE, "identity file of this endpoint, where members of the group have identities"
     )
+    policy: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "file of the signed rules; newer rules that come from the network are kept there"
+    )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
@@ -222,6 +225,7 @@ class Keywords(TypedDict, total=False):
     discovery: Discovery | Callable[..., Any] | None
     key: Any
     identity: Any
+    policy: Any
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]

@@ -27,6 +27,7 @@ from glue.transport import Transport
 
 if TYPE_CHECKING:
     from glue.security import Key, MemberIdentity, Suite
+    from glue.security.guard import Policy
 
 INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
 
@@ -44,6 +45,8 @@ class Secrets:
     on_key: Callable[[Key], None] | None = None
     new_key: Callable[[], Key | None] | None = None
     identity: MemberIdentity | None = None
+    policy: Policy | None = None
+    on_policy: Callable[[Policy], None] | None = None
     unix_time: Callable[[], float] = lambda: 0.0
 
 
@@ -139,6 +142,23 @@ def _model(who: Identity) -> Replicated:
     )
 
 
+def _guarded(who: Identity, layers: dict[str, Layer[Any, Any, Any, Any]]) -> dict[str, Layer[Any, Any, Any, Any]]:
+    """The layers, with a gate below topics and one above where members have identities."""
+    if who.secrets is None or who.secrets.identity is None:
+        return layers
+    from glue.security.gates import guarded  # imported here: most programs use no identities
+
+    security: Any = layers[SECURITY]
+    gates = guarded(who.secrets, security.members.get, who.tell or (lambda cause, address: None), who.endpoint_id)
+    found: dict[str, Layer[Any, Any, Any, Any]] = {}
+    for name, layer in layers.items():
+        if name == "topics":
+            found |= {INTEREST_GATE: gates[0], name: layer, DELIVERY_GATE: gates[1]}
+        else:
+            found[name] = layer
+    return found
+
+
 LAYERS: dict[str, Factory] = {
     "serialization": _serialization,
     "discovery": _discovery,
@@ -148,6 +168,9 @@ LAYERS: dict[str, Factory] = {
     "model": _model,
 }
 """The default layers, bottom up. The network below them is not pure and belongs to the driver."""
+
+INTEREST_GATE, DELIVERY_GATE = "interest gate", "delivery gate"
+"""The names of two layers that enforce rules, below and above topics, where members have identities."""
 
 SECURITY = "security"
 """The name of the layer below serialization that an endpoint with a key has."""
@@ -170,7 +193,8 @@ class Stack:
     @classmethod
     def build(cls, who: Identity, replaced: dict[str, Factory]) -> Self:
         """The default layers, but those of `replaced` made by these factories."""
-        return cls(_security(who) | {name: replaced.get(name, make)(who) for name, make in LAYERS.items()})
+        layers = _security(who) | {name: replaced.get(name, make)(who) for name, make in LAYERS.items()}
+        return cls(_guarded(who, layers))
 
     def fit(self, datagram_size: int) -> None:
         """Tell the layers, bottom up, how large a datagram may be (bytes)."""

@@ -41,6 +41,7 @@ OPTIONS = {
     "discovery": "discovery",
     "key": "key",
     "identity": "identity",
+    "policy": "policy",
 }
 """The settings that the command line can give, and the names of their options."""
 
@@ -102,6 +103,7 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
     )
     group.add_argument("--key", metavar="FILE", help="key file of the group (default: nothing is sealed)")
     group.add_argument("--identity", metavar="FILE", help="identity file, where members of the group have identities")
+    group.add_argument("--policy", metavar="FILE", help="file of the signed rules of the group")
     group = parser.add_argument_group("running")
     group.add_argument("--duration", type=positive_number, metavar="SECONDS", help="end by itself (default: on Ctrl-C)")
     group.add_argument("--json", action="store_true", help="print one JSON object a line")

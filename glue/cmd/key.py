@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 import glue
 from glue.cmd import common
 from glue.cmd.output import CommandOutput
 from glue.endpoint.secrets import fastest_suite, read_key, read_secret, write_secret
 from glue.errors import ConfigurationError
 from glue.security import MemberIdentity, granted, new_key, rotated
-from glue.security.identity import PUBLIC_SIZE, authority_text, public_of, read_authority
+from glue.security.guard import POLICY_SIZE, Policy, explain
+from glue.security.identity import PUBLIC_SIZE, Certificate, authority_text, public_of, read_authority
 from glue.security.key import LONGEST, OVERLAP
 from glue.security.rules import ACTIONS as ACTION_NAMES
+from glue.security.rules import Rule, read_rules
 from glue.security.suites import require
 
 EPILOG = """\
@@ -31,7 +35,7 @@ Anyone with the file is a member. See docs/security.md for what that protects ag
 """
 
 
-FILES = {"authority": "the authority's file", "admit": "the identity file"}
+FILES = {"rules": "the rules, as a JSON list", "authority": "the authority's file", "admit": "the identity file"}
 
 TELLING = 5.0
 """Seconds that `rotate` passes the new epoch on, at most."""
@@ -52,10 +56,15 @@ def parser() -> common.Parser:
         if name == "identity":
             action.add_argument("name", metavar="NAME", help="the endpoint's name")
             action.add_argument("file", metavar="FILE", nargs="?", help="the identity file (default: NAME.identity)")
+        elif name == "explain":
+            add_question(action)
         else:
             action.add_argument("file", metavar="FILE", help=FILES.get(name, "the key file"))
         if name == "authority":
             action.add_argument("--key", metavar="FILE", help="the key whose members need identities from now on")
+        if name == "rules":
+            action.add_argument("--authority", metavar="FILE", required=True, help="the authority's file")
+            action.add_argument("--output", metavar="FILE", default="plant.rules", help="default plant.rules")
         if name == "admit":
             add_rights(action)
         if name == "rotate":
@@ -97,6 +106,15 @@ def add_rights(action: argparse.ArgumentParser) -> None:
     action.add_argument("--days", type=common.positive_number, metavar="NUMBER", help="end after so many days")
     for name in ACTION_NAMES:
         action.add_argument(f"--{name}", metavar="PATTERN", nargs="+", default=[], help=f"topics that it may {name}")
+
+
+def add_question(action: argparse.ArgumentParser) -> None:
+    """Add the arguments of `explain`."""
+    action.add_argument("name", metavar="NAME", help="the member's name")
+    action.add_argument("what", choices=ACTION_NAMES, metavar="ACTION", help=", ".join(ACTION_NAMES))
+    action.add_argument("topic", metavar="TOPIC", help="a topic; to subscribe, also a pattern; a model's name")
+    action.add_argument("--rules", metavar="FILE", default=os.environ.get("GLUE_POLICY"), help="the rules")
+    action.add_argument("--identity", metavar="FILE", help="the member's identity, for the rights in its certificate")
 
 
 def add_rotation(action: argparse.ArgumentParser) -> None:
@@ -206,6 +224,49 @@ def admit(arguments: argparse.Namespace, output: CommandOutput) -> int:
     return common.SUCCESS
 
 
+def rules(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Sign rules with the authority, as a newer version of those in the output file."""
+    secret = read_authority(read_secret(arguments.authority, "authority"), arguments.authority)
+    with open(arguments.file, "rb") as file:
+        text = file.read(POLICY_SIZE)
+    before = None
+    if os.path.exists(arguments.output):
+        with open(arguments.output, "rb") as file:
+            before = Policy.from_text(file.read(POLICY_SIZE), public_of(secret))
+    try:
+        made = Policy.make(secret, 1 + (before.version if before else 0), orjson.loads(text))
+    except ValueError as error:
+        raise ConfigurationError(f"{arguments.file}: {error}") from None
+    write_secret(arguments.output, made.to_text(), replace=True)
+    output.event(
+        "rules",
+        f"{arguments.output}: version {made.version}, {len(made.rules)} rules; an endpoint that starts with this file "
+        "(policy=, GLUE_POLICY or --policy) tells all others",
+        version=made.version,
+        rules=len(made.rules),
+    )
+    return common.SUCCESS
+
+
+def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Tell whether a member may do something, and by which rule."""
+    found: tuple[Rule, ...] = ()
+    own = Certificate(arguments.name, b"", None, (), b"", b"")
+    if arguments.identity is not None:
+        who = MemberIdentity.from_text(read_secret(arguments.identity, "identity"), arguments.identity)
+        own = who.certificate or own
+    if arguments.rules is not None:
+        with open(arguments.rules, "rb") as file:
+            values = orjson.loads(file.read(POLICY_SIZE))
+        if isinstance(values, dict):
+            values = orjson.loads(values["document"])["rules"]
+        found = read_rules(values)
+    decision = explain(found, own, arguments.what, arguments.topic)
+    answer = "yes" if decision.allowed else "no"
+    output.event("decision", f"{answer}: {decision.rule}", allowed=decision.allowed, rule=decision.rule)
+    return common.SUCCESS if decision.allowed else common.FAILURE
+
+
 def create(path: str, content: str) -> None:
     """Write a new secret file. Raises ConfigurationError if it exists."""
     try:
@@ -219,6 +280,8 @@ ACTIONS = (
     ("authority", authority, "make an authority, which admits members by name"),
     ("identity", identity, "make the identity of an endpoint"),
     ("admit", admit, "sign an identity with the authority, with its rights"),
+    ("rules", rules, "sign the rules of the group with the authority"),
+    ("explain", explain_decision, "tell whether a member may do something, and by which rule"),
     ("rotate", rotate, "begin another epoch of a key, and pass it on to the members"),
     ("show", show, "show what a key file holds, without its secrets"),
 )

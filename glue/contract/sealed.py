@@ -26,6 +26,9 @@ RETIRED: Final = "retired"
 NO_IDENTITY: Final = "no identity"
 """The beginning of a cause: another endpoint has not proved who it is."""
 
+FORBIDDEN: Final = "forbidden"
+"""The beginning of a cause: the rules forbid what another endpoint wants."""
+
 Tell = Callable[[str, Address | None], None]
 """Takes one of these causes, and the address of the other endpoint."""
 

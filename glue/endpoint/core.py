@@ -59,7 +59,7 @@ from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import LAYERS, SECURITY, Factory, Identity
+from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory, Identity
 from glue.topics.held import NOT_FOUND
 
 logger = logging.getLogger("glue")
@@ -106,6 +106,7 @@ class EndpointCore:
             tell=Notices(settings.network_id, logger.warning).tell,
         )
         self.stack = FastStack.build(self.identity, replaced)
+        self.guard: Any = getattr(self.stack.layers.get(DELIVERY_GATE), "guard", None)
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
@@ -171,7 +172,7 @@ class EndpointCore:
     ) -> Publication:
         """Check and encode what is to be published; `now` is the wall clock (Unix seconds)."""
         if topic.__class__ is not str or topic not in self._checked:
-            check_name(topic, self._checked)
+            self._check(topic)
         tag: CodecTag | None = None
         if codec is not None:
             json, (body, tag) = False, coded.encode(payload, codec)
@@ -208,7 +209,7 @@ class EndpointCore:
         sizes = {*map(len, many)} if {*map(type, many)} == {bytes} else ()
         if sizes and (largest := max(sizes)) <= self.settings.message_limit:
             if topic.__class__ is not str or topic not in self._checked:
-                check_name(topic, self._checked)
+                self._check(topic)
             length = largest if len(sizes) == 1 else None
             return [Publication(topic, many, now, False, length, class_of(priority, largest))]
         return [self.publication(topic, payload, now, priority=priority) for payload in many]
@@ -218,6 +219,12 @@ class EndpointCore:
         size = sum([publication.size for publication in publications])
         chunk = min(CHUNK, self.settings.queue_limit // STREAM_SHARE)
         return max(1, min(2 * count, CHUNK_COUNT, chunk * count // (size + 1)))
+
+    def _check(self, topic: str) -> None:
+        check_name(topic, self._checked)
+        if self.guard is not None:
+            self._checked.clear()  # it is asked again, as the rules may change
+            self.guard.require("publish", topic)
 
     def next_member(self) -> int:
         """The number of the next subscription of this endpoint that is a group's member."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from glue.contract import Address
-from glue.contract.sealed import ANOTHER_KEY, NO_IDENTITY, PLAIN, RETIRED, SEALED
+from glue.contract.sealed import ANOTHER_KEY, FORBIDDEN, NO_IDENTITY, PLAIN, RETIRED, SEALED
 
 WORDS: Final = {
     PLAIN: "an endpoint without a key, at {address}, uses network id {network}; this endpoint has a key, so neither "
@@ -19,6 +19,7 @@ WORDS: Final = {
     "Copy the present key file to it",
     NO_IDENTITY: "an endpoint at {address} has the key of network id {network}, but is refused: {detail}. "
     "Give it an identity that the authority has admitted (glue key identity, glue key admit)",
+    FORBIDDEN: "refused by the rules: {detail}",
 }
 """The text for each cause."""
 

@@ -11,6 +11,7 @@ from glue.endpoint.core import EndpointCore, check_not_reserved
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.requests import Requests, check_timeout, tails
 from glue.endpoint.responder import KEPT, BaseResponder, Receiver, RequestHandler, check_responder
+from glue.endpoint.sealing import require
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import StackRequest
 from glue.requests import Call, Reply
@@ -92,6 +93,7 @@ class RequestMethods:
         """Add a responder: first what receives requests, then what tells of it."""
         check_responder(self._core.requests, pattern, handler)
         check_not_reserved(pattern)
+        require(self._core.guard, "respond", (pattern,))
         responder = self._make_responder(pattern, handler)
         requests = self._core.requests
         with requests.lock:
@@ -137,6 +139,7 @@ class RequestMethods:
             check_not_reserved(topic)
             check_topic(request_topic(NO_ID, topic))  # which is longer
             requests.note_checked(topic)
+        require(self._core.guard, "publish", (topic,))
         check_timeout(timeout)
         return tails(payloads, self._core.settings.message_limit, f"a request on {topic!r:.80}")
 

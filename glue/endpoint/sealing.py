@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from glue.errors import ConfigurationError
 from glue.settings import Settings
@@ -12,12 +13,14 @@ from glue.stack import Secrets
 def secrets_of(settings: Settings, entropy: Callable[[int], bytes] | None, started_at: float) -> Secrets | None:
     """Open what an endpoint seals with, if it has a key. Raises ConfigurationError and MissingExtraError."""
     if settings.key is None:
+        if settings.policy is not None:
+            raise ConfigurationError("policy without a key: name the key file, too (key=, GLUE_KEY or --key)")
         if settings.identity is not None:
             raise ConfigurationError("identity without a key: name the key file, too (key=, GLUE_KEY or --key)")
         return None
     from glue.endpoint.secrets import open_secrets  # imported here: most programs use no key
 
-    secrets = open_secrets(settings.key, settings.identity, entropy, started_at)
+    secrets = open_secrets(settings.key, settings.identity, settings.policy, entropy, started_at)
     proved = proved_name(secrets)
     if proved is not None and settings.name not in (None, proved):
         raise ConfigurationError(f"name={settings.name!r}: the identity is that of {proved!r}; leave the name out")
@@ -27,3 +30,13 @@ def secrets_of(settings: Settings, entropy: Callable[[int], bytes] | None, start
 def proved_name(secrets: Secrets | None) -> str | None:
     """Return the name that an endpoint's identity proves."""
     return None if secrets is None or secrets.identity is None else secrets.identity.name
+
+
+def require(guard: Any, action: str, topics: Sequence[str]) -> None:
+    """Raise ForbiddenError if the rules do not allow this endpoint an action on one of the topics or patterns.
+
+    `guard` is that of the core; None without identities.
+    """
+    if guard is not None:
+        for topic in topics:
+            guard.require(action, topic)

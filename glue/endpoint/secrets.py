@@ -11,11 +11,12 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from glue.errors import ConfigurationError
+from glue.security.guard import POLICY_SIZE, Policy
 from glue.security.identity import MemberIdentity
 from glue.security.key import Key
 from glue.security.suites import AES_GCM, SUITES, Suite, cipher, require
@@ -27,7 +28,7 @@ TRIALS = 32
 
 logger = logging.getLogger("glue")
 
-MAKE = {"key": "new", "identity": "identity NAME", "authority": "authority", "rules": "rules"}
+MAKE = {"key": "new", "identity": "identity NAME", "authority": "authority", "policy": "rules"}
 """The action of `glue key` that makes each kind of file."""
 
 LONGEST = 64 << 10  # bytes of a key file
@@ -120,7 +121,11 @@ class KeyFile:
 
 
 def open_secrets(
-    key: Any, identity: Any = None, entropy: Callable[[int], bytes] | None = None, started_at: float = 0.0
+    key: Any,
+    identity: Any = None,
+    rules: Any = None,
+    entropy: Callable[[int], bytes] | None = None,
+    started_at: float = 0.0,
 ) -> Secrets:
     """Return what an endpoint seals with: `key` is a `Key`, or the path of its file; `identity` likewise, or None.
 
@@ -136,9 +141,38 @@ def open_secrets(
     if not isinstance(key, Key):
         raise ConfigurationError(f"key={key!r}: expected the path of a key file")
     found = _identity(key, identity)
-    if file is None:
-        return Secrets(key, suite, entropy or os.urandom, None, None, found, unix_time)
-    return Secrets(key, suite, entropy or os.urandom, file.keep, file.look, found, unix_time)
+    policy = _policy(key, rules)
+    keep = None if file is None else file.keep
+    look = None if file is None else file.look
+    kept = partial(_keep_policy, rules) if isinstance(rules, str) else None
+    return Secrets(key, suite, entropy or os.urandom, keep, look, found, policy, kept, unix_time)
+
+
+def _policy(key: Key, rules: Any) -> Policy | None:
+    """Return the rules of a file, which may not be there yet. Raises ConfigurationError."""
+    if rules is None or isinstance(rules, Policy):
+        return rules
+    if key.authority is None:
+        raise ConfigurationError(
+            f"policy={rules!r}: the members of this key have no identities; use glue key authority"
+        )
+    if not os.path.exists(rules):
+        return None
+    with open(rules, "rb") as file:
+        policy = Policy.from_text(file.read(POLICY_SIZE + 1), key.authority)
+    if policy is None:
+        raise ConfigurationError(
+            f"policy={rules!r}: not signed by the authority of the key; sign them with glue key rules"
+        )
+    return policy
+
+
+def _keep_policy(path: str, policy: Policy) -> None:
+    """Write newer rules, so that older ones are refused after a restart."""
+    try:
+        write_secret(path, policy.to_text(), replace=True)
+    except OSError as error:
+        logger.error("newer rules are in force, but their file is not written: %s", error)
 
 
 def _identity(key: Key, identity: Any) -> MemberIdentity | None:

@@ -12,6 +12,7 @@ from glue.endpoint.handlers import Handler
 from glue.endpoint.history_options import Start
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.queues import Clock, Kept, MessageBuffer
+from glue.endpoint.sealing import require
 from glue.endpoint.shared import Acknowledger, Order, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
@@ -61,6 +62,7 @@ class Wanted:
         if unknown:
             raise TypeError(f"subscribe() has no option {min(unknown)!r}")
         self.patterns = patterns = _patterns(pattern)
+        require(core.guard, "subscribe", patterns)
         self.name = ", ".join(patterns)
         self.local = asking.get("local", True)
         if not isinstance(self.local, bool):

@@ -22,7 +22,7 @@ from glue.model import Replicated
 from glue.model.fastpath import ModelFastPath
 from glue.serialization import Serialization
 from glue.serialization.fastpath import SerializationFastPath
-from glue.stack import LAYERS, SECURITY, Stack
+from glue.stack import DELIVERY_GATE, INTEREST_GATE, LAYERS, SECURITY, Stack
 from glue.topics import Topics
 from glue.topics.fastpath import TopicsFastPath
 from glue.transport import Transport
@@ -39,6 +39,9 @@ FAST_PATHS: dict[type, Callable[[Any], FastPath]] = {
 }
 """The fast paths by their layers, which know nothing of them."""
 
+ABOUT = SECURITY, INTEREST_GATE, DELIVERY_GATE
+"""Layers about the default ones, which endpoints with a key have."""
+
 DEFERRED = "discovery", "transport"
 """Those whose timers stand still in a session, though what passes would set them anew (see `FastSession.due`)."""
 
@@ -49,7 +52,8 @@ class FastStack(Stack):
     def __init__(self, layers: dict[str, Layer[Any, Any, Any, Any]]) -> None:
         """`layers` by name, in their order from serialization to model."""
         super().__init__(layers)
-        found = {name: fast_path_of(layer) for name, layer in layers.items() if name != SECURITY}
+        found = {name: fast_path_of(layer) for name, layer in layers.items() if name not in ABOUT}
+        found |= {name: layers[name] for name in (INTEREST_GATE, DELIVERY_GATE) if name in layers}  # type: ignore[misc]
         if SECURITY in layers:
             from glue.security.fastpath import SealingFastPath  # imported here: most programs use no key
 
@@ -60,7 +64,9 @@ class FastStack(Stack):
         self._senders = [senders[place:] for place in range(len(senders))]  # from each layer on
         self._others = [layer for name, layer in layers.items() if name not in DEFERRED]
         _introduce(paths)
-        parts = {name: path.session_part() for name, path in paths.items() if name != SECURITY}
+        parts = {name: path.session_part() for name, path in paths.items() if name not in ABOUT}
+        if INTEREST_GATE in layers:
+            parts.clear()  # a session would pass the gates by
         self.session = FastSession(parts if parts.keys() == LAYERS.keys() and None not in parts.values() else {})
 
     def fit(self, datagram_size: int) -> None:

@@ -9,12 +9,16 @@ from typing import Final
 
 from glue.contract import Address, Train
 from glue.security.hello import NO_ECHO, Hello, NewEpoch
+from glue.security.identity import Certificate
 from glue.security.key import Epoch, Key, with_epoch
 from glue.security.lives import Life, Lives
 from glue.security.proof import Prover
 from glue.security.rotation import Rotation
 from glue.security.sealer import SealedTrain, Sealer
 from glue.security.signing import is_signed
+
+MEMBERS: Final = 4096
+"""Certificates kept by endpoint id: of 1 kB at most, 4 MB."""
 
 ASK_SPACING: Final = 0.01
 """Seconds between two hellos that ask the same life: several round trips, and less than a first round."""
@@ -38,6 +42,7 @@ class Greeter:
         self._prover = prover
         self._statistics = statistics
         self._network_id = network_id
+        self.members: dict[str, Certificate] = {}  # by endpoint id
 
     def take(
         self, now: float, life: Life, address: Address | None, plain: bytes, up: list[Train], down: list[Train]
@@ -91,6 +96,9 @@ class Greeter:
             return False
         life.certificate, life.public = proved
         id = blake2s(life.certificate.name.encode(), digest_size=8).hexdigest()
+        if len(self.members) >= MEMBERS:
+            self.members.clear()  # they are met again, one by one
+        self.members[id] = life.certificate
         life.beginning = b'{"glue":[1,%d,"%s",' % (self._network_id, id.encode())
         return True
 

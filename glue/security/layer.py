@@ -17,7 +17,7 @@ from glue.contract.counters import Counters
 from glue.contract.sealed import ANOTHER_KEY, HEAD, PLAIN, RETIRED, Tell, sealed_network
 from glue.security.greeter import Greeter
 from glue.security.hello import Hello, NewEpoch
-from glue.security.identity import MemberIdentity
+from glue.security.identity import Certificate, MemberIdentity
 from glue.security.key import Key
 from glue.security.lives import Lives, Opener, is_pair
 from glue.security.proof import Prover
@@ -74,6 +74,11 @@ class Sealing:
             suite, self._network, entropy, self.statistics, self.rotation.sealing, first, self._has_identities
         )
         self._greeter = Greeter(self.lives, self.rotation, self.sealer, prover, self.statistics, network_id)
+
+    @property
+    def members(self) -> dict[str, Certificate]:
+        """The certificates of members by endpoint id."""
+        return self._greeter.members
 
     @property
     def key(self) -> Key:

@@ -74,5 +74,6 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         "discovery": "multicast",
         "key": None,
         "identity": None,
+        "policy": None,
         "peers": (),
     }

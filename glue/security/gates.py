@@ -1,0 +1,177 @@
+"""Two thin layers that enforce the rules: one below topics, one above.
+
+The lower gate keeps interests from topics that their peers may not have, so nothing is sent there. The upper gate keeps
+messages from the application that their publishers may not send. Both count what they refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from glue.contract import CONSUMED, Delivery, Options, PeerInterest, PeerRemoved, Publication, Subscribe
+from glue.contract.counters import Counters
+from glue.contract.sealed import Tell
+from glue.security.guard import TOPIC, Guard
+from glue.security.identity import Certificate
+
+
+class Gate:
+    """What both gates have in common: all passes both ways, but what `_passes` refuses on its way up."""
+
+    backlog = unfinished = 0
+    deadline = inf
+
+    def __init__(self, guard: Guard) -> None:
+        self.statistics = Counters()
+        self._guard = guard
+
+    def commit(self) -> None:
+        """Nothing is deferred."""
+
+    def fit(self, size: int) -> int:
+        """Nothing is added."""
+        return size
+
+    def send(self, now: float, items: list[Any]) -> list[Any]:
+        """All passes down."""
+        return items
+
+    def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
+        """What the rules allow passes up."""
+        return [kept for item in items if (kept := self._passed(item)) is not None], []
+
+    def receive_one(self, now: float, item: Any) -> Any:
+        """The item, if the rules allow it; see `glue.contract.fastpath`."""
+        kept = self._passed(item)
+        return CONSUMED if kept is None else kept
+
+    def send_one(self, now: float, item: Any) -> Any:
+        """The item, unchanged."""
+        return item
+
+    def session_part(self) -> None:
+        """None: a session would pass the gates by."""
+
+    def _passed(self, item: Any) -> Any | None:
+        raise NotImplementedError
+
+
+class InterestGate(Gate):
+    """The gate below topics."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
+        self._wanted: dict[str, dict[str, bool]] = {}  # by peer: each interest, and whether it passed
+        self._changes = guard.changes
+
+    @property
+    def deadline(self) -> float:  # type: ignore[override]
+        """At once when the rules have changed."""
+        return inf if self._changes == self._guard.changes else -inf
+
+    def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
+        """What the rules allow passes up; when they have changed, also what is allowed or refused since."""
+        up, down = super().receive(now, items)
+        if self._changes != self._guard.changes:
+            self._changes = self._guard.changes
+            up += self._judged_again()
+        return up, down
+
+    def receive_one(self, now: float, item: Any) -> Any:
+        """The item; None if it is news or if the rules have changed."""
+        return None if self._changes != self._guard.changes else super().receive_one(now, item)
+
+    def _passed(self, item: Any) -> Any | None:
+        if item.__class__ is PeerInterest:
+            return self._filtered(item)
+        if item.__class__ is PeerRemoved:
+            self._wanted.pop(item.peer, None)
+        return item
+
+    def _filtered(self, item: PeerInterest) -> PeerInterest | None:
+        wanted = self._wanted.setdefault(item.peer, {})
+        removed = [pattern for pattern in item.removed if wanted.pop(pattern, False)]
+        added = []
+        for pattern in item.added:
+            wanted[pattern] = self._guard.lets_hear(item.peer, pattern)
+            if wanted[pattern]:
+                added.append(pattern)
+            else:
+                self.statistics["refused: interest"] += 1
+        return PeerInterest(item.peer, added, removed) if added or removed else None
+
+    def _judged_again(self) -> list[PeerInterest]:
+        news = []
+        for peer, wanted in self._wanted.items():
+            before = dict(wanted)
+            wanted.update({pattern: self._guard.lets_hear(peer, pattern) for pattern in wanted})
+            added = [pattern for pattern, passes in wanted.items() if passes and not before[pattern]]
+            removed = [pattern for pattern, passes in wanted.items() if not passes and before[pattern]]
+            if added or removed:
+                news.append(PeerInterest(peer, added, removed))
+        return news
+
+
+class DeliveryGate(Gate):
+    """The gate above topics. It also takes newer policies from the bus, and publishes its own for late joiners."""
+
+    def __init__(self, guard: Guard, own_id: str) -> None:
+        super().__init__(guard)
+        self._own_id = own_id
+        self.deadline = -inf  # until it has subscribed
+
+    @property
+    def guard(self) -> Guard:
+        """The guard, for what the application itself may do."""
+        return self._guard
+
+    def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
+        """What the rules allow passes up; a policy goes down."""
+        down: list[Any] = []
+        if self.deadline < inf:
+            self.deadline = inf
+            down = [Subscribe(self, TOPIC, (), False), *self._published()]
+        before = self._guard.changes
+        up, _ = super().receive(now, items)
+        if self._guard.changes != before:
+            down += self._published()
+        return up, down
+
+    def receive_one(self, now: float, item: Any) -> Any:
+        """The item, if the rules allow it; None for a policy."""
+        return None if item.__class__ is Delivery and item.topic == TOPIC else super().receive_one(now, item)
+
+    def _published(self) -> list[Publication]:
+        policy = self._guard.policy
+        if policy is None:
+            return []
+        return [Publication(TOPIC, [policy.to_text().encode()], 0.0, options=Options(retain=True))]
+
+    def _passed(self, item: Any) -> Any | None:
+        if item.__class__ is Delivery and item.topic == TOPIC:
+            for payload in item.payloads:
+                if payload.__class__ is bytes and not self._guard.take(payload):
+                    self.statistics["policy not taken"] += 1
+            return None
+        is_foreign = item.__class__ is Delivery and item.publisher_id != self._own_id
+        if is_foreign and not self._guard.lets_say(item.publisher_id, item.topic):
+            self.statistics["refused: message"] += len(item.payloads)
+            return None
+        return item
+
+
+def guarded(
+    secrets: Any, members: Callable[[str], Certificate | None], tell: Tell, own_id: str
+) -> tuple[InterestGate, DeliveryGate]:
+    """Return the gates of an endpoint with these `glue.stack.Secrets`; `members` returns certificates by id."""
+    guard = Guard(
+        secrets.identity.certificate,
+        secrets.key.authority,
+        secrets.policy,
+        members,
+        tell,
+        secrets.on_policy or (lambda policy: None),
+    )
+    return InterestGate(guard), DeliveryGate(guard, own_id)

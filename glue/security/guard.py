@@ -1,0 +1,162 @@
+"""The guard of an endpoint: the signed rules in force, and what each peer may do by them.
+
+The policy is one JSON document with a version, signed by the authority. An endpoint takes any newer version that comes
+from the bus, and never an older one. Without a policy, a member with rules in its certificate may do what these allow,
+and any other member everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from glue.contract.sealed import FORBIDDEN, Tell
+from glue.errors import ForbiddenError
+from glue.security.identity import Certificate
+from glue.security.rules import Decision, Rule, Rules, read_rules
+from glue.security.signing import is_signed, sign
+
+POLICY_SIZE: Final = 1 << 20
+"""Bytes of a policy at most: a thousand rules of a thousand characters."""
+
+TOPIC: Final = "$glue/rules"
+"""Where members publish the policy, retained."""
+
+_POLICY: Final = b"glue1 policy\0"
+_MODEL: Final = "$glue/model/"
+_WRAPPED: Final = {
+    "$glue/limited/": ("subscribe", 3),
+    "$glue/share/": ("subscribe", 5),
+    "$glue/responder/": ("respond", 2),
+    "$glue/request/": ("respond", 3),
+}
+"""Topics of glue itself that stand for others: what an interest in them is, and the levels before the topic inside."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Signed rules; `document` is what the authority signed."""
+
+    version: int
+    rules: tuple[Rule, ...]
+    document: bytes
+    signature: bytes
+
+    @classmethod
+    def make(cls, authority: bytes, version: int, rules: list[Any]) -> Policy:
+        """Sign rules with the secret of the authority. Raises ValueError that names a wrong rule."""
+        read_rules(rules)
+        document = orjson.dumps({"version": version, "rules": rules})
+        return cls(version, read_rules(rules), document, sign(authority, _POLICY + document))
+
+    def to_text(self) -> str:
+        """The content of a file of rules. It is not secret."""
+        values = {"glue rules": 1, "document": self.document.decode(), "signature": self.signature.hex()}
+        return orjson.dumps(values, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+    @classmethod
+    def from_text(cls, text: str | bytes, authority: bytes) -> Policy | None:
+        """Read the content of a file of rules; None if it is malformed, or not signed by this authority."""
+        if len(text) > POLICY_SIZE:
+            return None
+        try:
+            values = orjson.loads(text)
+            document, signature = values["document"].encode(), bytes.fromhex(values["signature"])
+            if not is_signed(authority, signature, _POLICY + document):
+                return None
+            inner = orjson.loads(document)
+            version, rules = inner["version"], read_rules(inner["rules"])
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return None
+        return cls(version, rules, document, signature) if type(version) is int and version > 0 else None
+
+
+class Guard:
+    """What this endpoint and its peers may do."""
+
+    def __init__(
+        self,
+        own: Certificate,
+        authority: bytes,
+        policy: Policy | None,
+        members: Callable[[str], Certificate | None],
+        tell: Tell,
+        on_policy: Callable[[Policy], None],
+    ) -> None:
+        """`members` returns the certificate of a peer by its id. `on_policy` is called with each newer policy."""
+        self.policy = policy
+        self.rules = Rules(policy.rules if policy else ())
+        self.changes = 0
+        self._own = own
+        self._authority = authority
+        self._members = members
+        self._tell = tell
+        self._on_policy = on_policy
+
+    def take(self, text: bytes) -> bool:
+        """Take a policy that came from the bus, if it is signed and newer."""
+        policy = Policy.from_text(text, self._authority)
+        if policy is None or policy.version <= (self.policy.version if self.policy else 0):
+            return False
+        self.policy, self.rules = policy, Rules(policy.rules)
+        self.changes += 1
+        self._on_policy(policy)
+        return True
+
+    def decide(self, subject: Certificate, action: str, topic: str) -> Decision:
+        """Whether a member may do something with a topic or a pattern."""
+        if not self.rules.rules and not subject.rules:
+            return Decision(True, "there are no rules")
+        return self.rules.decide(subject, action, topic)
+
+    def require(self, action: str, topic: str) -> None:
+        """Raise ForbiddenError if this endpoint may not do something."""
+        if action == "subscribe":
+            action, topic = asked_by(topic) or (action, topic)
+        decision = self.decide(self._own, action, topic)
+        if not decision.allowed:
+            raise ForbiddenError(f"{self._own.name} may not {action} {topic!r:.80}: {decision.rule}")
+
+    def lets_hear(self, peer: str, interest: str) -> bool:
+        """Whether a peer may have an interest; a refusal is told."""
+        asked = asked_by(interest)
+        return asked is None or self._lets(peer, *asked)
+
+    def lets_say(self, peer: str, topic: str) -> bool:
+        """Whether a peer may publish on a topic; a refusal is told."""
+        if topic.startswith("$glue/"):
+            asked = asked_by(topic)
+            return asked is None or asked[0] != "respond" or self._lets(peer, "publish", asked[1])
+        return self._lets(peer, "publish", topic)
+
+    def _lets(self, peer: str, action: str, topic: str) -> bool:
+        member = self._members(peer)
+        if member is None:
+            return False
+        decision = self.decide(member, action, topic)
+        if not decision.allowed:
+            self._tell(f"{FORBIDDEN}: {member.name} may not {action} {topic!r:.80}: {decision.rule}", None)
+        return decision.allowed
+
+
+def asked_by(interest: str) -> tuple[str, str] | None:
+    """Return what an interest stands for: the action and the topic; None for one that any member may have."""
+    if not interest.startswith("$glue/"):
+        return "subscribe", interest
+    if interest.startswith(_MODEL):
+        return "read", interest[len(_MODEL) :].partition("/")[0]
+    for beginning, (action, levels) in _WRAPPED.items():
+        if interest.startswith(beginning):
+            inner = interest.split("/", levels)
+            return (action, inner[levels]) if len(inner) > levels else None
+    return None
+
+
+def explain(rules: Sequence[Rule], subject: Certificate, action: str, topic: str) -> Decision:
+    """Return what these rules, and those of a certificate, decide."""
+    if not rules and not subject.rules:
+        return Decision(True, "there are no rules")
+    return Rules(rules).decide(subject, action, topic)

@@ -1,0 +1,242 @@
+"""Rules: what they decide, and that both ends keep to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import glue
+from glue.cmd import key as command
+from glue.contract import Publication
+from glue.security import MemberIdentity
+from glue.security.guard import Policy, asked_by
+from glue.security.rules import Rules, covers, overlaps, read_rules
+from glue.simulation import SimulatedEndpoint, World
+from tests.security.test_identities import AUTHORITY, KEY
+
+RULES: list[dict[str, Any]] = [
+    {"who": "#", "may": ["publish", "subscribe", "respond"], "topics": ["home/#"]},
+    {"who": "guest", "may_not": ["subscribe"], "topics": ["home/door"]},
+    {"who": "guest", "may_not": ["publish", "respond"], "topics": ["#"]},
+]
+
+
+class Client:
+    """What a door for other clients would ask about: a name, and rules of its own."""
+
+    def __init__(self, name: str, rules: list[dict[str, Any]] | None = None) -> None:
+        self.name = name
+        self.rules = read_rules([{**rule, "who": name} for rule in rules or []])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "is_covered", "is_touched"),
+    [
+        ("a/b", "a/b", True, True),
+        ("a/+", "a/b", True, True),
+        ("a/#", "a/b/c", True, True),
+        ("a/#", "a", True, True),
+        ("#", "a/b", True, True),
+        ("a/+", "a/b/c", False, False),
+        ("a/b", "a/#", False, True),
+        ("a/+", "a/+", True, True),
+        ("a/b", "a/+", False, True),
+        ("a/b", "c/#", False, False),
+        ("+/b", "a/+", False, True),
+    ],
+)
+def test_patterns_cover_and_overlap(pattern: str, topic: str, is_covered: bool, is_touched: bool) -> None:
+    assert (covers(pattern, topic), overlaps(pattern, topic)) == (is_covered, is_touched)
+
+
+@pytest.mark.parametrize(
+    ("who", "action", "topic", "rule"),
+    [
+        ("kitchen", "publish", "home/lamp", "# may publish and subscribe and respond home/#"),
+        ("kitchen", "publish", "plant/lamp", None),
+        ("kitchen", "keep", "home/lamp", None),
+        ("guest", "subscribe", "home/lamp", "# may publish and subscribe and respond home/#"),
+        ("guest", "subscribe", "home/door", None),
+        ("guest", "subscribe", "home/#", None),  # the door is among them
+        ("guest", "publish", "home/lamp", None),
+    ],
+)
+def test_the_last_rule_that_matches_decides(who: str, action: str, topic: str, rule: str | None) -> None:
+    decision = Rules(read_rules(RULES)).decide(Client(who), action, topic)
+    assert decision.allowed is (rule is not None)
+    if rule:
+        assert decision.rule == rule
+
+
+def test_rules_of_a_client_count_before_those_of_the_policy() -> None:
+    own = [{"may": ["publish"], "topics": ["shed/#"]}]
+    assert Rules(read_rules(RULES)).decide(Client("bob", own), "publish", "shed/1").allowed
+    assert not Rules(read_rules(RULES)).decide(Client("bob"), "publish", "shed/1").allowed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        [{}],
+        [{"who": "a", "may": ["fly"], "topics": ["x"]}],
+        [{"who": "a", "may": ["publish"], "may_not": ["publish"], "topics": ["x"]}],
+        [{"who": "a", "may": ["publish"], "topics": []}],
+        [{"who": "a", "may": ["publish"], "topics": ["x"], "until": 1}],
+    ],
+)
+def test_wrong_rules_are_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        read_rules(wrong)
+
+
+def test_what_an_interest_stands_for() -> None:
+    assert asked_by("home/#") == ("subscribe", "home/#")
+    assert asked_by("$glue/limited/100/home/#") == ("subscribe", "home/#")
+    assert asked_by("$glue/responder/home/+") == ("respond", "home/+")
+    assert asked_by("$glue/model/plant/all") == ("read", "plant")
+    assert asked_by("$glue/rules") is None
+
+
+# ------------------------------------------------------------------------------------------- both ends
+
+
+class Plant:
+    """Members with identities under rules, in virtual time."""
+
+    def __init__(self, rules: list[dict[str, Any]] | None = RULES) -> None:
+        self.world = World(seed=6)
+        self.heard: dict[str, list[object]] = {}
+        self.policy = None if rules is None else Policy.make(AUTHORITY, 1, rules)
+
+    def start(self, name: str, rights: list[dict[str, Any]] | None = None, policy: Any = ...) -> SimulatedEndpoint:
+        who = MemberIdentity(name, Random(name).randbytes(32)).admitted(AUTHORITY, None, rights or [])
+        given = self.policy if policy is ... else policy
+        self.heard[name] = []
+        return self.world.endpoint(name, key=KEY, identity=who, policy=given)
+
+    def hear(self, endpoint: SimulatedEndpoint, pattern: str) -> None:
+        heard = self.heard[endpoint.name]
+        endpoint.subscribe(pattern, lambda message: heard.append((message.topic, message.payload)))
+
+
+def test_an_endpoint_is_told_at_once_by_which_rule_it_may_not() -> None:
+    guest = Plant().start("guest")
+    with pytest.raises(glue.ForbiddenError, match="guest may not publish 'home/lamp': guest may not"):
+        guest.publish("home/lamp", 1)
+    with pytest.raises(glue.ForbiddenError, match="home/door"):
+        guest.subscribe("home/#")
+    with pytest.raises(PermissionError, match="respond"):
+        guest.respond("home/lamp", lambda request: 1)
+    guest.subscribe("home/lamp")
+
+
+def test_a_publisher_sends_nothing_to_a_peer_that_may_not_hear_it(caplog: pytest.LogCaptureFixture) -> None:
+    plant = Plant()
+    kitchen, guest = plant.start("kitchen"), plant.start("guest")
+    guest._core.guard = None  # its own software does not ask
+    plant.hear(guest, "home/#")
+    plant.world.run(2.0)
+    kitchen.publish("home/door", "open")
+    plant.world.run(2.0)
+    assert plant.heard["guest"] == []
+    assert kitchen.statistics["interest gate"]["refused: interest"] == 1
+    assert kitchen.subscribers("home/door") == []
+    assert caplog.text.count("guest may not subscribe 'home/#'") == 1
+
+
+def test_a_receiver_drops_what_its_publisher_may_not_say(caplog: pytest.LogCaptureFixture) -> None:
+    plant = Plant()
+    kitchen, guest = plant.start("kitchen"), plant.start("guest")
+    plant.hear(kitchen, "home/#")
+    plant.world.run(2.0)
+    guest._core.guard = None
+    for number in range(3):
+        guest.publish("home/lamp", number)
+    plant.world.run(2.0)
+    assert plant.heard["kitchen"] == []
+    assert kitchen.statistics["delivery gate"]["refused: message"] == 3
+    assert caplog.text.count("guest may not publish 'home/lamp'") == 1
+
+
+def test_newer_rules_reach_all_and_older_ones_none() -> None:
+    plant = Plant()
+    kitchen, hall = plant.start("kitchen"), plant.start("hall", policy=None)
+    plant.hear(hall, "home/lamp")
+    plant.world.run(3.0)
+    kitchen.publish("home/lamp", 1)
+    plant.world.run(1.0)
+    assert hall._core.guard.policy.version == 1
+    strict = Policy.make(AUTHORITY, 2, [{"who": "#", "may": ["subscribe"], "topics": ["home/#"]}])
+    plant.start("operator", policy=strict)
+    plant.world.run(3.0)
+    assert kitchen._core.guard.policy.version == hall._core.guard.policy.version == 2
+    with pytest.raises(glue.ForbiddenError):
+        kitchen.publish("home/lamp", 2)
+    plant.start("attic", policy=plant.policy)  # with an old file
+    forged = Policy.make(bytes(32), 9, RULES)
+    kitchen._core.outbox.add(Publication("$glue/rules", [forged.to_text().encode()], 0.0))
+    plant.world.run(3.0)
+    assert kitchen._core.guard.policy.version == hall._core.guard.policy.version == 2
+    assert plant.heard["hall"] == [("home/lamp", 1)]
+
+
+def test_a_subscription_ends_when_its_right_is_taken_away() -> None:
+    plant = Plant([{"who": "#", "may": ["publish", "subscribe"], "topics": ["#"]}])
+    kitchen, hall = plant.start("kitchen"), plant.start("hall")
+    plant.hear(hall, "home/lamp")
+    plant.world.run(2.0)
+    kitchen.publish("home/lamp", 1)
+    plant.world.run(1.0)
+    kitchen._core.guard.take(
+        Policy.make(AUTHORITY, 2, [{"who": "kitchen", "may": ["publish"], "topics": ["#"]}]).to_text().encode()
+    )
+    plant.world.run(2.0)
+    kitchen.publish("home/lamp", 2)
+    plant.world.run(1.0)
+    assert plant.heard["hall"] == [("home/lamp", 1)]
+    assert kitchen.subscribers("home/lamp") == []
+
+
+def test_rights_of_a_certificate_hold_without_a_policy() -> None:
+    plant = Plant(rules=None)
+    kitchen = plant.start("kitchen", [{"may": ["publish"], "topics": ["home/kitchen/#"]}])
+    hall = plant.start("hall", [{"may": ["subscribe"], "topics": ["home/#"]}])
+    plant.hear(hall, "home/#")
+    plant.world.run(2.0)
+    kitchen.publish("home/kitchen/lamp", 1)
+    with pytest.raises(glue.ForbiddenError, match="no rule allows kitchen to publish home/hall/lamp"):
+        kitchen.publish("home/hall/lamp", 1)
+    plant.world.run(1.0)
+    assert plant.heard["hall"] == [("home/kitchen/lamp", 1)]
+
+
+def test_requests_follow_the_rules() -> None:
+    plant = Plant()
+    kitchen, hall = plant.start("kitchen"), plant.start("hall")
+    hall.respond("home/lamp", lambda request: request.payload + 1)
+    plant.world.run(2.0)
+    replies: list[glue.Reply] = []
+    kitchen.request("home/lamp", 1, then=replies.append)
+    plant.world.run(2.0)
+    assert [reply.payload for reply in replies] == [2]
+
+
+def test_the_commands_sign_and_explain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rules.json").write_text(str(RULES).replace("'", '"'))
+    assert command.main(["authority", "plant.authority"]) == 0
+    assert command.main(["rules", "rules.json", "--authority", "plant.authority"]) == 0
+    assert command.main(["rules", "rules.json", "--authority", "plant.authority"]) == 0
+    assert "version 2, 3 rules" in capsys.readouterr().out
+    assert command.main(["explain", "kitchen", "publish", "home/lamp", "--rules", "plant.rules"]) == 0
+    assert capsys.readouterr().out == "yes: # may publish and subscribe and respond home/#\n"
+    assert command.main(["explain", "guest", "publish", "home/lamp", "--rules", "rules.json"]) == 1
+    assert capsys.readouterr().out == "no: guest may not publish and respond #\n"
+    Path("rules.json").write_text('[{"who": "a"}]')
+    assert command.main(["rules", "rules.json", "--authority", "plant.authority"]) == 2
