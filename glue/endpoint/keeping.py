@@ -206,16 +206,21 @@ class Keeping:
 
 
 def record_of(delivery: Delivery) -> Record:
-    """Return the messages of a delivery as a record."""
-    payloads, flags = [*delivery.payloads], RETAINED if delivery.retained else 0
+    """Return the messages of a delivery as a record, as they were encoded on the wire."""
+    flags = RETAINED if delivery.retained else 0
+    encoded_payloads, metadata = getattr(delivery, "encoded", None), getattr(delivery, "metadata", None)
+    payloads = [*(delivery.payloads if encoded_payloads is None else encoded_payloads)]
     if {*map(type, payloads)} != {bytes}:
         pairs = [encoded(payload) for payload in payloads]
         payloads = [body for body, _ in pairs]
-        flags |= JSON
-    return Record(
+        flags |= JSON if pairs and pairs[0][1] else 0
+    record = Record(
         delivery.publisher_id, delivery.publisher, delivery.incarnation, delivery.topic, delivery.sequence, payloads,
         delivery.published_at, 0, flags, delivery.type,
     )  # fmt: skip
+    if metadata is not None:
+        record.codec, record.properties = metadata.codec, dict(metadata.properties or {})
+    return record
 
 
 def joined(records: Sequence[Record]) -> list[Record]:
