@@ -12,21 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from os import PathLike, fspath
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from glue.contract import RENDEZVOUS_PORT, Address
 from glue.errors import ConfigurationError
 
 PREFIX = "GLUE_"
-WRITTEN_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?")
+WRITTEN_ADDRESS = r"(?:\[(?P<bracketed>[^]]+)\]|(?P<plain>[^]:[]+))(?::(?P<port>[0-9]{1,5}))?"
 
 
 Discovery = Literal["multicast", "dns-sd"]
 """The ways to find peers."""
 
 
-@dataclass(frozen=True)
-class Converter:
+class Converter(NamedTuple):
     """How a setting is read. Both functions raise ValueError for a value that is not `wanted`."""
 
     wanted: str
@@ -192,7 +191,7 @@ class Settings:
 
 def _address(text: str) -> Address | None:
     """Parse a unicast address, with the usual port if it has none; None if it is malformed."""
-    written = WRITTEN_ADDRESS.fullmatch(text)
+    written = re.fullmatch(WRITTEN_ADDRESS, text)
     bare = text if written is None else written["bracketed"] or written["plain"]
     port = RENDEZVOUS_PORT if written is None or written["port"] is None else int(written["port"])
     try:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from glue.contract import Event, Layer, Train
 from glue.contract.sealed import Tell
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 INDEX_ROOM = 400 << 10  # bytes that topics may add to a message: a topic of 65,535 bytes, each as "\\u0001", is 384 KiB
 
 
-@dataclass(frozen=True)
-class Secrets:
+class Secrets(NamedTuple):
     """The key of an endpoint: `entropy` returns that many random bytes, `suite` is the cipher to seal with.
 
     The other fields are arguments of `glue.security.Sealing`.
@@ -50,8 +48,7 @@ class Secrets:
     unix_time: Callable[[], float] = lambda: 0.0
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """The identity and settings of an endpoint, given to each layer's factory.
 
     * `secrets`: the key; None for an endpoint without security.

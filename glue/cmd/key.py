@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 import glue
+from glue.capture.opened import opened_copy
 from glue.cmd import common
 from glue.cmd.output import CommandOutput
 from glue.endpoint.secrets import fastest_suite, read_key, read_secret, write_secret
@@ -35,7 +36,12 @@ Anyone with the file is a member. See docs/security.md for what that protects ag
 """
 
 
-FILES = {"rules": "the rules, as a JSON list", "authority": "the authority's file", "admit": "the identity file"}
+FILES = {
+    "admit": "the identity file",
+    "authority": "the authority's file",
+    "open": "the capture",
+    "rules": "the rules, as a JSON list",
+}
 
 TELLING = 5.0
 """Seconds that `rotate` passes the new epoch on, at most."""
@@ -65,6 +71,9 @@ def parser() -> common.Parser:
         if name == "rules":
             action.add_argument("--authority", metavar="FILE", required=True, help="the authority's file")
             action.add_argument("--output", metavar="FILE", default="plant.rules", help="default plant.rules")
+        if name == "open":
+            action.add_argument("--key", metavar="FILE", required=True, help="the key file")
+            action.add_argument("--output", metavar="FILE", required=True, help="the copy, as pcapng; not sealed")
         if name == "admit":
             add_rights(action)
         if name == "rotate":
@@ -267,6 +276,15 @@ def explain_decision(arguments: argparse.Namespace, output: CommandOutput) -> in
     return common.SUCCESS if decision.allowed else common.FAILURE
 
 
+def open_capture(arguments: argparse.Namespace, output: CommandOutput) -> int:
+    """Copy a capture with its sealed datagrams opened, for play, spark.analyze and Wireshark."""
+    require()
+    counted = opened_copy(arguments.file, arguments.output, read_key(arguments.key))
+    text = f"{arguments.output}: " + ", ".join(f"{count} frames {what}" for what, count in sorted(counted.items()))
+    output.event("opened", text, file=arguments.output, **dict(counted))
+    return common.SUCCESS if counted["opened"] else common.FAILURE
+
+
 def create(path: str, content: str) -> None:
     """Write a new secret file. Raises ConfigurationError if it exists."""
     try:
@@ -282,6 +300,7 @@ ACTIONS = (
     ("admit", admit, "sign an identity with the authority, with its rights"),
     ("rules", rules, "sign the rules of the group with the authority"),
     ("explain", explain_decision, "tell whether a member may do something, and by which rule"),
+    ("open", open_capture, "copy a capture with its sealed datagrams opened"),
     ("rotate", rotate, "begin another epoch of a key, and pass it on to the members"),
     ("show", show, "show what a key file holds, without its secrets"),
 )

@@ -21,6 +21,10 @@ SETTLED = CHANGE_REPEATS[0]  # seconds after which an announcement has come ever
 MIN_GAP = 0.01  # seconds between announcements, however fast the interests change
 JITTER = 0.1  # by this share intervals are longer at most, so that endpoints started together do not go on in step
 RIDE = 0.15  # of an interval: so much earlier an announcement may leave with something else
+IN_STEP = range(2, 9)
+"""Numbers of peers with which an endpoint announces in step: with whatever it receives, from `RIDE` before its own time
+on. Then few endpoints wake up together, once an interval, instead of each for every announcement. More endpoints would
+make bursts that fill buffers."""
 
 FULL_BODY = 1400  # bytes at most, even where the network takes larger frames
 CALM_BODY = 512  # bytes of a repeated announcement, or of an answer to an unverified address, at most

@@ -2,10 +2,14 @@
 
 Peers answer the first announcement at once. An answer carries a digest of the peers that its sender knows. The round
 ends when such a digest equals this endpoint's own and no interests are missing: then no peer is missing. An endpoint in
-its own first round sends no digest. So a round takes one round trip where a peer has been running for some time, and
-`LONGEST` where there is none, or where all peers have just started.
+its own first round answers without a digest, because it may not know all peers yet.
 
-Announcements and answers may get lost. A round that goes on asks again twice.
+Announcements and answers may get lost. Therefore a round that goes on asks again twice, with a digest. When two
+endpoints start together, each takes the other's digest from there, but only after `AGREED`: by then both have asked
+twice.
+
+So a round takes one round trip where a peer has been running for some time, `AGREED` where all peers have just started,
+and `LONGEST` where there is none.
 """
 
 from __future__ import annotations
@@ -22,9 +26,13 @@ LATE = 0.05
 """Seconds from the start of a round in which a message without subscribers waits for late answers. This is longer than
 a round: of two programs that start together, one may subscribe only when the other already publishes."""
 
-ASK_AGAIN = 0.015
-"""Seconds from one announcement of a round to the next: some three times the round trip of a good radio link. At 5 %
-loss an announcement and its answer get through with 90 %; all three fail for one in a thousand."""
+ASK_AGAIN = 0.01
+"""Seconds from one announcement of a round to the next: some two times the round trip of a good radio link. At 5 % loss
+an announcement and its answer get through with 90 %; all three of a round fail for one in a thousand."""
+
+AGREED = 2 * ASK_AGAIN
+"""Seconds after which digests of peers that are starting, too, end the round. At 5 % loss both endpoints miss the same
+running peer, twice each, for one in ten thousand."""
 
 ASKED_AGAIN = 8  # peers known at most; where there are more, all would answer again for one answer that was lost
 
@@ -56,7 +64,7 @@ class FirstRound:
 
     def is_complete(self, now: float) -> bool:
         """End the round if it is complete or too old; returns whether it is over."""
-        if now >= self._begun_at + LONGEST or self._are_all_known():
+        if now >= self._begun_at + LONGEST or self._are_all_known(now):
             self.end()
         return self.is_over
 
@@ -64,16 +72,20 @@ class FirstRound:
         """Whether to ask again now. The next time to ask is set."""
         if now < self.due:
             return False
-        self.due = min(self.due + ASK_AGAIN, self._begun_at + LONGEST)
+        again, end = self._begun_at + AGREED, self._begun_at + LONGEST
+        self.due = again if self.due < again else end
         return len(self.members.table) <= ASKED_AGAIN
 
     def news(self, paused: float) -> FirstRoundOver:
         """The news for the layers above; their clock is `paused` seconds ahead of this layer's."""
         return FirstRoundOver(self._begun_at + LATE + paused)
 
-    def _are_all_known(self) -> bool:
-        """Whether a peer knows the same peers as this endpoint, and the interests of all of them are known here."""
+    def _are_all_known(self, now: float) -> bool:
+        """Whether peers know the same peers as this endpoint, and the interests of all of them are known here."""
         own, peers = self.members.digest, self.members.table.values()
-        if not any(peer.known == own for peer in peers):
-            return False
+        knowing = [peer for peer in peers if peer.known is not None]
+        if not any(peer.known == own and not peer.is_starting for peer in knowing):
+            is_agreed = knowing and all(peer.known == own for peer in knowing)
+            if now < self._begun_at + AGREED or not is_agreed:
+                return False
         return all(peer.is_told and not peer.follower.is_behind for peer in peers)

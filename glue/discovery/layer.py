@@ -20,7 +20,7 @@ import orjson
 
 from glue.contract import TO_PEERS, Address, Downward, Inbound, Interest, Leave, Outbound, Upward
 from glue.contract.counters import Counters
-from glue.discovery.announcer import Announcer
+from glue.discovery.announcer import IN_STEP, Announcer
 from glue.discovery.control import ControlSender
 from glue.discovery.first_round import FirstRound
 from glue.discovery.learning import Learning
@@ -129,7 +129,7 @@ class Discovery:
         return {id: peer.info(self.paused) for id, peer in self._members.table.items()}
 
     def fit(self, size: int) -> int:
-        """Push the largest frame (bytes), return the largest body above: as much, for data gets no header here."""
+        """Return the largest body above for the largest frame below (bytes): the same, as data gets no header here."""
         self._announcer.fit(size)
         return size
 
@@ -148,7 +148,8 @@ class Discovery:
                 up.append(item)
             else:
                 self._members.refuse(item)
-        if now >= self._announcer.due:
+        in_step = items and len(table) in IN_STEP
+        if now >= (self._announcer.rides_from if in_step else self._announcer.due):
             self._announce(now)
         elif now >= self._rendezvous.call_at:
             self._sender.call_remote(now, self._announcer.calm_body, is_between=True)
@@ -287,10 +288,12 @@ class Discovery:
 
     def _reply(self, now: float, peer: KnownPeer, envelope: Envelope, is_new: bool) -> None:
         """Answer a request or a newcomer, and ask an unproven peer for proof that it receives from this endpoint."""
+        if envelope.known is not None and envelope.kind in (ANSWER, ANNOUNCE):
+            peer.known, peer.is_starting = envelope.known, envelope.kind == ANNOUNCE
         if envelope.called == self._id:
             self._sender.answer(now, peer)
         elif envelope.kind == ANSWER:
-            peer.answer_at, peer.known = math.inf, envelope.known  # it knows this endpoint
+            peer.answer_at = math.inf  # it knows this endpoint
             if not peer.is_proven:
                 self._sender.ask_proof(now, peer)
         elif is_new or self._members.is_stranger(envelope):
@@ -353,9 +356,8 @@ class Discovery:
     def _on_goodbye(self, now: float, item: Inbound, envelope: Envelope, body: bytes) -> None:
         peer = self._members.dismiss(now, item, envelope.echo, self._up)
         if peer is not None:
-            peer.received_at = min(
-                peer.received_at, now - peer.patience
-            )  # so it is probed, and gone if it does not answer
+            # The peer is probed, and gone if it does not answer.
+            peer.received_at = min(peer.received_at, now - peer.patience)
             self._check_at = min(self._check_at, peer.wake_at)
 
     def _converse(self, now: float, peer: KnownPeer, envelope: Envelope) -> None:

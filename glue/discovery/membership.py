@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from hashlib import blake2s
 from random import Random
 
 from glue.contract import Address, Inbound, NameClash, PeerAdded, PeerRemoved, Upward
+from glue.contract.hashing import blake2s
 from glue.discovery.follower import Budget, InterestFollower
 from glue.discovery.peers import ALIASES, MOVING, KnownPeer, PastLives
 from glue.discovery.wire import ANNOUNCE, CALL, MAX_INTEGER, TOKEN_BITS, Announcement, Envelope

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glue.contract import Address
 from glue.discovery.follower import InterestFollower
@@ -56,8 +56,7 @@ PAST_PEERS = 4096
 """Lives remembered a peer, and peers of whom they are: 8 x 4,096 entries of some 150 bytes are 5 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerInfo:
+class PeerInfo(NamedTuple):
     """A snapshot of a known peer.
 
     `last_received` is in monotonic seconds, moved forward by times in which this endpoint could not listen. `interests`
@@ -85,43 +84,14 @@ class KnownPeer:
     claimed, claimed_at: a claimed new address and the time of the claim.
     move_at: the time of the move to a proven `claimed`, unless the old address sends something before.
     told: the position in this endpoint's log up to which the peer was informed by unicast.
-    known: the digest of known peers in the peer's last answer.
+    known: the digest of known peers that the peer told last; `is_starting`: it did so in its first round.
     """
 
     __slots__ = (
-        "address",
-        "aliases",
-        "answer_at",
-        "ask_at",
-        "body",
-        "claimed",
-        "claimed_at",
-        "credit",
-        "echo",
-        "follower",
-        "host",
-        "id",
-        "incarnation",
-        "interval",
-        "is_doubted",
-        "is_leaving",
-        "is_proven",
-        "is_told",
-        "is_verified",
-        "known",
-        "learned_at",
-        "lease",
-        "move_at",
-        "name",
-        "overheard",
-        "patience",
-        "probe_at",
-        "received_at",
-        "returned",
-        "token",
-        "told",
-        "want_at",
-        "want_delay",
+        "address", "aliases", "answer_at", "ask_at", "body", "claimed", "claimed_at", "credit", "echo", "follower",
+        "host", "id", "incarnation", "interval", "is_doubted", "is_leaving", "is_proven", "is_starting", "is_told",
+        "is_verified", "known", "learned_at", "lease", "move_at", "name", "overheard", "patience", "probe_at",
+        "received_at", "returned", "token", "told", "want_at", "want_delay",
     )  # fmt: skip
 
     def __init__(
@@ -154,6 +124,7 @@ class KnownPeer:
         self.learned_at = self.ask_at = -math.inf
         self.told = 0, 0
         self.known: int | None = None
+        self.is_starting = False
 
     def follow_interval(self, interval: float, lease_intervals: float, longest: float) -> None:
         """Set the lease, from the announced interval, and the patience: the silence before a probe.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 import orjson
@@ -131,7 +131,7 @@ class BaseModel:
     ) -> SomeSubscription:
         """Make the subscription of a watch: its changes are not counted, and its end is told to the model."""
         check_pattern(pattern)
-        owner = replace(self._parts.owner, settled=_ignore, unsubscribe=self._end_watch)
+        owner = self._parts.owner._replace(settled=_ignore, unsubscribe=self._end_watch)
         subscription = make(pattern, handler, owner, Kept(owner, time.monotonic), handler is not None)
         self._parts.subscriptions.add(subscription)
         return subscription

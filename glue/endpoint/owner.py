@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from glue.contract import Delivery
 from glue.endpoint.message import Gap
@@ -32,8 +31,7 @@ class SubscriptionOwner(Protocol):
         """Forget a subscription that was closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerFunctions:
+class OwnerFunctions(NamedTuple):
     """A `SubscriptionOwner` as a record of functions, so that a call takes no way through the endpoint."""
 
     keep: Callable[[Delivery], None]

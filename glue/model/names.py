@@ -6,11 +6,12 @@ its voters. An id is a hash of the name, so no message can give an endpoint a wr
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
+
+from glue.contract.hashing import blake2s
 
 if TYPE_CHECKING:
     from glue.model.consensus import ConsensusSettings
@@ -97,4 +98,4 @@ def missing(settings: ConsensusSettings, found: Sequence[str], names: Names) -> 
 
 def id_of(name: str) -> str:
     """Return the id of the endpoint of this name: 16 hex digits."""
-    return hashlib.blake2s(name.encode(), digest_size=8).hexdigest()
+    return blake2s(name.encode(), digest_size=8).hexdigest()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from glue.contract import Event, Request
 
@@ -18,8 +17,7 @@ PREFIX = "$glue/model"
 """The first levels of the topics of models: by the rules of MQTT, a wildcard does not match them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
+class ModelOptions(NamedTuple):
     """How an endpoint takes part in a model.
 
     `stored` is what `storage` has loaded, and `deltas` what `delta_file` has. Without a `delta_file` mergeable keys

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from glue.errors import InterfaceError
 from glue.network.interfaces import Interface, has_virtual_name, list_interfaces
@@ -25,8 +25,7 @@ FAMILY_NAMES: dict[int, str] = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
 NAMES_IN_REASON = 6  # a container host has hundreds of interfaces; a sentence has not
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The interface chosen, and the reason as a sentence for the operator."""
 
     interface: Interface
@@ -60,7 +59,7 @@ def best(interfaces: Sequence[Interface], family: int, default_routes: Sequence[
 
     def order(interface: Interface) -> tuple[bool, bool, int, int]:
         route = default_routes.index(interface.name) if interface.name in default_routes else len(default_routes)
-        return has_virtual_name(interface.name), interface.virtual, route, interface.index
+        return has_virtual_name(interface.name), interface.virtual, route, interface.number
 
     usable = [i for i in interfaces if not i.loopback and obstacle(i, family) is None]
     if not usable:
@@ -114,7 +113,7 @@ def _last_resort(interfaces: Sequence[Interface], family: int) -> Choice:
     loopbacks = [i for i in interfaces if i.loopback]
     if not loopbacks:
         raise InterfaceError(f"no network interface can be used; {_existing(interfaces)}")
-    chosen = min(loopbacks, key=lambda interface: (obstacle(interface, family) is not None, interface.index))
+    chosen = min(loopbacks, key=lambda interface: (obstacle(interface, family) is not None, interface.number))
     reason = f"{chosen.name}, because no other interface can be used: only programs on this machine are heard"
     return Choice(chosen, reason + _passed_over([i for i in interfaces if not i.loopback], family))
 

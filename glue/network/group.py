@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glue.contract import Address
 from glue.errors import ConfigurationError
@@ -15,11 +15,10 @@ IP_HEADERS: dict[int, int] = {socket.AF_INET: 20, socket.AF_INET6: 40}  # withou
 # The length field of IPv4 counts its own header, that of IPv6 does not.
 IP_PAYLOAD_LIMITS: dict[int, int] = {socket.AF_INET: 65535 - 20, socket.AF_INET6: 65535}
 
-WRITTEN = re.compile(r"(?:\[(?P<ipv6>[^\]]+)\]|(?P<ipv4>[^\[\]:]+)):(?P<port>[0-9]{1,5})")
+WRITTEN = r"(?:\[(?P<ipv6>[^\]]+)\]|(?P<ipv4>[^\[\]:]+)):(?P<port>[0-9]{1,5})"
 
 
-@dataclass(frozen=True)
-class MulticastGroup:
+class MulticastGroup(NamedTuple):
     """A multicast group and its port. The family of everything else follows that of the group."""
 
     family: int
@@ -55,7 +54,7 @@ class MulticastGroup:
 
 def parse_group(multicast_address: str) -> MulticastGroup:
     """The group that a setting names; ConfigurationError if it is malformed or not a multicast address."""
-    written = WRITTEN.fullmatch(multicast_address)
+    written = re.fullmatch(WRITTEN, multicast_address)
     if written is None:
         raise _wrong(multicast_address, "group:port")
     host, port = written["ipv6"] or written["ipv4"], int(written["port"])

@@ -13,7 +13,6 @@ import re
 import socket
 import struct
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from typing import NamedTuple
 SYSFS = Path("/sys/class/net")
 
 # Interfaces that software makes: containers, virtual machines, tunnels, and Apple's peer-to-peer links.
-VIRTUAL_NAME = re.compile(
+VIRTUAL_NAME = (  # compiled at first use
     r"(docker|podman|veth|br-|virbr|lxcbr|lxdbr|incusbr|cni|cali|flannel|kube|vmnet|vboxnet|vnet|vmenet|bridge|tun|tap|"
     r"utun|wg|ipsec|ppp|zt|tailscale|gre|sit|ip6tnl|gif|stf|dummy|ifb|nlmon|awdl|llw|anpi|ap\d)"
 )
@@ -57,15 +56,15 @@ class Traits(NamedTuple):
     mtu: int
 
 
-@dataclass(frozen=True)
-class Interface:
-    """The present state of a network interface; `mtu` in bytes, addresses as text, with link-local IPv6 last.
+class Interface(NamedTuple):
+    """The present state of a network interface, with addresses as text, link-local IPv6 last; `mtu` in bytes.
 
+    `number`: the index that the system gave it.
     `virtual`: made by software without hardware, as far as the name and the system tell.
     """
 
     name: str
-    index: int
+    number: int
     ipv4: tuple[str, ...] = ()
     ipv6: tuple[str, ...] = ()
     mtu: int = ASSUMED_MTU
@@ -96,7 +95,7 @@ def find_interface(name: str, known: Interface | None = None) -> Interface | Non
         return None
     ipv4, ipv6 = _addresses(name)
     traits = kernel_traits(name) or assumed_traits(name, has_address=bool(ipv4 or ipv6))
-    if known is not None and (known.name, known.index) == (name, index):
+    if known is not None and (known.name, known.number) == (name, index):
         virtual = known.virtual
     else:
         virtual = not traits.loopback and (has_virtual_name(name) or has_hardware(name) is False)
@@ -151,7 +150,7 @@ def assumed_traits(name: str, has_address: bool) -> Traits:
 
 def has_virtual_name(name: str) -> bool:
     """Whether an interface of this name is usually made by software."""
-    return VIRTUAL_NAME.match(name) is not None
+    return re.match(VIRTUAL_NAME, name) is not None
 
 
 def has_hardware(name: str, sysfs: Path = SYSFS, depth: int = STACK_DEPTH) -> bool | None:

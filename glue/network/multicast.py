@@ -1,8 +1,8 @@
 """The network on real sockets: the unicast socket sends and receives, the multicast socket only receives.
 
 The sockets live as long as the network, so the port and the file descriptors never change. The interface with its
-index, addresses and state is checked once a second, and the sockets follow each change. Therefore a cable plugged in
-later, a new address or a recreated device needs no restart.
+index, addresses and state is checked once a second if the kernel reports a change, and the sockets follow. Therefore a
+cable plugged in later, a new address or a recreated device needs no restart.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from glue.contract import Address, Train
 from glue.contract.counters import Counters
 from glue.errors import ConfigurationError, InterfaceError
 from glue.network import batch_scheduling, sockets
+from glue.network.changes import InterfaceChanges
 from glue.network.choice import choose_interface, obstacle
 from glue.network.fastpath import UnicastFastPath
 from glue.network.group import parse_group
@@ -32,6 +33,7 @@ from glue.network.waiter import GATHER, Waiter
 logger = logging.getLogger("glue.network")
 
 MAINTENANCE_INTERVAL = 1.1  # as an announcement, so that a change is healed within three of them
+LOOK_ANYWAY = 10.0  # seconds after which the interface is looked at without a notice of a change, too
 REFUSALS_REMEMBERED = 60.0  # how long a destination is spared UDP_SEGMENT after its device refused it
 
 # Datagrams have the size of Ethernet everywhere. A larger MTU here (loopback, jumbo frames) says nothing about other
@@ -81,6 +83,8 @@ class MulticastNetwork:
         self._choice = choose_interface(interface, self._group.family)
         self._receive_buffer = receive_buffer
         with ExitStack() as cleanup:
+            self._changes = InterfaceChanges()
+            cleanup.callback(self._changes.close)
             # This order, because a port once bound by a group is never given to a socket that takes any free one.
             self._multicast = cleanup.enter_context(sockets.open_multicast_socket(self._group))
             self._unicast = cleanup.enter_context(sockets.open_unicast_socket(self._group, listen_port))
@@ -112,7 +116,7 @@ class MulticastNetwork:
         self._joined: Interface | None = None
         self._mtu = self._choice.interface.mtu
         self._drops = [0, 0]
-        self._forget_refusals_at = 0.0
+        self._look_at = self._forget_refusals_at = 0.0
 
     def _receiver(self, receiving: socket.socket, other: socket.socket, sched_batch: bool) -> Receiver:
         """Make the receiver of one socket, which stops waiting for more when another descriptor is readable."""
@@ -208,21 +212,34 @@ class MulticastNetwork:
         family = self._group.family
         if self._interface is None or not (addresses := self._interface.addresses(family)):
             return self._group.socket_address(sockets.WILDCARD[family], self._port, 0)
-        scope = self._interface.index if addresses[0].startswith("fe80:") else 0
+        scope = self._interface.number if addresses[0].startswith("fe80:") else 0
         return self._group.socket_address(addresses[0], self._port, scope)
 
     def maintain(self, now: float) -> float:
         """Look after the interface and the membership; to be called again some second later."""
-        found = find_interface(self._choice.interface.name, self._interface)
-        if self._automatic:
-            found = self._reconsider(found)
-        if found != self._interface or (found is not None and self._joined is None):
-            self._attach(found)
+        if self._changes.take() or now >= self._look_at or not self._is_settled():
+            self._look_at = now + LOOK_ANYWAY
+            self._look()
         self._count_drops()
         if now >= self._forget_refusals_at:
             self._sender.forget_refusals()
             self._forget_refusals_at = now + REFUSALS_REMEMBERED
         return now + MAINTENANCE_INTERVAL
+
+    def _is_settled(self) -> bool:
+        """Whether the interface is the wanted one and usable, so that only a change of it can change anything."""
+        interface = self._interface
+        if interface is None or self._joined is None or obstacle(interface, self._group.family) is not None:
+            return False
+        return not (self._automatic and interface.loopback)
+
+    def _look(self) -> None:
+        """Follow the present state of the interface."""
+        found = find_interface(self._choice.interface.name, self._interface)
+        if self._automatic:
+            found = self._reconsider(found)
+        if found != self._interface or (found is not None and self._joined is None):
+            self._attach(found)
 
     def _reconsider(self, present: Interface | None) -> Interface | None:
         """Move from loopback or from an unusable interface to the best usable interface."""
@@ -263,7 +280,7 @@ class MulticastNetwork:
             self.statistics["memberships"] += 1
             self._joined = interface
             if addresses := interface.addresses(self._group.family):  # else it would leave with another's address
-                self._sender.destination = self._group.destination(interface.index)
+                self._sender.destination = self._group.destination(interface.number)
                 self._loopback.set_addresses(addresses)
         if interface != before:
             self._tell(interface, trouble)

@@ -138,7 +138,7 @@ def send_through(sender: socket.socket, group: MulticastGroup, interface: Interf
     """Let multicast leave through an interface; OSError if it is not to be had."""
     options = OPTIONS[group.family]
     if group.family == socket.AF_INET6:
-        values = [struct.pack("@I", interface.index)]
+        values = [struct.pack("@I", interface.number)]
     else:
         addresses = [socket.inet_aton(address) for address in interface.ipv4[:1]]
         # With its address, or what leaves through loopback would bear that of another interface.
@@ -187,14 +187,14 @@ def _not_bound(error: OSError, setting: str, cure: str) -> Exception:
 def _memberships(group: MulticastGroup, interface: Interface) -> list[bytes]:
     """The ways to say "this group on this interface", best first: ipv6_mreq; or ip_mreqn, then ip_mreq."""
     if group.family == socket.AF_INET6:
-        return [group.packed + struct.pack("@I", interface.index)]
+        return [group.packed + struct.pack("@I", interface.number)]
     by_address = [group.packed + socket.inet_aton(address) for address in interface.ipv4[:1]]
     return [_by_index(group, interface, bytes(4)), *by_address]
 
 
 def _by_index(group: MulticastGroup, interface: Interface, address: bytes) -> bytes:
     """struct ip_mreqn: group, address, interface index."""
-    return group.packed + address + struct.pack("@i", interface.index)
+    return group.packed + address + struct.pack("@i", interface.number)
 
 
 def _set_first(opened: socket.socket, level: int, option: int, values: list[bytes]) -> None:

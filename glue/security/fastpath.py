@@ -23,7 +23,7 @@ class SealingFastPath:
     def receive_one(self, now: float, item: Train) -> Train | tuple[()] | None:
         """The train, opened; None if not each of its datagrams is the next of a fresh life."""
         if self._layer.is_own(item.data):
-            self._layer.statistics["own datagrams heard"] += -(-len(item.data) // item.segment)
+            self._layer.statistics["own datagrams received"] += -(-len(item.data) // item.segment)
             return CONSUMED
         return self._layer.open_train(now, item)
 

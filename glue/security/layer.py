@@ -261,7 +261,7 @@ class Sealing:
         elif len(data) <= OVERHEAD:
             self.statistics["malformed"] += 1
         elif self.is_own(data):
-            self.statistics["own datagrams heard"] += 1
+            self.statistics["own datagrams received"] += 1
         else:
             return self.lives.openers.get(data[:PREFIX_SIZE]) or self._candidate(address, data[:PREFIX_SIZE])
         return None

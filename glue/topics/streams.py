@@ -58,15 +58,7 @@ class Stream:
     """One topic of one life of a publisher. Pairs are for best effort, and for reliable messages."""
 
     __slots__ = (
-        "doubt",
-        "expected",
-        "incarnation",
-        "last",
-        "marks",
-        "overdue",
-        "plain",
-        "received_at",
-        "refused",
+        "doubt", "expected", "incarnation", "last", "marks", "overdue", "plain", "received_at", "refused",
         "refused_at",
     )  # fmt: skip
 

@@ -103,7 +103,7 @@ def test_the_messages_of_a_trace(tmp_path: Path, pytestconfig: pytest.Config) ->
 def accepted(frame: bytes, port: int) -> int:
     """How much of a frame the program for the kernel keeps: classic BPF, as far as it is used."""
     program, line, a, x = assemble(port), 0, 0, 0
-    loads = {0x30: (1, 0), 0x28: (2, 0), 0x20: (4, 0), 0x48: (2, 1), 0x40: (4, 1)}
+    loads = {0x30: (1, 0), 0x28: (2, 0), 0x20: (4, 0), 0x50: (1, 1), 0x48: (2, 1), 0x40: (4, 1)}
     while True:
         operation, true, false, operand = program[line]
         line += 1
@@ -115,8 +115,9 @@ def accepted(frame: bytes, port: int) -> int:
             a = int.from_bytes(frame[at : at + size], "big")
         elif operation == 0xB1:
             x = (frame[operand] & 15) * 4
-        elif operation in (0x15, 0x45):
-            line += true if (a == operand if operation == 0x15 else a & operand) else false
+        elif operation in (0x15, 0x25, 0x35, 0x45):
+            holds = {0x15: a == operand, 0x25: a > operand, 0x35: a >= operand, 0x45: bool(a & operand)}[operation]
+            line += true if holds else false
         else:
             return operand
 

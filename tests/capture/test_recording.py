@@ -78,9 +78,9 @@ def executed(program: list[tuple[int, int, int, int]], frame: bytes) -> int:
     while True:
         operation, true, false, operand = program[line]
         line += 1
-        size = {0x30: 1, 0x28: 2, 0x20: 4, 0x48: 2, 0x40: 4}.get(operation)
+        size = {0x30: 1, 0x28: 2, 0x20: 4, 0x50: 1, 0x48: 2, 0x40: 4}.get(operation)
         if size:
-            start = operand + (index if operation in (0x48, 0x40) else 0)
+            start = operand + (index if operation in (0x50, 0x48, 0x40) else 0)
             if start + size > len(frame):
                 return 0
             accumulator = int.from_bytes(frame[start : start + size], "big")
@@ -88,6 +88,10 @@ def executed(program: list[tuple[int, int, int, int]], frame: bytes) -> int:
             index = (frame[operand] & 15) * 4
         elif operation == 0x15:
             line += true if accumulator == operand else false
+        elif operation == 0x35:
+            line += true if accumulator >= operand else false
+        elif operation == 0x25:
+            line += true if accumulator > operand else false
         elif operation == 0x45:
             line += true if accumulator & operand else false
         else:
@@ -102,6 +106,7 @@ def to_port(payload: bytes, port: int) -> bytes:
 CASES = {
     "to the group": (ethernet(ipv4(udp(b"sealed"))), True),
     "unicast of glue": (ethernet(ipv4(to_port(DATAGRAM, 9))), True),
+    "sealed unicast of glue": (ethernet(ipv4(to_port(b"\xe1\0\0\1" + bytes(60), 9))), True),
     "with IP options": (ethernet(ipv4(to_port(DATAGRAM, 9), options=bytes(8))), True),
     "over IPv6": (ethernet(ipv6(to_port(DATAGRAM, 9))), True),
     "to the group over IPv6": (ethernet(ipv6(udp(b"sealed"))), True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glue.contract import FirstRoundOver, Outbound
-from glue.discovery.first_round import ASK_AGAIN, LATE, LONGEST
+from glue.discovery.first_round import AGREED, ASK_AGAIN, LATE, LONGEST
 from tests.discovery.lan import DELAY, Host, Lan, data
 
 
@@ -69,14 +69,41 @@ def test_those_above_are_told_once_when_it_is_over_and_until_when_who_is_late_ma
     assert [item.until for item in told] == [pytest.approx(began + LATE)]
 
 
-def test_of_two_that_start_at_once_neither_takes_the_other_for_all_there_are() -> None:
+@pytest.mark.parametrize("lag", [0.0, 0.003, 0.012])
+def test_two_that_start_together_agree_once_both_have_asked_twice(lag: float) -> None:
     lan = Lan()
-    one, other = add(lan, 1), add(lan, 2)
-    lan.run(LONGEST - DELAY)
+    one = add(lan, 1)
+    lan.run(lag)
+    other = add(lan, 2)
+    lan.run(AGREED - lag - DELAY)
     assert one.known == {other.id}
     assert [host.layer.is_first_round_over for host in (one, other)] == [False, False]
-    lan.run(2 * DELAY)
+    lan.run(lag + 3 * DELAY)
     assert [host.layer.is_first_round_over for host in (one, other)] == [True, True]
+
+
+def test_two_that_start_together_wait_for_a_peer_that_only_one_of_them_knows() -> None:
+    lan = established(1)
+    (present,) = lan.hosts
+    until = lan.now + 0.015
+    lan.is_dropped = lambda source, host, frame: {source, host} == {present, lan.hosts[-1]} and lan.now < until
+    one, other = add(lan, 1), add(lan, 2)
+    assert max(duration(lan, one), duration(lan, other)) > AGREED
+    assert present.id in one.known & other.known
+
+
+def test_two_that_start_together_hardly_ever_miss_the_same_peer_at_five_percent_loss() -> None:
+    missing = 0
+    for seed in range(200):
+        lan = Lan(seed=seed)
+        present = add(lan, 1)
+        lan.run(1)
+        lan.loss = 0.05
+        pair = add(lan, 2), add(lan, 3)
+        for host in pair:
+            duration(lan, host)
+            missing += present.id not in host.known
+    assert missing <= 1  # one in ten thousand
 
 
 @pytest.mark.parametrize("lost", ["announcement", "answer"])

@@ -17,7 +17,7 @@ def loopback_name() -> str:
 
 
 def test_every_interface_of_the_machine_is_listed_once() -> None:
-    assert [(i.index, i.name) for i in list_interfaces()] == sorted(socket.if_nameindex())
+    assert [(i.number, i.name) for i in list_interfaces()] == sorted(socket.if_nameindex())
 
 
 def test_loopback_is_known_with_its_address() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,6 +40,8 @@ def test_addresses_that_refused_are_tried_again_some_seconds_later(monkeypatch: 
     network = cast(Any, SimpleNamespace())
     network._choice = SimpleNamespace(interface=SimpleNamespace(name="lo"))
     network._interface = network._joined = object()
+    network._changes, network._look_at = SimpleNamespace(take=lambda: False), inf
+    network._is_settled = lambda: True
     network._automatic, network._forget_refusals_at = False, REFUSALS_REMEMBERED
     network._count_drops = lambda: None
     network._sender = SimpleNamespace(forget_refusals=lambda: forgotten.append(now))

@@ -130,7 +130,7 @@ def test_what_two_members_sent_cannot_be_spliced_or_reflected() -> None:
     assert hall.up == []
     kitchen.receive([((), one)], hall.address)
     assert kitchen.up == []
-    assert kitchen.layer.statistics["own datagrams heard"] == 1
+    assert kitchen.layer.statistics["own datagrams received"] == 1
 
 
 def test_a_flood_of_bad_tags_takes_no_memory_and_gets_no_answer() -> None:

@@ -1,4 +1,4 @@
-"""What rng makes of datagrams: each fault at the rate asked for, exactly reproducible, and counted."""
+"""Each fault happens to datagrams at the rate asked for, exactly reproducible, and counted."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_rate_of_a_destination_is_shared_by_all_who_send_to_it() -> None:
     assert machine.trains[-1][0] == pytest.approx(2.0)
 
 
-# ----------------------------------------------------------------------------------------------------- rng
+# ----------------------------------------------------------------------------------------------------- random numbers
 
 
 def test_each_receiver_of_a_multicast_has_luck_of_its_own() -> None:

@@ -109,31 +109,9 @@ class ReplicaCore:
     """The state of a replica that is independent of its role."""
 
     __slots__ = (
-        "_answers",
-        "_committed",
-        "_messages",
-        "_restore",
-        "_roles",
-        "_status",
-        "_vital_at_start",
-        "accepts",
-        "actor",
-        "agreement",
-        "commit_index",
-        "doubts",
-        "forwards",
-        "journal",
-        "leader",
-        "log",
-        "peer",
-        "questions",
-        "rng",
-        "scope",
-        "settings",
-        "statistics",
-        "tickets",
-        "transfer",
-        "vital",
+        "_answers", "_committed", "_messages", "_restore", "_roles", "_status", "_vital_at_start", "accepts", "actor",
+        "agreement", "commit_index", "doubts", "forwards", "journal", "leader", "log", "peer", "questions", "rng",
+        "scope", "settings", "statistics", "tickets", "transfer", "vital",
     )  # fmt: skip
 
     def __init__(

@@ -42,19 +42,8 @@ class FollowerProgress:
     """
 
     __slots__ = (
-        "answered_at",
-        "flights",
-        "life",
-        "match",
-        "next",
-        "offset",
-        "probed",
-        "probing",
-        "round",
-        "sent_at",
-        "sent_round",
-        "service",
-        "snapshot",
+        "answered_at", "flights", "life", "match", "next", "offset", "probed", "probing", "round", "sent_at",
+        "sent_round", "service", "snapshot",
     )  # fmt: skip
 
     def __init__(self, life: str, answered_at: float) -> None:

@@ -1,0 +1,61 @@
+"""Captures of sealed traffic, opened with the key."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import glue
+from glue.capture import tap
+from glue.capture.opened import Opener, opened_copy
+from glue.capture.packets import payload_of
+from glue.capture.reading import Capture
+from glue.cmd import key as command
+from glue.endpoint.secrets import write_secret
+from glue.security import new_key
+from tests.security.pair import KEY, OTHER_KEY, Member
+from tests.support.lan import PATIENCE, Ear, Lan
+
+
+def test_a_recorded_endpoint_is_read_with_the_key_and_not_without(
+    lan: Lan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, sealed, opened = tmp_path / "plant.key", tmp_path / "sealed.pcapng", tmp_path / "opened.pcapng"
+    write_secret(key, new_key(os.urandom).to_text())
+    kitchen = lan.start("kitchen", key=key, network=tap(sealed, "kitchen"))
+    hall = lan.start("hall", key=key)
+    ear = Ear()
+    hall.subscribe("x", ear)
+    assert kitchen.wait_for_subscribers("x", 1, timeout=PATIENCE)
+    kitchen.publish("x", b"the temperature is 21.5")
+    kitchen.publish("x", bytes(100_000))
+    ear.wait(2)
+    kitchen.close()
+    assert b"temperature" not in sealed.read_bytes()
+    assert command.main(["open", str(sealed), "--key", str(key), "--output", str(opened)]) == 0
+    assert "frames opened" in capsys.readouterr().out
+    payloads = [payload_of(frame.data, frame.link) for frame in Capture(opened)]
+    assert all(payload is not None and payload[:1] in (b"{", b"\x01") for payload in payloads)
+    assert any(payload is not None and b"the temperature is 21.5" in payload for payload in payloads)
+    wrong = tmp_path / "wrong.key"
+    write_secret(wrong, new_key(os.urandom).to_text())
+    assert command.main(["open", str(sealed), "--key", str(wrong), "--output", str(opened)]) == 1
+
+
+def test_whole_trains_are_opened() -> None:
+    kitchen = Member("kitchen")
+    sent = [data for _, data in kitchen.send(*[b"%04d" % number * 100 for number in range(40)])]
+    opened = Opener(KEY).open(b"".join(sent))
+    assert opened is not None
+    assert opened.count(b'{"glue"') == 40
+    assert Opener(OTHER_KEY).open(sent[0]) is None
+    assert Opener(KEY).open(b"{}\n") is None
+
+
+def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"junk")
+    with pytest.raises(glue.ConfigurationError, match="neither pcap"):
+        opened_copy(path, tmp_path / "y", KEY)
