@@ -312,7 +312,8 @@ class FileLog:
                 self.streams_known.lose(stream, start, stop)
             if is_damaged:
                 found.end, segment.is_replaced = max(found.end, segment.end), True
-                save_streams(self._directory, self.id, self.segments[-1].base, self.streams_known)  # before it looks whole
+                # Before the segment looks whole:
+                save_streams(self._directory, self.id, self.segments[-1].base, self.streams_known)
                 mended = self._files.mended(found)
                 position = self.segments.index(segment)
                 self.segments = [*self.segments[:position], mended, *self.segments[position + 1 :]]
