@@ -13,6 +13,7 @@ from glue.endpoint.message import Gap, Message, Peer
 from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PublisherAnnouncement
 from glue.endpoint.request import Request
+from glue.endpoint.will_methods import LastWill
 from glue.errors import (
     ClosedError,
     ConfigurationError,
@@ -73,6 +74,7 @@ __all__ = [
     "GlueError",
     "InterfaceError",
     "Keeper",
+    "LastWill",
     "Lock",
     "Message",
     "MessageTooLargeError",

@@ -14,11 +14,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.resources import as_file, files
 
+import pyarrow as pa
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
 
 from spark.java import ensure_java
 from spark.source import PcapSource
@@ -66,8 +68,8 @@ optimizing compilation and into a collector for short pauses. With ten times Hot
 long-running code is optimized. An analysis of 400,000 frames takes 22 s of CPU instead of 30.
 """
 
-BRIEF_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Options of a short-lived driver's Java: quick compilation without profiling."""
+BRIEF_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=256m")
+"""Options of a short-lived driver's Java: quick compilation without profiling, no collection as classes are loaded."""
 
 SMALL_BYTES = 256 << 20
 """Largest size of small captures in bytes. A core's share of them fits into its memory."""
@@ -125,6 +127,43 @@ def suit(spark: SparkSession, size: int) -> None:
         usual = _usual_partitions(spark)
         cores = min(usual, spark.sparkContext.defaultParallelism)
         spark.conf.set(PARTITIONS, str(cores if small else max(usual, -(-size // SHUFFLE_BYTES))))
+
+
+def remember(table: DataFrame) -> DataFrame:
+    """Return a table whose rows are kept in memory or on disk once they are computed.
+
+    For small captures on this machine it is a checkpoint: later plans refer to its rows, not to the plan that makes
+    them, which takes less time to plan. For others it also keeps the sizes that adaptive execution learns.
+    """
+    spark = table.sparkSession
+    is_local = (spark.sparkContext.master or "").startswith("local")
+    if is_local and spark.conf.get(ADAPTIVE, "true") == "false":
+        return table.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    return table.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def forget(table: DataFrame) -> None:
+    """Release the rows of a table that `remember` returned. PySpark has no call for this for a checkpoint."""
+    plan = table._jdf.queryExecution().logical()
+    if plan.nodeName() == "LogicalRDD":
+        plan.rdd().unpersist(False)
+    else:
+        table.unpersist()
+
+
+def warm(spark: SparkSession) -> None:
+    """Start Python workers in the background, with NumPy and pyarrow, while the caller plans its first queries."""
+
+    def start() -> None:
+        cores = spark.sparkContext.defaultParallelism
+        with suppress(Exception):  # the session may end first; whatever fails here fails in the queries, too
+            spark.range(cores, numPartitions=cores).mapInArrow(_unchanged, "id bigint").toArrow()
+
+    threading.Thread(target=start, name="spark.warm", daemon=True).start()
+
+
+def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def _usual_partitions(spark: SparkSession) -> int:

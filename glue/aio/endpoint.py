@@ -27,6 +27,7 @@ from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
 from glue.endpoint.queues import Kept
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
+from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError
 from glue.model import OpenModel
 from glue.settings import Keywords
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 PresenceHandler = Callable[[Presence], Any]
 
 
-class Endpoint(AioRequests, AioPublishing, HistoryMethods, PresenceMethods, BaseEndpoint):
+class Endpoint(AioRequests, AioPublishing, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.
@@ -70,6 +71,7 @@ class Endpoint(AioRequests, AioPublishing, HistoryMethods, PresenceMethods, Base
                 self._network = None
                 raise
             self._driver = driver
+            core.holder.handled = driver.handled
             self._owner = OwnerFunctions(
                 core.keep, driver.handled, core.settled, core.failed, self._tell_gap, self.unsubscribe
             )

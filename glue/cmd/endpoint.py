@@ -1,6 +1,8 @@
 """`glue endpoint`: subscribe and publish from a shell.
 
     glue endpoint --subscribe 'home/#'                               show messages
+    glue endpoint --subscribe 'jobs/#' --group workers               show this terminal's share of the messages
+    glue endpoint --presence 'home/#'                                show what comes and goes
     glue endpoint --publish home/kitchen/temperature 21.5            publish, and end once it is acknowledged
     sensor | glue endpoint --lines                                   each line: a topic, a space, a payload
 
@@ -43,9 +45,13 @@ def parser() -> common.Parser:
     made = common.common_parser("endpoint", "Subscribe and publish from a shell.", epilog=__doc__.split("\n", 2)[2])
     group = made.add_argument_group("subscribing")
     group.add_argument("--subscribe", action="append", default=[], metavar="PATTERN", help="may be given repeatedly")
+    group.add_argument("--group", metavar="NAME", help="share the messages with the other members of this group")
+    group.add_argument("--max-rate", type=common.positive_number, metavar="NUMBER", help="messages a second and topic")
+    group.add_argument("--presence", metavar="PATTERN", help="show what publishes, subscribes or answers there")
     group.add_argument("--count", type=common.count, help="end after showing this many messages")
     group = made.add_argument_group("publishing")
     group.add_argument("--publish", action="append", default=[], nargs=2, metavar=("TOPIC", "PAYLOAD"))
+    group.add_argument("--will", nargs=2, metavar=("TOPIC", "PAYLOAD"), help="is published if this process is lost")
     group.add_argument("--lines", action="store_true", help="publish each line of the standard input")
     group.add_argument("--bytes", action="store_true", help="publish payloads as bytes")
     group.add_argument("--type", help="the type tag of what is published")
@@ -66,17 +72,22 @@ def parser() -> common.Parser:
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
     """Publish the given payloads, and show messages until the command ends."""
     publishes = bool(arguments.publish or arguments.lines)
-    if not (arguments.subscribe or publishes):
-        raise ConfigurationError("nothing to do: give --subscribe, --publish or --lines")
+    shows = bool(arguments.subscribe or arguments.presence is not None)
+    if not (shows or publishes):
+        raise ConfigurationError("nothing to do: give --subscribe, --presence, --publish or --lines")
     result = common.SUCCESS
     with open_endpoint(arguments, output, quiet=True) as endpoint:
         show = Shown(output, arguments.count).add
         for pattern in arguments.subscribe:
-            endpoint.subscribe(pattern, show)
+            endpoint.subscribe(pattern, show, group=arguments.group, max_rate=arguments.max_rate)
+        if arguments.presence is not None:
+            endpoint.watch_presence(arguments.presence, partial(report_presence, output))
+        if arguments.will is not None:
+            endpoint.will(arguments.will[0], payload_of(arguments, arguments.will[1]), retain=arguments.retain)
         with common.until_ended(arguments.duration):
             if publishes:
                 result = publish_all(endpoint, arguments)
-            if arguments.subscribe or arguments.duration is not None:
+            if shows or arguments.duration is not None:
                 common.wait_for_end()
     return result
 
@@ -115,7 +126,7 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
         receipt = publish(
             endpoint,
             topic,
-            text.encode() if arguments.bytes else parsed(text),
+            payload_of(arguments, text),
             type=arguments.type,
             retain=arguments.retain,
             lifespan=arguments.lifespan,
@@ -125,12 +136,12 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
         )
         if receipt is not None:
             receipts.append((topic, receipt))
-            unheard |= unreceived(receipts)
+            unheard |= unreceived(endpoint, receipts)
     is_acknowledged = common.wait_for(endpoint.flush, FLUSH_TIMEOUT)
     for _, receipt in receipts if is_acknowledged else ():
         receipt.wait(NEWS_TIMEOUT)  # the outcome is known one turn after the acknowledgement
-    unheard |= unreceived(receipts)
-    stays = arguments.subscribe or arguments.duration
+    unheard |= unreceived(endpoint, receipts)
+    stays = arguments.subscribe or arguments.presence or arguments.duration
     if unheard and not (arguments.retain and stays):
         hint = "; a retained value lasts as long as its endpoint: add --duration" if arguments.retain else ""
         told = ", ".join(f"{outcome} {printable(topic)}" for topic, outcome in sorted(unheard.items()))
@@ -142,13 +153,30 @@ def publish_all(endpoint: glue.Endpoint, arguments: argparse.Namespace) -> int:
     return common.SUCCESS
 
 
-def unreceived(receipts: deque[tuple[str, WaitingReceipt]]) -> dict[str, str]:
-    """Remove the complete receipts, from the oldest on; returns the topics without a receiver, and why."""
+def payload_of(arguments: argparse.Namespace, text: str) -> Any:
+    """Return the payload that a text stands for."""
+    return text.encode() if arguments.bytes else parsed(text)
+
+
+def report_presence(output: CommandOutput, change: glue.Presence) -> None:
+    """Show what came or went."""
+    sign, why = ("+", "") if change.present else ("-", change.reason)
+    text = " ".join(filter(None, (sign, change.kind, printable(change.name), printable(change.pattern), why)))
+    output.event("presence", text, kind=change.kind, name=change.name, pattern=change.pattern,
+                 present=change.present, reason=change.reason)  # fmt: skip
+
+
+def unreceived(endpoint: glue.Endpoint, receipts: deque[tuple[str, WaitingReceipt]]) -> dict[str, str]:
+    """Remove the complete receipts, from the oldest on; returns the topics without a receiver, and why.
+
+    A group receives without a receipt.
+    """
     topics = {}
     while receipts and receipts[0][1].complete:
         topic, receipt = receipts.popleft()
         causes = {*receipt.lost.values()}
-        if not (receipt.delivered or LEFT in causes):
+        has_group = not causes and endpoint.wait_for_subscribers(topic, 1, 0)
+        if not (receipt.delivered or LEFT in causes or has_group):
             topics[topic] = f"nobody received ({', '.join(sorted(causes))})" if causes else NOBODY
     return topics
 

@@ -69,7 +69,10 @@ def _shift(steps: int) -> None:
 
 @contextmanager
 def losses_logged(statistics: Callable[[], Mapping[str, Mapping[str, int]]]) -> Iterator[None]:
-    """Log within the block what the counters tell of drops and refusals, each cause at most once in ten seconds."""
+    """Log within the block what the counters tell of drops and refusals, each cause at most once in ten seconds.
+
+    A block that ends sooner logs nothing: its own end makes some of these counts.
+    """
     ends = threading.Event()
     log = LossLog()
 
@@ -84,7 +87,6 @@ def losses_logged(statistics: Callable[[], Mapping[str, Mapping[str, int]]]) -> 
     finally:
         ends.set()
         thread.join()
-        log.look(statistics())
 
 
 class LossLog:

@@ -13,6 +13,7 @@ GROUPS = {
     "try it": ("demo", "topics", "endpoint"),
     "talk": ("request", "model", "mqtt"),
     "look at the layers": ("network", "discovery", "transport", "fragmentation"),
+    "remember": ("keep",),
     "record and repeat": ("record", "play", "simulate"),
     "set up": ("key", "completion"),
 }
@@ -23,6 +24,7 @@ COMMANDS = {
     "endpoint": "subscribe and publish from a shell",
     "request": "ask the endpoints that answer a topic",
     "keep": "keep topics on a disk, also for others",
+    "history": "show what is remembered of some topics",
     "mqtt": "a door for MQTT clients",
     "discovery": "show the endpoints on the network as they come and go",
     "network": "list the interfaces and the choice; send and show bare datagrams",

@@ -129,6 +129,33 @@ class Acknowledge:
         self.last = last
 
 
+class ExecuteWill:
+    """From the application to topics: publish a will in the name of its lost owner, unless it was published already.
+
+    `owner` is name, id and incarnation; `number` counts the wills of that life; `published_at` is in Unix seconds.
+    """
+
+    __slots__ = ("json", "number", "owner", "payload", "published_at", "retain", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        payload: bytes,
+        json: bool,
+        retain: bool,
+        owner: tuple[str, str, int],
+        number: int,
+        published_at: float,
+    ) -> None:
+        self.topic = topic
+        self.payload = payload
+        self.json = json
+        self.retain = retain
+        self.owner = owner
+        self.number = number
+        self.published_at = published_at
+
+
 class Survey:
     """From the application to topics: pass up a `Surveyed` with this token, and all peers with their interests."""
 
@@ -193,5 +220,5 @@ class Leave:
 
 
 Order = Interest | Accept | Leave
-Request = Publication | Subscribe | Unsubscribe | Acknowledge | Survey | Alarm | Record | Order
+Request = Publication | Subscribe | Unsubscribe | Acknowledge | ExecuteWill | Survey | Alarm | Record | Order
 """The requests of an application to a stack."""

@@ -6,8 +6,6 @@ The threaded, the asyncio and the simulated endpoint share this core. The core r
 
 from __future__ import annotations
 
-import logging
-import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -42,8 +40,8 @@ from glue.endpoint.accounting import MISSED, OUTCOMES
 from glue.endpoint.durability import Durability
 from glue.endpoint.encoding import NeedsCodecError, encoded
 from glue.endpoint.history import History, Offers
+from glue.endpoint.identity import identity_of
 from glue.endpoint.message import Peer, delivery_weight
-from glue.endpoint.notices import Notices
 from glue.endpoint.options import LARGE_MESSAGE as LARGE_MESSAGE
 from glue.endpoint.options import PRIORITIES as PRIORITIES
 from glue.endpoint.options import Priority, Reliability, chosen_options, class_of
@@ -53,16 +51,14 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.endpoint.reserved import check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
-from glue.endpoint.sealing import proved_name, secrets_of
+from glue.endpoint.wills import Holder
 from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
 from glue.model import Answer, StackEvent
 from glue.model.names import id_of as id_of
 from glue.settings import Settings
-from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory, Identity
+from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory
 from glue.topics.held import NOT_FOUND
-
-logger = logging.getLogger("glue")
 
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
@@ -93,18 +89,8 @@ class EndpointCore:
         unknown = set(replaced) - set(LAYERS)
         if unknown:
             raise ConfigurationError(f"unknown layer {min(unknown)!r}; the layers are network, {', '.join(LAYERS)}")
-        secrets = secrets_of(settings, entropy, started_at)
-        name = settings.name or proved_name(secrets) or f"{socket.gethostname()[:200]}-{random.getrandbits(32):08x}"
         self.settings = settings
-        self.identity = Identity(
-            name=name,
-            endpoint_id=id_of(name),
-            incarnation=(int(started_at * 1000) & ((1 << 42) - 1)) << 10 | random.getrandbits(10),
-            settings=settings,
-            random=random,
-            secrets=secrets,
-            tell=Notices(settings.network_id, logger.warning).tell,
-        )
+        self.identity = identity_of(settings, random, started_at, entropy)
         self.stack = FastStack.build(self.identity, replaced)
         self.guard: Any = getattr(self.stack.layers.get(DELIVERY_GATE), "guard", None)
         self.outbox = PublicationOutbox()
@@ -122,6 +108,7 @@ class EndpointCore:
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
+        self.holder = Holder(self._id, self.outbox.order, self.subscribers, self.settled, self.requests, self.guard)
         self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use
@@ -145,6 +132,7 @@ class EndpointCore:
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
+                self.decoder.opened,
             )  # fmt: skip
         return self.history
 
@@ -376,11 +364,13 @@ class EndpointCore:
             if isinstance(event, Addressed) and receipt.expectation is not None:
                 self.durability.addressed(receipt.expectation, event.last)
         elif isinstance(event, PeerAdded):
+            self.holder.note(now, event)
             self.peers[event.peer] = Peer(event.name, event.peer, event.incarnation, event.address, event.restarted)
         elif isinstance(event, PeerInterest | PeerRemoved):
             if isinstance(event, PeerRemoved):
                 self.peers.pop(event.peer, None)
             self.outbox.add(*self.requests.note(now, event))
+            self.holder.note(now, event)
             self.durability.note(event)
             if self.history is not None:
                 self.history.note(event)

@@ -14,10 +14,10 @@ from threading import RLock
 from typing import Final
 
 from glue.contract import Alarm, Delivery, Event, PeerAdded, PeerInterest, PeerRemoved, Surveyed
-from glue.endpoint.delays import AlarmReceiver
 from glue.endpoint.fork import heirs
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.presence import promise_of
+from glue.endpoint.receivers import AlarmReceiver
 from glue.model import StackRequest
 from glue.requests.directory import matches
 from glue.topics.names import is_wildcard, meet

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Final
 
-from glue.contract import Alarm, Event, Publication
+from glue.contract import Alarm, Publication
 from glue.endpoint.core import EndpointCore
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import MESSAGE_COST
 from glue.endpoint.receipt import Receipt
-from glue.endpoint.responder import Receiver
+from glue.endpoint.receivers import AlarmReceiver
 from glue.errors import ConfigurationError, WouldBlockError
 from glue.model import StackRequest
 
@@ -26,17 +26,6 @@ DELAYED_SIZE: Final = 64 << 20
 """Bytes of payload that wait at once, as for retained values."""
 LONGEST: Final = 10**9
 """Seconds of delay at most: 31 years."""
-
-
-class AlarmReceiver(Receiver):
-    """A token of alarms. `rung` runs in the turn in which the time has come, `_deliver` where handlers run."""
-
-    def rung(self, now: float) -> Sequence[Publication]:
-        """The time has come; returns what to publish."""
-        return ()
-
-    def _deliver(self, event: Event) -> None:
-        """Act where handlers run."""
 
 
 class Delayed(AlarmReceiver):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from threading import RLock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from glue.contract import BULK, NORMAL, Delivery, Event, PeerInterest, PeerRemoved, Publication
+from glue.contract import BULK, NORMAL, Delivery, Event, Missed, PeerInterest, PeerRemoved, Publication
 from glue.endpoint.fork import heirs
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.message import Peer
@@ -22,8 +22,11 @@ from glue.endpoint.requests import Named
 from glue.errors import TopicError
 from glue.history import PublishedMemory, Reader, Server
 from glue.history.overlap import overlaps
-from glue.history.wire import OWN, MalformedError, Request, Start, ask_topic, decode_page, page_topic
+from glue.history.wire import KEEPER, OWN, MalformedError, Request, Start, ask_topic, decode_page, page_topic
 from glue.topics import check_pattern
+
+if TYPE_CHECKING:  # imported when used: most programs keep nothing
+    from glue.storage import Log
 
 OFFERS = 4096
 """Patterns of history that one peer may offer, at some 300 bytes: 1.2 MB."""
@@ -35,53 +38,63 @@ PACE = 0.005
 """Seconds until the next page while more than that is under way, so that history goes on beside a busy publisher."""
 
 
+SERVING = (OWN, KEEPER)
+"""What the interests of publishers and keepers that serve history begin with."""
+
+
+def served_by(interest: str) -> tuple[bool, str]:
+    """Whether it is the interest of a keeper, and the pattern that is served; "" if it is malformed."""
+    if interest.startswith(OWN):
+        return False, interest[len(OWN) :]
+    return True, interest.split("/", 4)[4] if interest.count("/") >= 4 else ""
+
+
 class Offers:
     """Who serves the history of which patterns, as discovery tells."""
 
     def __init__(self, statistics: Counter[str]) -> None:
-        self.patterns: dict[str, dict[str, None]] = {}  # by peer
+        self.interests: dict[str, dict[str, None]] = {}  # by peer
         self._count = 0
         self._statistics = statistics
 
     def change(self, news: PeerInterest) -> tuple[list[str], list[str]]:
-        """Take a change of a peer's interests; returns the patterns that it offers from now on, and no more."""
-        added = [name[len(OWN) :] for name in news.added if name.startswith(OWN)]
-        removed = [name[len(OWN) :] for name in news.removed if name.startswith(OWN)]
-        return [one for one in added if self.add(news.peer, one)], [
-            one for one in removed if self.remove(news.peer, one)
-        ]
+        """Take a change of a peer's interests; returns those by which it serves from now on, and no more."""
+        added = [name for name in news.added if name.startswith(SERVING)]
+        removed = [name for name in news.removed if name.startswith(SERVING)]
+        offered = [interest for interest in added if self.add(news.peer, interest)]
+        return offered, [interest for interest in removed if self.remove(news.peer, interest)]
 
-    def add(self, peer: str, pattern: str) -> bool:
+    def add(self, peer: str, interest: str) -> bool:
         """Add an offer; False if it is known, malformed, or one too many."""
-        known = self.patterns.get(peer, {})
-        if pattern in known:
+        known = self.interests.get(peer, {})
+        if interest in known:
             return False
         try:
-            check_pattern(pattern)
+            check_pattern(served_by(interest)[1])
         except TopicError:
             self._statistics["malformed offers of history"] += 1
             return False
         if len(known) >= OFFERS or self._count >= ALL_OFFERS:
             self._statistics["offers of history refused: too many"] += 1
             return False
-        self.patterns.setdefault(peer, {})[pattern] = None
+        self.interests.setdefault(peer, {})[interest] = None
         self._count += 1
         return True
 
-    def remove(self, peer: str, pattern: str) -> bool:
+    def remove(self, peer: str, interest: str) -> bool:
         """Remove an offer; False if there is none."""
-        known = self.patterns.get(peer, {})
-        if pattern not in known:
+        known = self.interests.get(peer, {})
+        if interest not in known:
             return False
-        del known[pattern]
+        del known[interest]
         self._count -= 1
         if not known:
-            del self.patterns[peer]
+            del self.interests[peer]
         return True
 
     def forget(self, peer: str) -> None:
         """Remove all offers of a peer."""
-        self._count -= len(self.patterns.pop(peer, ()))
+        self._count -= len(self.interests.pop(peer, ()))
 
 
 class Clocks(Protocol):
@@ -105,8 +118,10 @@ class History:
         luck: Random,
         wake: Callable[[], None],
         arrived: Callable[[int], None],
+        opened: Callable[[Any], list[Delivery | Missed]],
     ) -> None:
-        """`wake` has a turn run soon, from any thread; `arrived` counts messages that came to subscriptions."""
+        """`wake` has a turn run soon, from any thread; `arrived` counts messages that came to subscriptions;
+        `opened` decodes payloads in a codec."""
         self._identity = identity
         self._peers = peers
         self._statistics = statistics
@@ -115,6 +130,7 @@ class History:
         self._luck = luck
         self.wake = wake
         self.arrived = arrived
+        self.opened = opened
         self.memory = PublishedMemory()
         self._server = Server(self.memory, knows, statistics)
         self._rooms: dict[HistoryRoom, None] = {}
@@ -141,8 +157,8 @@ class History:
             reader.local = local
             room = HistoryRoom(reader, self, owner, self._clocks.clock)
             self._rooms[room] = None
-            for peer, patterns in self._offers.patterns.items():
-                self._offer(reader, peer, patterns)
+            for peer, interests in self._offers.interests.items():
+                self._offer(reader, peer, interests)
             return room
 
     def ended(self, room: HistoryRoom) -> None:
@@ -150,26 +166,32 @@ class History:
         with self.lock:
             self._rooms.pop(room, None)
 
-    def _offer(self, reader: Reader, peer: str, patterns: Sequence[str] | dict[str, None]) -> None:
+    def _offer(self, reader: Reader, peer: str, interests: Sequence[str] | dict[str, None]) -> None:
         identity, known = self._identity, self._peers.get(peer)
         if peer == identity.endpoint_id:
-            if not reader.local:
-                return
             life, name = identity.incarnation, identity.name
         elif known is not None:
             life, name = known.incarnation, known.name
         else:
             return
-        for pattern in patterns:
-            if overlaps(pattern, reader.pattern):
-                reader.offered(self._clocks.clock(), peer, life, name, pattern)
+        now = self._clocks.clock()
+        for interest in interests:
+            is_keeper, pattern = served_by(interest)
+            if not overlaps(pattern, reader.pattern):
+                continue
+            if is_keeper:
+                reader.keepers.offered(now, peer, life, pattern)
+            elif reader.local or peer != identity.endpoint_id:
+                reader.offered(now, peer, life, name, pattern)
 
     def changed(self, peer: str, added: Sequence[str], removed: Sequence[str]) -> None:
-        """A peer, or this endpoint, serves the history of other patterns than before."""
+        """A peer, or this endpoint, serves the history of other interests than before."""
         with self.lock:
             for room in self._rooms:
-                for pattern in removed:
-                    self._collect(room, lambda reader, one=pattern: reader.withdrawn(peer, one))  # type: ignore[misc]
+                for interest in removed:
+                    is_keeper, pattern = served_by(interest)
+                    left = room.reader.keepers.withdrawn if is_keeper else room.reader.withdrawn
+                    self._collect(room, lambda reader, left=left, pattern=pattern: left(peer, pattern))  # type: ignore[misc]
                 self._collect(room, lambda reader: self._offer(reader, peer, added))
 
     def lost(self, news: PeerRemoved) -> None:
@@ -220,6 +242,11 @@ class History:
         """Record what was just published; called by topics within a turn."""
         with self.lock:
             self.memory.record(now, group, expires)
+
+    def serve(self, log: Log) -> None:
+        """Serve what is in the log of a keeper, too."""
+        with self.lock:
+            self._server.keep(log)
 
     def take_requests(self, delivery: Delivery) -> list[Publication]:
         """Take requests for history; returns the pages that can be sent now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from glue.contract import Delivery, Event, Publication, Record, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
@@ -16,6 +17,9 @@ from glue.endpoint.wanted import Wanted
 from glue.errors import ConfigurationError
 from glue.history.wire import OWN, ask_topic, page_topic
 from glue.model import StackRequest
+
+if TYPE_CHECKING:  # imported when used: most programs keep nothing
+    from glue.storage import Log
 
 ROOM = 8 << 20
 """Bytes that wait at most for the reader of a subscription with history, and are asked for at once."""
@@ -58,6 +62,7 @@ class HistoryMethods:
     _COUNTS: bool
     _served: dict[str, Announcement] | None = None  # set by the first `remember`; by pattern
     _reads: History | None = None  # whose pages are received
+    _asked: History | None = None  # whose requests are received
 
     def _order_request(self, request: StackRequest) -> None:
         raise NotImplementedError
@@ -93,15 +98,32 @@ class HistoryMethods:
             served = self._served
             if served is not None and pattern in served:
                 return
-            is_first = served is None
             announcement = Announcement(self._drop_offer)
             self._served = {**(served or {}), pattern: announcement}
         self._order_request(Record(pattern, history.record))
-        if is_first:
-            asks = HistoryReceiver(history.take_requests, self._owner, self._order_quietly, self._COUNTS)
-            self._order_request(Subscribe(asks, ask_topic(self._core.identity.endpoint_id)))
+        self._receive_requests(history)
         self._order_request(Subscribe(announcement, OWN + pattern))
-        self._change_offer(pattern, True)
+        self._change_offer(OWN + pattern, True)
+
+    def _receive_requests(self, history: History) -> None:
+        """Receive requests for history from now on."""
+        with history.lock:
+            if self._asked is history:
+                return
+            self._asked = history
+        asks = HistoryReceiver(history.take_requests, self._owner, self._order_quietly, self._COUNTS)
+        self._order_request(Subscribe(asks, ask_topic(self._core.identity.endpoint_id)))
+
+    def _serve_kept(self, interest: str, log: Log) -> None:
+        """Serve what is in a log to those who read history."""
+        history = self._history()
+        history.serve(log)
+        self._receive_requests(history)
+        self._change_offer(interest, True)
+
+    def _serve_no_more(self, interest: str) -> None:
+        """Serve what was kept under this interest no more."""
+        self._change_offer(interest, False)
 
     def forget(self, pattern: str) -> None:
         """Drop what `remember` kept for this pattern, and keep no more. Raises ConfigurationError for another one."""
@@ -114,17 +136,17 @@ class HistoryMethods:
             history.memory.forget(pattern)
         self._order_request(Record(pattern, None))
         self._order_request(Unsubscribe(served[pattern]))
-        self._change_offer(pattern, False)
+        self._change_offer(OWN + pattern, False)
 
-    def _change_offer(self, pattern: str, is_offered: bool) -> None:
+    def _change_offer(self, interest: str, is_offered: bool) -> None:
         """Tell the subscriptions of this endpoint itself."""
         core, id = self._core, self._core.identity.endpoint_id
         history = self._history()
         with history.lock:
-            if is_offered and core.offers.add(id, pattern):
-                history.changed(id, [pattern], [])
-            elif not is_offered and core.offers.remove(id, pattern):
-                history.changed(id, [], [pattern])
+            if is_offered and core.offers.add(id, interest):
+                history.changed(id, [interest], [])
+            elif not is_offered and core.offers.remove(id, interest):
+                history.changed(id, [], [interest])
         self._wake_soon()
 
     def _drop_offer(self, delivery: Delivery) -> None:

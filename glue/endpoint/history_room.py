@@ -5,12 +5,13 @@ A queue as those of `queues.py`. What finds no room is read from the publisher's
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from math import inf
 from threading import RLock
 from typing import Any, Protocol
 
-from glue.contract import Delivery, Missed
+from glue.contract import CodedDelivery, Delivery, Missed
 from glue.endpoint.message import Message
 from glue.endpoint.queues import Clock, QueueOwner
 from glue.history import Reader
@@ -24,6 +25,9 @@ class Parts(Protocol):
 
     def arrived(self, count: int) -> None:
         """Count messages that came to a subscription, or with a negative number those that come another way."""
+
+    def opened(self, coded: Any) -> list[Delivery | Missed]:
+        """Decode a delivery whose payloads are in a codec."""
 
     def ended(self, room: HistoryRoom) -> None:
         """A subscription was closed."""
@@ -46,11 +50,13 @@ class HistoryRoom:
         self._clock = clock
         self._closed = False
         self._delivery: Delivery | None = None  # the one that is being read
+        self._opened: deque[Delivery | Missed] = deque()  # what was decoded and comes next
+        self._weight = 0  # bytes of the delivery that it came from
         self._read = self._expired = 0  # messages of it
 
     def __bool__(self) -> bool:
         """Whether anything can be taken."""
-        return self._delivery is not None or bool(self.reader.ready)
+        return self._delivery is not None or bool(self._opened or self.reader.ready)
 
     def put(self, delivery: Delivery) -> int:
         """Take what came live; returns 0, as nothing is lost."""
@@ -73,11 +79,8 @@ class HistoryRoom:
         while True:
             delivery = self._delivery
             if delivery is None:
-                with self._parts.lock:
-                    if not self.reader.ready:
-                        return None
-                    first = self.reader.ready.popleft()
-                if isinstance(first, Missed):
+                first = self._opened.popleft() if self._opened else self._next()
+                if first is None or isinstance(first, Missed):
                     return first
                 delivery = self._delivery = first
                 self._read = self._expired = 0
@@ -90,13 +93,26 @@ class HistoryRoom:
             if not expired:
                 return Message(delivery.payloads[place], delivery.sequence + place, delivery)
 
+    def _next(self) -> Delivery | Missed | None:
+        """Take what comes next; decode it if history gave it in a codec."""
+        with self._parts.lock:
+            first = self.reader.ready.popleft() if self.reader.ready else None
+        if first.__class__ is not CodedDelivery:
+            return first
+        self._opened += self._parts.opened(first)
+        self._weight = weight(first)
+        lost = sum(found.count for found in self._opened if isinstance(found, Missed))
+        self._parts.arrived(-lost)
+        return self._opened.popleft()
+
     def _finish(self, delivery: Delivery) -> None:
         self._delivery = None
         if self._closed:
             return
         self._settle_read()
+        size, self._weight = self._weight or weight(delivery), 0
         with self._parts.lock:
-            has_room = self.reader.read(weight(delivery))
+            has_room = self.reader.read(size)
         if has_room:
             self._parts.wake()
 
@@ -112,5 +128,6 @@ class HistoryRoom:
             self._settle_read()
             self._owner.settled("unread", len(self._delivery.payloads) - self._read)
         with self._parts.lock:
-            waiting = [len(found.payloads) for found in self.reader.ready if isinstance(found, Delivery)]
+            left = [*self._opened, *self.reader.ready]
+        waiting = [len(found.payloads) for found in left if isinstance(found, Delivery)]
         self._owner.settled("unread", sum(waiting))

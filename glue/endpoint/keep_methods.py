@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from os import PathLike
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from glue.contract import Delivery, Event, Publication, Subscribe, Unsubscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
@@ -121,6 +121,7 @@ class KeepMethods(Generic[SomeReceipt]):
         writer.keeping.retentions = [*writer.keeping.retentions, retention]
         self._keepers = (*self._keepers, keeper)
         self._order_keeping(Subscribe(kept, pattern))
+        cast(Any, self)._serve_kept(keeper._interest, writer.keeping.log)
         self._order_keeping(Subscribe(announcement, keeper._interest))
         if writer.keeping.is_on_disk:
             self._core.durability.keeps(self._core.identity.endpoint_id, pattern, replicas)
@@ -162,6 +163,8 @@ class KeepMethods(Generic[SomeReceipt]):
         self._keepers = tuple(one for one in self._keepers if one is not keeper)
         with suppress(ClosedError):  # then all of them end
             self._order_keeping(Unsubscribe(keeper._announcement))
+            if all(one._interest != keeper._interest for one in self._keepers):
+                cast(Any, self)._serve_no_more(keeper._interest)
             self._order_keeping(Unsubscribe(keeper._kept))
         keeping = keeper._writer.keeping
         keeping.retentions = [one for one in keeping.retentions if one is not keeper._retention]

@@ -206,21 +206,19 @@ class Keeping:
 
 
 def record_of(delivery: Delivery) -> Record:
-    """Return the messages of a delivery as a record, as they were encoded on the wire."""
+    """Return the messages of a delivery as a record."""
+    metadata, encoded_payloads = getattr(delivery, "metadata", None), getattr(delivery, "encoded", None)
+    payloads = [*delivery.payloads] if encoded_payloads is None else [*map(bytes, encoded_payloads)]
     flags = RETAINED if delivery.retained else 0
-    encoded_payloads, metadata = getattr(delivery, "encoded", None), getattr(delivery, "metadata", None)
-    payloads = [*(delivery.payloads if encoded_payloads is None else encoded_payloads)]
     if {*map(type, payloads)} != {bytes}:
         pairs = [encoded(payload) for payload in payloads]
         payloads = [body for body, _ in pairs]
-        flags |= JSON if pairs and pairs[0][1] else 0
-    record = Record(
+        flags |= JSON
+    return Record(
         delivery.publisher_id, delivery.publisher, delivery.incarnation, delivery.topic, delivery.sequence, payloads,
-        delivery.published_at, 0, flags, delivery.type,
+        delivery.published_at, 0, flags, delivery.type, metadata.codec if metadata else None,
+        dict(metadata.properties) if metadata and metadata.properties else {},
     )  # fmt: skip
-    if metadata is not None:
-        record.codec, record.properties = metadata.codec, dict(metadata.properties or {})
-    return record
 
 
 def joined(records: Sequence[Record]) -> list[Record]:

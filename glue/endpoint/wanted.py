@@ -77,7 +77,7 @@ class Wanted:
             _check_group(self.group)
             if max_rate is not None or not self.local or self.deadline is not None or self.has_history:
                 raise ConfigurationError("group=…: such a subscription has no max_rate, local, deadline, start, last")
-            member = member_id(core.identity.endpoint_id, core.next_member())
+            member = member_id(core.identity.endpoint_id, core.identity.incarnation, core.next_member())
             self.interests = [interest_of(self.group, member, one) for one in patterns]
         elif max_rate is not None and self.has_history:
             raise ConfigurationError(f"max_rate={max_rate!r}: that is for a subscription without start and last")

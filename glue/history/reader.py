@@ -14,6 +14,7 @@ from math import inf
 from random import Random
 
 from glue.contract import Delivery, Missed
+from glue.history.keepers import Keepers
 from glue.history.sequencer import Sequencer
 from glue.history.source import (
     CHECK,
@@ -59,8 +60,9 @@ class Reader(Sequencer):
         self._mine = mine
         self._sources: dict[str, Source] = {}
         self._silent: dict[str, Source] = {}  # those whose peers fell silent, and may come back
+        self.keepers = Keepers(self, pattern, mine, self._is_covered, next_id, luck)
         self._unknown: dict[str, tuple[int, float]] = {}  # by publisher: its life, and until when its news is awaited
-        self._met: dict[str, int] = {}  # publishers whose news is awaited no more, with their lives
+        self._met: dict[str, int] = {}  # publishers received before their offer, with their lives
 
     # ---------------------------------------------------------------------------------------------- peers
 
@@ -78,6 +80,7 @@ class Reader(Sequencer):
             source.index.add(pattern, pattern)
             source.state, source.after, source.until, source.asked = SCAN, 0, 0, None
             if any(stream.next for _, stream in self._of(peer, life)):
+                self._met[peer] = life
                 self._doubt(source)
 
     def _doubt(self, source: Source) -> None:
@@ -101,6 +104,7 @@ class Reader(Sequencer):
     def lost(self, peer: str, life: int, reason: str) -> None:
         """A peer is gone. One that left takes its memory with it; one that fell silent may come back with it."""
         self._met.pop(peer, None)
+        self.keepers.lost(peer, life)
         source = self._sources.get(peer)
         if source is not None and source.life == life:
             self._silent[peer] = self._sources.pop(peer)
@@ -119,8 +123,26 @@ class Reader(Sequencer):
     def _give_up(self, peer: str, life: int) -> None:
         """Hand over what is held of a publisher's life that is over, with the gaps in between."""
         for key, stream in self._of(peer, life):
-            self._abandon(key, stream)
-            del self._streams[key]
+            if self.keepers.covers(key[2]):
+                self.keepers.behind[key] = None
+            else:
+                self._abandon(key, stream)
+                del self._streams[key]
+
+    def _is_covered(self, key: Key) -> bool:
+        """Whether the publisher of a stream serves its history itself."""
+        source = self._sources.get(key[0])
+        return source is not None and source.covers(key[1], key[2])
+
+    def _want(self, key: Key, stream: Stream, source: Source | None) -> None:
+        """Have what is missing asked for, of its publisher or of a keeper."""
+        if stream.missing() is None:
+            return
+        if source is None or stream.is_kept:
+            self.keepers.behind[key] = None
+        else:
+            stream.newer = stream.newer or source.after
+            source.behind[key] = None
 
     # ----------------------------------------------------------------------------------------------- live
 
@@ -138,7 +160,11 @@ class Reader(Sequencer):
             if peer in self._silent:  # it is back; that it still serves its history is not yet known
                 self._unknown.setdefault(peer, (life, now + RETURN))
             self._splice(key, stream, source, delivery)
-        elif not stream.next and delivery.sequence > 1 and self._is_early(now, peer, life):
+        elif self.keepers.covers(topic):
+            if not stream.next and self.start[0] == LATEST:
+                stream.next = delivery.sequence
+            self._splice(key, stream, None, delivery)
+        elif not stream.next and self._may_follow(delivery) and self._is_early(now, peer, life):
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
         elif not (delivery.retained and delivery.sequence < stream.next):
@@ -148,15 +174,16 @@ class Reader(Sequencer):
             else:
                 self._tell(delivery, len(delivery.payloads), REFUSED)
 
-    def _splice(self, key: Key, stream: Stream, source: Source, delivery: Delivery) -> None:
+    def _splice(self, key: Key, stream: Stream, source: Source | None, delivery: Delivery) -> None:
         """Hand over live messages if they come next; else hold them, or leave them to history."""
         count, is_next = len(delivery.payloads), delivery.sequence <= (stream.next or 1)
         if end_of(delivery) <= stream.next:
             self._statistics["messages of history known"] += count
             return
         stream.want = max(stream.want, end_of(delivery))
-        if source.state == SCAN:
-            self._doubt(source)
+        if self.keepers.is_listing or (source is not None and source.state == SCAN):
+            if source is not None:
+                self._doubt(source)
             self._hold(stream, delivery)
             return
         if not self._has_room():
@@ -169,9 +196,11 @@ class Reader(Sequencer):
             self._drain(stream)
         else:
             self._hold(stream, delivery)
-        if stream.missing() is not None:
-            stream.newer = stream.newer or source.after
-            source.behind[key] = None
+        self._want(key, stream, source)
+
+    def _may_follow(self, delivery: Delivery) -> bool:
+        """Whether history may come before a message, or has to serve it again."""
+        return delivery.sequence > 1 or not self._has_room()
 
     def _is_early(self, now: float, peer: str, life: int) -> bool:
         """Whether the news that a publisher serves its history may still come."""
@@ -186,13 +215,16 @@ class Reader(Sequencer):
     def missed(self, event: Missed) -> None:
         """A gap in what comes live: told now, unless it is found by number and read from history."""
         source = self._sources.get(event.publisher_id) or self._silent.get(event.publisher_id)
-        if source is None or not source.index.match(event.topic):
+        is_served = source is not None and source.index.match(event.topic)
+        if not is_served and not self.keepers.covers(event.topic):
             self.ready.append(event)
 
     # -------------------------------------------------------------------------------------------- history
 
     def page(self, now: float, peer: str, life: int, page: Page) -> bool:
         """Take a page; returns whether it answers a request of this reader."""
+        if self.keepers.page(now, peer, life, page):
+            return True
         source = self._sources.get(peer)
         if source is None or source.life != life or source.asked is None or source.asked.id != page.id:
             return False
@@ -214,30 +246,14 @@ class Reader(Sequencer):
             key = peer, source.life, group.topic
             stream = self._streams.get(key) or self._open(key, source.name)
             expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
+            is_kept = self.keepers.covers(group.topic)
             for delivery in deliveries(self._statistics, group, source.name, peer, source.life, (self,), expires):
-                self._take(key, stream, delivery, is_narrow)
+                self._take(key, stream, delivery, is_narrow or is_kept)
             stream.want = max(stream.want, stream.next)
-            if source.state == LIVE and stream.missing() is not None:
-                source.behind[key] = None
-
-    def _take(self, key: Key, stream: Stream, delivery: Delivery, is_narrow: bool) -> None:
-        """Take messages of history: what is missing before them is gone, unless the request left it out."""
-        if not stream.next and stream.held and stream.held[0].sequence < delivery.sequence:  # it came live before
-            stream.next = stream.held[0].sequence
-            self._drain(stream)
-        fresh = tail(delivery, stream.next)
-        if fresh is None:
-            self._statistics["messages of history known"] += len(delivery.payloads)
-            return
-        if stream.next and fresh.sequence > stream.next:
-            if is_narrow:
-                stream.want = max(stream.want, end_of(fresh))
-                self._hold(stream, fresh)
-                return
-            self._miss(key, stream, fresh.sequence, GONE)
-        stream.next = end_of(fresh)
-        self._push(fresh)
-        self._drain(stream)
+            if is_kept and not is_narrow and stream.missing() is not None:
+                stream.is_kept = True  # its publisher serves in order, so what was left out is with keepers at most
+            if source.state == LIVE:
+                self._want(key, stream, source)
 
     def _take_scan(self, now: float, peer: str, source: Source, page: Page) -> None:
         self._take_groups(now, peer, source, page)
@@ -251,12 +267,10 @@ class Reader(Sequencer):
             source.check_at = now
         for key, stream in self._of(peer, source.life):
             self._drain(stream)
-            if stream.missing() is not None:
-                stream.newer = stream.newer or source.after
-                source.behind[key] = None
+            self._want(key, stream, source)
 
     def _take_heads(self, now: float, peer: str, source: Source, page: Page, is_verifying: bool) -> None:
-        for topic, last, _, _ in page.heads:
+        for topic, last, *_ in page.heads:
             if not source.index.match(topic):
                 continue
             key = peer, source.life, topic
@@ -268,7 +282,7 @@ class Reader(Sequencer):
                 stream.newer = source.after
             if last >= stream.next:
                 stream.want = max(stream.want, last + 1)
-                source.behind[key] = None
+                self._want(key, stream, source)
         is_all = page.next >= page.head
         if is_verifying:
             source.verified, source.check_at = None if is_all else page.next, now
@@ -285,12 +299,14 @@ class Reader(Sequencer):
                 continue
             if place < page.answered and stream.next <= last:
                 source.unsure |= not stream.next
-                if stream.next:
-                    self._miss(key, stream, last + 1, GONE)
-                stream.next = last + 1
-                self._drain(stream)
-            if stream.missing() is not None:
-                source.behind[key] = None
+                if stream.next and self.keepers.covers(topic):
+                    stream.is_kept = True
+                else:
+                    if stream.next:
+                        self._miss(key, stream, last + 1, GONE)
+                    stream.next = last + 1
+                    self._drain(stream)
+            self._want(key, stream, source)
 
     def _pause(self, seconds: float) -> float:
         """About so many seconds, so that readers do not ask all at once."""
@@ -302,10 +318,11 @@ class Reader(Sequencer):
     def deadline(self) -> float:
         """When `advance` is due."""
         due = min((until for _, until in self._unknown.values()), default=inf)
+        due = min(due, self.keepers.deadline(self._may_ask))
         for source in self._sources.values():
             if source.asked is not None:
                 due = min(due, source.due)
-            elif self._may_ask and (source.state == SCAN or source.behind):
+            elif self._may_ask and (source.behind if source.state == LIVE else not self.keepers.is_listing):
                 return -inf
             elif source.state == LIVE:
                 due = min(due, source.check_at)
@@ -322,6 +339,9 @@ class Reader(Sequencer):
             if now >= until:
                 self._release(peer, life)
         found: list[tuple[str, Request]] = []
+        asked = self.keepers.request(now, self._may_ask, max(self._limit - self.waiting, 1))
+        if asked is not None:
+            found.append(asked)
         for peer, source in self._sources.items():
             request = source.asked
             if request is None:
@@ -341,7 +361,8 @@ class Reader(Sequencer):
         if self._may_ask:
             room = max(self._limit - self.waiting, 1)
             if source.state == SCAN:
-                return Request(self._next_id(), self.pattern, self.start, source.after, source.until, room)
+                first = Request(self._next_id(), self.pattern, self.start, source.after, source.until, room)
+                return None if self.keepers.is_listing else first
             if ranges := self._ranges(source):
                 return Request(self._next_id(), room=room, ranges=ranges)
         if source.state == LIVE and now >= source.check_at:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 
 from glue.contract import Delivery, Missed
-from glue.history.source import HELD, LEFT, STREAMS, weight
+from glue.history.source import GONE, HELD, LEFT, STREAMS, weight
 from glue.history.stream import Key, Stream, end_of, tail
 from glue.history.wire import FROM, Start
 
@@ -31,6 +31,25 @@ class Sequencer:
             self._statistics["streams of history forgotten: too many"] += 1
             self._held -= sum(weight(delivery) for delivery in old.held)
         return stream
+
+    def _take(self, key: Key, stream: Stream, delivery: Delivery, is_narrow: bool) -> None:
+        """Take messages of history: what is missing before them is gone, unless others may have it (`is_narrow`)."""
+        if not stream.next and stream.held and stream.held[0].sequence < delivery.sequence:  # it came live before
+            stream.next = stream.held[0].sequence
+            self._drain(stream)
+        fresh = tail(delivery, stream.next)
+        if fresh is None:
+            self._statistics["messages of history known"] += len(delivery.payloads)
+            return
+        if stream.next and fresh.sequence > stream.next:
+            if is_narrow:
+                stream.want = max(stream.want, end_of(fresh))
+                self._hold(stream, fresh)
+                return
+            self._miss(key, stream, fresh.sequence, GONE)
+        stream.next = end_of(fresh)
+        self._push(fresh)
+        self._drain(stream)
 
     def _of(self, peer: str, life: int) -> list[tuple[Key, Stream]]:
         """The streams of one life of a publisher."""

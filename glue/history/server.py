@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from typing import Protocol
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol
 
+from glue.errors import StorageError
 from glue.history.memory import Part, Wanted
-from glue.history.wire import HEADS, MalformedError, Page, Request, Start, decode_request
+from glue.history.wire import HEADS, MalformedError, Origin, Page, Range, Request, Start, decode_request
 from glue.topics.bundle import MessageGroup
 from glue.topics.index import Index
+
+if TYPE_CHECKING:
+    from glue.history.kept import Head, KeptHistory
+    from glue.storage import Log
 
 READER_REQUESTS = 16
 """Requests of one life of a reader that wait at most; an honest one has a few for each of its subscriptions."""
@@ -59,6 +65,7 @@ class Server:
     def __init__(self, source: Source, knows: Callable[[str, int, str], bool], statistics: Counter[str]) -> None:
         """`knows` tells whether the interest of a reader (its id and life) in a pattern is known here."""
         self._source = source
+        self._kept: dict[Log, KeptHistory] = {}  # the logs of keepers
         self._knows = knows
         self._statistics = statistics
         self._waiting: OrderedDict[Reader, deque[tuple[Request, int]]] = OrderedDict()
@@ -112,6 +119,8 @@ class Server:
     def _page(self, now: float, reader: Reader, request: Request) -> Page:
         room = min(max(request.room, 1), PAGE)
         source = self._source
+        if request.kept:
+            return self._from_logs(request, room)
         if request.ranges:
             return self._ranges(now, request, room)
         known = self._knows(*reader, request.pattern)  # before the head is read: what comes later is sent live
@@ -121,7 +130,7 @@ class Server:
             return Page(request.id, source.head, source.head, known)
         if request.heads:
             heads, next = source.heads(wanted, request.after, HEADS)
-            return Page(request.id, next, source.head, known, heads=[(topic, last, "", 0) for topic, last in heads])
+            return Page(request.id, next, source.head, known, heads=[(topic, last, "", 0, 0) for topic, last in heads])
         head = source.head
         parts, next, until = source.scan(now, wanted, request.start, request.after, request.until, room)
         return Page(request.id, next, head, known, merged(parts), until=until)
@@ -140,6 +149,54 @@ class Server:
             answered += 1
         head = self._source.head
         return Page(request.id, head, head, False, merged(found), answered=answered)
+
+    def keep(self, log: Log) -> None:
+        """Serve what is in a log, too."""
+        if log not in self._kept:
+            from glue.history.kept import KeptHistory  # imported when used: most programs keep nothing
+
+            self._kept[log] = KeptHistory(log)
+
+    def _from_logs(self, request: Request, room: int) -> Page:
+        """The answer of a keeper; without one, nothing is known."""
+        if not request.ranges:
+            return self._heads_of_logs(request)
+        found: list[tuple[Origin, MessageGroup]] = []
+        answered = 0
+        for one in request.ranges:
+            groups, is_all, size = self._range_of_logs(one, room)
+            if found and (size > room or len(found) + len(groups) > PAGE_GROUPS):
+                break
+            found += groups
+            room -= size
+            if not is_all:
+                break
+            answered += 1
+        runs = [(*origin, len([*groups])) for origin, groups in groupby(found, lambda one: one[0])]
+        return Page(request.id, 0, 0, False, [group for _, group in found], runs, answered)
+
+    def _heads_of_logs(self, request: Request) -> Page:
+        """The streams of all logs, sorted, from the place `after` on; in several logs, the one with the most counts."""
+        known: dict[tuple[str, str, int], Head] = {}
+        wanted = matcher(request.pattern)
+        for kept in self._kept.values():
+            for head in kept.heads(wanted, request.start):
+                key = head.topic, head.origin, head.life
+                if key not in known or known[key].last < head.last:
+                    known[key] = head
+        heads = [(*known[key],) for key in sorted(known)[request.after : request.after + HEADS]]
+        return Page(request.id, request.after + len(heads), len(known), False, heads=heads)
+
+    def _range_of_logs(self, one: Range, room: int) -> tuple[list[tuple[Origin, MessageGroup]], bool, int]:
+        for kept in self._kept.values():
+            try:
+                found = kept.range(one, room)
+            except StorageError:  # as if it were not there: another keeper is asked
+                self._statistics["history unreadable"] += 1
+                continue
+            if found[0]:
+                return found
+        return [], True, 0
 
 
 def merged(parts: list[Part]) -> list[MessageGroup]:

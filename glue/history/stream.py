@@ -17,9 +17,12 @@ Key = tuple[str, int, str]
 
 
 class Stream:
-    """The state of one stream; `newer` is the place from which on history belongs to it while `next` is 0."""
+    """The state of one stream; `newer` is the place from which on history belongs to it while `next` is 0.
 
-    __slots__ = ("held", "name", "newer", "next", "want")
+    `tried` are keepers that do not have what is missing, asked since `since`; `is_kept`: only keepers may have it.
+    """
+
+    __slots__ = ("held", "is_kept", "name", "newer", "next", "since", "tried", "want")
 
     def __init__(self, name: str, next: int = 0) -> None:
         self.name = name  # the publisher's
@@ -27,6 +30,9 @@ class Stream:
         self.want = 0
         self.newer = 0
         self.held: list[Delivery] = []  # by number
+        self.is_kept = False
+        self.tried: set[str] = set()
+        self.since = 0.0
 
     def hold(self, delivery: Delivery) -> int:
         """Keep messages that came too early; returns how many, 0 if they are held already."""
@@ -62,5 +68,7 @@ def tail(delivery: Delivery, number: int) -> Delivery | None:
         return None
     rest = copy.copy(delivery)
     rest.payloads = delivery.to_owned()[skip:]
+    if (encoded := getattr(delivery, "encoded", None)) is not None:
+        rest.encoded = encoded[skip:]
     rest.sequence = number
     return rest

@@ -27,8 +27,8 @@ from glue.topics.bundle import SEQUENCE_LIMIT, MalformedBundleError, MessageGrou
 PREFIX: Final = "$glue/history"
 OWN: Final = f"{PREFIX}/own/"
 """The interest of a publisher that serves what it published itself; a pattern follows."""
-KEPT: Final = f"{PREFIX}/kept/"
-"""The interest of a keeper, which serves what others published; a pattern follows."""
+KEEPER: Final = "$glue/keeper/"
+"""The interest of a keeper, which serves what others published; where it keeps, how many do, and a pattern follow."""
 
 HEAD_LIMIT: Final = 256 << 10
 """Bytes of the JSON object: RANGES ranges with usual topics, or HEADS heads."""
@@ -71,9 +71,12 @@ def page_topic(reader: str, incarnation: int) -> str:
 
 
 class Request:
-    """A request for history; `pattern` is set for scans and heads, `ranges` for the third kind."""
+    """A request for history; `pattern` is set for scans and heads, `ranges` for the third kind.
 
-    __slots__ = ("after", "heads", "id", "pattern", "ranges", "room", "start", "until")
+    `kept` asks a keeper for what others published; it answers heads and ranges.
+    """
+
+    __slots__ = ("after", "heads", "id", "kept", "pattern", "ranges", "room", "start", "until")
 
     def __init__(
         self,
@@ -85,7 +88,9 @@ class Request:
         room: int = 1 << 20,
         heads: bool = False,
         ranges: Sequence[Range] = (),
+        kept: bool = False,
     ) -> None:
+        self.kept = kept
         self.id = id
         self.pattern = pattern
         self.start = start
@@ -109,18 +114,20 @@ class Request:
             if self.until:
                 head["until"] = self.until
         head["room"] = self.room
+        if self.kept:
+            head["kept"] = 1
         return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def decode_request(payload: Any) -> Request:
     """A request, strictly checked. Raises MalformedError."""
     head, _ = _split(payload)
-    id, room = _integer(head.get("id")), _integer(head.get("room"))
+    id, room, kept = _integer(head.get("id")), _integer(head.get("room")), head.get("kept") == 1
     if "ranges" in head:
         ranges = head["ranges"]
         if not isinstance(ranges, list) or not 1 <= len(ranges) <= RANGES:
             raise MalformedError("ranges")
-        return Request(id, room=room, ranges=[_range(one) for one in ranges])
+        return Request(id, room=room, ranges=[_range(one) for one in ranges], kept=kept)
     heads = "heads" in head
     pattern = head.get("heads" if heads else "scan")
     try:
@@ -131,7 +138,8 @@ def decode_request(payload: Any) -> Request:
     if not isinstance(start, list) or len(start) != 2 or start[0] not in STARTS:
         raise MalformedError("start")
     after, until = _integer(head.get("after", 0)), _integer(head.get("until", 0))
-    return Request(id, str(pattern), (start[0], _integer(start[1], -INTEGER_LIMIT)), after, until, room, heads)
+    begin = start[0], _integer(start[1], -INTEGER_LIMIT)
+    return Request(id, str(pattern), begin, after, until, room, heads, kept=kept)
 
 
 def _range(value: Any) -> Range:
@@ -151,7 +159,8 @@ class Page:
     """An answer. `groups` are messages, with `origins` if a keeper answers.
 
     `answered` is how many ranges were answered as a whole. `heads` are topics with their last numbers, and publishers:
-    `[topic, last, id, life]`, where an empty id stands for the server.
+    `[topic, last, id, life, first]`, where an empty id stands for the server, and `first` is the number with which a
+    reader of a keeper begins.
     """
 
     __slots__ = ("answered", "groups", "head", "heads", "id", "known", "next", "origins", "until")
@@ -165,7 +174,7 @@ class Page:
         groups: Sequence[MessageGroup] = (),
         origins: Sequence[tuple[str, str, int, int]] = (),
         answered: int = 0,
-        heads: Sequence[tuple[str, int, str, int]] = (),
+        heads: Sequence[tuple[str, int, str, int, int]] = (),
         until: int = 0,
     ) -> None:
         self.id = id
@@ -227,17 +236,17 @@ def _origin(value: Any) -> tuple[str, str, int, int]:
     return id, name, _integer(life), _integer(groups, 1)
 
 
-def _head(value: Any) -> tuple[str, int, str, int]:
-    if not isinstance(value, list) or len(value) != 4:
+def _head(value: Any) -> tuple[str, int, str, int, int]:
+    if not isinstance(value, list) or len(value) != 5:
         raise MalformedError("head")
-    topic, last, origin, life = value
+    topic, last, origin, life, first = value
     _check_topic(topic)
     if not isinstance(origin, str) or len(origin) not in (0, 16):
         raise MalformedError("head")
     last = _integer(last, 1)
     if last > SEQUENCE_LIMIT:
         raise MalformedError("head")
-    return topic, last, origin, _integer(life)
+    return topic, last, origin, _integer(life), _integer(first)
 
 
 def _check_topic(topic: Any) -> None:

@@ -37,6 +37,7 @@ from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
 from glue.endpoint.queues import Kept
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
+from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel, Replicated, StackRequest
 from glue.simulation.host import EPOCH
@@ -52,7 +53,9 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
 
-class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, PresenceMethods, BaseEndpoint):
+class SimulatedEndpoint(
+    SimulatedRequests, SimulatedPublishing, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint
+):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 
     Settings and layers are keywords, as for `glue.Endpoint`. Environment variables are ignored, because every run must
@@ -99,7 +102,9 @@ class SimulatedEndpoint(SimulatedRequests, SimulatedPublishing, HistoryMethods, 
         core = EndpointCore(self.settings, random, unix_time, self._factories, entropy=random.randbytes)
         core.stack.fit(self.world.network.datagram_size)
         core.requests.use_clocks(lambda: self.host.now, lambda: self.host.unix_time)
-        self._replies = self._responders = self._served = self._reads = self._delays = self._deadlines = None
+        self._replies = self._responders = self._served = self._reads = self._asked = None
+        self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
+        core.holder.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
         return core
 

@@ -24,6 +24,7 @@ from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
 from glue.endpoint.queues import Kept
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
+from glue.endpoint.will_methods import WillMethods
 from glue.errors import ClosedError, ConfigurationError
 from glue.model import OpenModel
 from glue.settings import Keywords
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 PresenceHandler = Callable[[Presence], Any]
 
 
-class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, PresenceMethods, BaseEndpoint):
+class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,

@@ -1,21 +1,46 @@
-"""Interests that ask for something else than every message: limited rates, and shares of a group's work."""
+"""Interests that ask for something else than every message, and messages that travel otherwise than on their topic."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+from glue.contract import Acknowledge, Event, ExecuteWill, Inbound
+from glue.topics.bundle import MessageGroup
+from glue.topics.direct import DirectSender
 from glue.topics.index import Index
 from glue.topics.limits import Limits
+from glue.topics.local import LocalDeliveries
+from glue.topics.outbox import BundleOutbox
+from glue.topics.published import PublishedTopics
+from glue.topics.retained import RetainedValues
 from glue.topics.shared.sharing import Sharing
+from glue.topics.wills import WILL, Wills
 from glue.topics.wrapped import LIMITED, SHARED, limited
 
 
 class Asking:
-    """Passes wrapped interests of this endpoint and its peers on to what serves them."""
+    """Passes wrapped interests and messages, of this endpoint and its peers, on to what serves them."""
 
-    __slots__ = ("limits", "sharing")
+    __slots__ = ("limits", "sharing", "wills")
+    wills: Wills
+    """Made by `connect`."""
 
     def __init__(self, limits: Limits, sharing: Sharing) -> None:
         self.limits = limits
         self.sharing = sharing
+
+    def connect(
+        self,
+        published: PublishedTopics,
+        outbox: BundleOutbox,
+        local: LocalDeliveries,
+        received: RetainedValues,
+        subscriptions: Index[Hashable],
+        peers: Index[str],
+    ) -> None:
+        """Let them publish and deliver by these parts of the topics layer."""
+        self.sharing.sender = DirectSender(published, outbox, local, subscriptions)
+        self.wills = Wills(published, outbox, local, received, subscriptions, peers)
 
     def add(self, endpoint_id: str, interest: str) -> None:
         """Take a new interest of an endpoint, if it is wrapped."""
@@ -41,3 +66,17 @@ class Asking:
         for interval in self.limits.intervals(topic):
             found.update(index.match(limited(interval, topic)))
         return found
+
+    def serve(self, now: float, item: Acknowledge | ExecuteWill) -> None:
+        """Take a request of the application."""
+        if isinstance(item, ExecuteWill):
+            self.wills.execute(item)
+        else:
+            self.sharing.done(now, item)
+
+    def takes(self, now: float, item: Inbound, group: MessageGroup, up: list[Event]) -> bool:
+        """Take a message under `$` that no subscription gets as it is; whether it was one."""
+        if group.topic.startswith(WILL):
+            self.wills.take(item, group, up)
+            return True
+        return self.sharing.takes(now, item.peer, group)

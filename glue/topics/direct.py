@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from glue.topics.bundle import MessageGroup
+from glue.topics.index import Index
 from glue.topics.local import LocalDeliveries
 from glue.topics.outbox import BundleOutbox
 from glue.topics.published import PublishedTopics
-from glue.topics.subscriptions import Subscriptions
 
 
 class DirectSender:
@@ -19,7 +21,7 @@ class DirectSender:
         published: PublishedTopics,
         outbox: BundleOutbox,
         local: LocalDeliveries,
-        subscriptions: Subscriptions,
+        subscriptions: Index[Hashable],
     ) -> None:
         self._published = published
         self._outbox = outbox
@@ -32,7 +34,7 @@ class DirectSender:
         topic = self._published.topic(group.topic)
         group.sequence, group.position = first, _ = topic.number(len(group.payloads), True)
         if peer is None:
-            self._local.publish(group, expires, self._subscriptions.index.match(group.topic))
+            self._local.publish(group, expires, self._subscriptions.match(group.topic))
         else:
             flow = (peer,), priority
             self._statistics["messages owed"] += len(group.payloads)

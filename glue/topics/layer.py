@@ -20,6 +20,7 @@ from glue.contract import (
     Alarm,
     Downward,
     Event,
+    ExecuteWill,
     FirstRoundOver,
     FrameGap,
     Inbound,
@@ -56,7 +57,6 @@ from glue.topics.bundle import (
 )
 from glue.topics.checks import check_request
 from glue.topics.deliveries import deliveries, unwrap
-from glue.topics.direct import DirectSender
 from glue.topics.held import NOT_FOUND, HeldParcels, Parcel
 from glue.topics.index import Changes
 from glue.topics.limits import Limits
@@ -94,7 +94,8 @@ class Topics:
         self._values = OwnValues(self._identity, self.published, self._outbox, self._limits, self.statistics)
         self._local = LocalDeliveries(self._identity, self.statistics)
         self._alarms = Alarms()
-        self._sharing.sender = DirectSender(self.published, self._outbox, self._local, self.subscriptions)
+        index = self.subscriptions.index, self.peers.index
+        self.asking.connect(self.published, self._outbox, self._local, self._received, *index)
         self._held: HeldParcels | None = None  # what waits for the first round of discovery; None: nothing does
         self._news: list[Event] = []  # of receipts; at most one a publication
         self._streams = Streams(self.statistics)
@@ -105,22 +106,23 @@ class Topics:
     @property
     def deadline(self) -> float:
         """When `receive` is due (monotonic seconds): at once for local deliveries, else for gaps and held parcels."""
-        if self._local or self._news:
+        if self._local.waiting or self._news:
             return -inf
-        held = inf if self._held is None else self._held.deadline
-        due = min(self._streams.deadline, held, self._alarms.deadline, self._limits.deadline)
-        return min(due, self._sharing.deadline) if self._sharing else due
+        due = self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
+        if self._alarms.heap or self._limits.heap or self._sharing.dispatchers:
+            return min(due, self._alarms.deadline, self._limits.deadline, self._sharing.deadline)
+        return due
 
     @property
     def backlog(self) -> int:
         """Payload bytes for own subscriptions, held until the subscribers are known, or not yet handled by a group."""
         size = self._local.size if self._held is None else self._local.size + self._held.size
-        return size + self._sharing.size if self._sharing else size
+        return size + self._sharing.size if self._sharing.dispatchers else size
 
     @property
     def unfinished(self) -> int:
         """Messages that a group has to handle, and that none of its members has acknowledged."""
-        return self._sharing.count if self._sharing else 0
+        return self._sharing.count if self._sharing.dispatchers else 0
 
     def commit(self) -> None:
         """Nothing is deferred."""
@@ -146,7 +148,7 @@ class Topics:
         """Bundles become deliveries; news of peers is noted and passed on."""
         up: list[Event] = []
         down: list[Downward] = []
-        if self._local:
+        if self._local.waiting:
             self._local.take(now, up)
         if self._news:
             up += self._news
@@ -165,14 +167,14 @@ class Topics:
         if self._streams.deadline <= now:
             for peer, topic, jump in self._streams.overdue(now):
                 self._miss(topic, peer, jump, up)
-        if self._limits.deadline <= now:
+        if self._limits.heap and self._limits.deadline <= now:
             for latest in self._limits.due(now):
                 self._emit(now, latest)
             self._flush(now, down)
-        if self._sharing:
+        if self._sharing.dispatchers:
             self._sharing.give_up(now, up)
             self._flush(now, down)
-        up += map(Rung, self._alarms.due(now))
+        up += map(Rung, self._alarms.due(now)) if self._alarms.heap else ()
         return up, down
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
@@ -194,8 +196,8 @@ class Topics:
                 self.recording.change(item)
             elif isinstance(item, Alarm):
                 self._alarms.set(item.token, item.due)
-            elif isinstance(item, Acknowledge):
-                self._sharing.done(now, item)
+            elif isinstance(item, Acknowledge | ExecuteWill):
+                self.asking.serve(now, item)
             elif isinstance(item, Survey):
                 self._news.append(self.peers.survey(item.token))
             else:
@@ -212,11 +214,9 @@ class Topics:
         if not item.payloads:
             return
         self.statistics["messages published"] += len(item.payloads)
-        is_limited = False
-        if self._limits:
-            for latest in self._limits.offer(now, item):
-                self._emit(now, latest)
-            is_limited = bool(self._limits.intervals(item.topic))
+        is_limited = bool(self._limits.users and self._limits.intervals(item.topic))
+        for latest in self._limits.offer(now, item) if is_limited else ():
+            self._emit(now, latest)
         self._emit(now, item, is_limited)
 
     def _emit(self, now: float, item: Publication, is_heard: bool = False) -> None:
@@ -265,7 +265,7 @@ class Topics:
         is_delivered_here: bool,
     ) -> None:
         """Send a group to these peers; `is_delivered_here`: this endpoint itself or a group gets it."""
-        if self._sharing and self._sharing.offer(group, priority, expires, options.key):
+        if self._sharing.dispatchers and self._sharing.offer(group, priority, expires, options.key):
             is_delivered_here = True
         if route:
             flow = route, priority
@@ -305,10 +305,10 @@ class Topics:
             for value in values.matching(item.patterns, now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
-                    self._local.add(delivery, value.expires, len(value.payload))
+                    self._local.add_kept(delivery, value)
 
     def _flush(self, now: float, down: list[Downward]) -> None:
-        if self._sharing:
+        if self._sharing.dispatchers or self._sharing.owed:
             self._sharing.dispatch(now, self.peers.table)
         interest = self.subscriptions.interest()
         if interest is not None:
@@ -329,7 +329,7 @@ class Topics:
                 self.statistics[f"malformed bundle: {error}"] += 1
                 continue
             for group in groups:
-                if group.topic[0] == "$" and self._sharing.takes(now, item.peer, group):
+                if group.topic[0] == "$" and self.asking.takes(now, item, group, up):
                     continue
                 tokens = self._wanted(now, item, name, group, up)
                 if tokens:
@@ -380,6 +380,7 @@ class Topics:
             if added:
                 self._values.keep_limited(added)
                 self._values.replay(now, news.peer, added, self._held)
+                self.asking.wills.replay(news.peer, added)
                 self._flush(now, down)
                 self._release(now, down)
         elif isinstance(news, FirstRoundOver):
@@ -388,11 +389,11 @@ class Topics:
                 self._release(now, down)
         elif isinstance(news, PeerAdded):
             self.peers.add(news)
+            self.asking.wills.forget(news.peer)
         elif isinstance(news, PeerRemoved):
             self.peers.remove(news)
             self._streams.forget(news.peer)
         elif isinstance(news, Undelivered):
-            if self._sharing and news.cause != "peer removed":
-                self._sharing.doubt(news.peer)
+            self._sharing.doubt(news)
         elif isinstance(news, FrameGap):
             self._streams.give_up(now, news.peer, news.cause)

@@ -26,6 +26,7 @@ from spark.convert import frames
 from spark.convert import summary as what_was_read
 from spark.read import check
 from spark.report import page
+from spark.session import warm
 from spark.source import total_size
 
 MOST_PAIRS = 12  # on the terminal
@@ -133,6 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if is_ahead:
                 ahead = resources.enter_context(closing(Ahead(arguments.captures, arguments.capture_point)))
                 spark = connect(size)
+                warm(spark)
                 arguments.captures = [ahead.frames()]
             else:
                 spark = connect(size)

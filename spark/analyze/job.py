@@ -16,7 +16,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.storagelevel import StorageLevel
 
 from spark.analyze import consensus, counts, presence, topics, unseen
 from spark.analyze.datagrams import datagrams, interval_of
@@ -37,6 +36,7 @@ from spark.analyze.places import (
 from spark.analyze.rhythm import rhythm
 from spark.analyze.roundtrips import round_trips
 from spark.measures.clocks import Relation
+from spark.session import forget, remember
 
 SECOND = 10**9
 INTERVALS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -70,7 +70,7 @@ class Whereabouts:
 
 @dataclass
 class Analysis:
-    """Result of an analysis. Tables are computed on demand, and `close` releases cached data."""
+    """Result of an analysis. Tables are computed on demand, until `close` releases cached data."""
 
     start_ns: int
     end_ns: int
@@ -84,9 +84,9 @@ class Analysis:
     kept: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Release memory and disk. Computing a table becomes slow."""
+        """Release memory and disk. Tables can no longer be computed."""
         for table in self.kept:
-            table.unpersist()
+            forget(table)
 
 
 def analyze(
@@ -109,7 +109,7 @@ def analyze(
     kept: list[DataFrame] = []
 
     def keep(table: DataFrame) -> DataFrame:
-        kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
+        kept.append(remember(table))
         return kept[-1]
 
     spark = frames.sparkSession

@@ -32,3 +32,18 @@ def test_a_watch_is_iterated_over_and_coroutines_are_awaited() -> None:
                     assert [await changes.get(), await changes.get()] == ["endpoint", "publisher"]
 
     asyncio.run(main())
+
+
+def test_a_will_is_held_by_a_peer_and_counts_as_handled() -> None:
+    async def main() -> None:
+        settings = private_network()
+        async with glue.aio.Endpoint("a", **settings) as a, glue.aio.Endpoint("b", **settings) as b:
+            a.will("t", "gone")
+            async with asyncio.timeout(PATIENCE):
+                while not b.accounting.arrived:
+                    await asyncio.sleep(0.01)
+            assert b.accounting.waiting == 0
+            assert b._core.waiting == 0
+            assert "malformed wills" not in b.statistics["endpoint"]
+
+    asyncio.run(main())

@@ -20,6 +20,7 @@ COMMANDS = (
             "discovery",
             "endpoint",
             "fragmentation",
+            "history",
             "key",
             "model",
             "mqtt",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from random import Random
 from threading import Event
 
 import pytest
@@ -66,6 +67,17 @@ def registered(lan: Lan, directory: Directory, number: int) -> Host:
     host.layer.attach(view)
     host.due = host.layer.deadline
     return host
+
+
+def test_a_registry_that_is_given_at_once_gets_the_endpoint_and_is_looked_into() -> None:
+    lan, directory = Lan(), Directory()
+    known = registered(lan, directory, 0)
+    view = directory.view(lan)
+    view.host = lan.hosts[0]
+    layer = ServiceDiscovery(endpoint_id=endpoint_id(1), incarnation=1, name="late", random=Random(1), registry=view)
+    assert directory.views[1:] == [view]
+    _, down = layer.receive(0.0, [])
+    assert known.address in [frame.address for frame in down if isinstance(frame, Outbound)]
 
 
 def plain(host: Host) -> Discovery:

@@ -31,6 +31,13 @@ def test_a_late_joiner() -> None:
     ]
 
 
+def test_history_of_a_keeper() -> None:
+    assert printed("kept_history.py") == [
+        "on disk: True",
+        *(f"boiler boiler/1/temperature {celsius}" for celsius in range(60, 65)),
+    ]
+
+
 def test_request_and_reply() -> None:
     assert printed("request_reply.py") == [
         "{'on': True}",
@@ -78,4 +85,14 @@ def test_presence() -> None:
         "- publisher boiler home/boiler goodbye",
         "- endpoint boiler  goodbye",
     ]
+    assert done.returncode == 0
+
+
+def test_last_will() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "last_will.py")],
+        env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["boiler online", "boiler offline"], done.stderr
     assert done.returncode == 0

@@ -18,10 +18,26 @@ from unittest import mock
 import orjson
 
 from glue.capture.entries import named
-from glue.contract import NORMAL, PLAIN, Address, Leave, Metadata, Options, Publication, Request, Subscribe, Train
+from glue.contract import (
+    NORMAL,
+    PLAIN,
+    Acknowledge,
+    Address,
+    ExecuteWill,
+    Leave,
+    Metadata,
+    Options,
+    Publication,
+    Request,
+    Subscribe,
+    Train,
+    Unsubscribe,
+)
 from glue.fastpath.stack import FastStack
 from glue.settings import Settings
 from glue.stack import Identity
+from glue.topics.shared.wire import interest_of, member_id, topic_of
+from glue.topics.wrapped import limited
 from glue.transport import slow_receivers
 
 DATAGRAM = 448  # bytes: 256 of body
@@ -176,7 +192,8 @@ def golden_datagrams() -> dict[str, bytes]:
     sent = lan.run(4.5, "kitchen", lost=lambda sent: sent.source == "garden")
     golden["probe"] = of(sent, "kitchen", "discovery", "probe")[0]
     golden["goodbye"] = of(lan.run(1, "hall", Leave()), "hall", "discovery", "goodbye")[0]
-    return golden | parity_and_what_it_mended() | a_member_for_whom_too_much_is_kept() | what_messages_carry()
+    golden |= parity_and_what_it_mended() | a_member_for_whom_too_much_is_kept() | what_messages_carry()
+    return golden | what_travels_on_other_topics()
 
 
 def fragments_and_their_acknowledgement(lan: Lan) -> dict[str, bytes]:
@@ -253,6 +270,24 @@ def what_messages_carry() -> dict[str, bytes]:
     for number, (name, payload) in enumerate(CODED.items(), 1):
         coded = publication("home/kitchen/state", payload, metadata=Metadata(None, number))
         golden[name] = of(lan.run(1, "kitchen", coded), "kitchen", "transport", "data")[0]
+    return golden
+
+
+def what_travels_on_other_topics() -> dict[str, bytes]:
+    """Another LAN, where hall asks for less and for a share, acknowledges that, and gets the will of a lost boiler."""
+    lan, golden = Lan(), {}
+    lan.run(1, "kitchen")
+    lan.run(1, "hall", Subscribe(1, limited(100, "home/#")))
+    golden["limited"] = of(lan.run(1, "kitchen", publication("home/a", b"1", b"2")), "kitchen", "transport", "data")[0]
+    member = member_id(endpoint_id("hall"), int(WALL_CLOCK * 1000) << 10 | 1, 1)
+    lan.run(1, "hall", Unsubscribe(1), Subscribe(2, interest_of("workers", member, "home/#")))
+    golden["share"] = of(lan.run(1, "kitchen", publication("home/a", b"3")), "kitchen", "transport", "data")[0]
+    done = Acknowledge(topic_of("workers", member, False, "home/a"), endpoint_id("kitchen"), 1, 1)
+    golden["share-done"] = of(lan.run(1, "hall", done), "hall", "transport", "data")[0]
+    lan.run(1, "hall", Unsubscribe(2), Subscribe(3, "home/#"))
+    owner = "boiler 1", endpoint_id("boiler 1"), int(WALL_CLOCK * 1000) << 10
+    will = ExecuteWill("home/boiler", b"offline", False, True, owner, 1, WALL_CLOCK)
+    golden["will"] = of(lan.run(1, "kitchen", will), "kitchen", "transport", "data")[0]
     return golden
 
 

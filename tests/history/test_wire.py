@@ -22,7 +22,7 @@ GROUPS = [MessageGroup("a/1", 3, 17, [b"x", b"yz"], None), MessageGroup("a/2", 1
 PAGES = [
     Page(1, 3, 9, True, GROUPS, until=9),
     Page(2, 3, 3, False, GROUPS, [("0123456789abcdef", "lamp", 7, 2)], answered=1),
-    Page(3, 0, 0, True, heads=[("a", 9, "", 0)]),
+    Page(3, 0, 0, True, heads=[("a", 9, "", 0, 0)]),
 ]
 
 

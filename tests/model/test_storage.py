@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 
@@ -240,3 +241,12 @@ def test_a_directory_without_room_for_the_first_file_says_so() -> None:
     disk.is_full = True
     with pytest.raises(StorageFullError, match="no room on the disk"):
         FileStorage(disk, Random(1)).load()
+
+
+def test_a_directory_that_is_closed_twice_leaves_alone_what_has_been_opened_since(tmp_path: Path) -> None:
+    directory = FileDirectory(tmp_path / "state")
+    directory.close()
+    numbers = [os.open(tmp_path, os.O_RDONLY) for _ in range(8)]  # one of them has the number of the lock
+    directory.close()
+    for number in numbers:
+        os.close(number)  # raises if it was closed before

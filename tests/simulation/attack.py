@@ -9,6 +9,8 @@ What is promised: honest streams lose nothing and stay in order, no queue stands
 gone, and at a bounded time after the last forged datagram all is as if there had been none.
 
     python -m tests.simulation.attack 0 1000    # hunt through these seeds
+
+`python -m tests.namespaces.flood` sends mutated datagrams to real processes for minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from math import inf
+from random import Random
 from typing import Any
 
 import orjson
@@ -34,6 +37,15 @@ QUIET, ATTACK, PEACE = 1.0, 4.0, 15.0
 """Virtual seconds: until all know each other; of the attack; after it, more than the lease of a stranger."""
 PACE = 0.02  # seconds between the messages of a party
 WORDS = ("announce", "call", "answer", "probe", "want", "operations", "introduce", "goodbye")
+
+
+def mutate(original: bytes, random: Random) -> bytes:
+    """Return a datagram with some bytes changed, removed or inserted, mostly digits of the header."""
+    data = bytearray(original)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        at = random.randrange(1 + min(len(data), random.choice((40, 120, 1500))))
+        data[at : at + random.choice((0, 1, 1))] = random.choice((b"", b"9", b"0", b"1", b",", b"-"))
+    return bytes(data)
 
 
 class Silent:
@@ -166,12 +178,7 @@ class Attack:
         return self.random.choice(self.overheard)
 
     def mutated(self) -> bytes:
-        """Some bytes changed, removed or inserted, mostly digits of the header."""
-        data = bytearray(self.replayed())
-        for _ in range(self.random.choice((1, 1, 2, 4))):
-            at = self.random.randrange(1 + min(len(data), self.random.choice((40, 120, 1500))))
-            data[at : at + self.random.choice((0, 1, 1))] = self.random.choice((b"", b"9", b"0", b"1", b",", b"-"))
-        return bytes(data)
+        return mutate(self.replayed(), self.random)
 
     def truncated(self) -> bytes:
         data = self.replayed()

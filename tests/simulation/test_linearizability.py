@@ -155,3 +155,15 @@ def test_a_double_application_is_found() -> None:
     added = [Operation("a", "k", ADD, (1,), n, n + 0.5) for n in range(3)]
     assert is_linearizable([*added, Operation("b", "k", READ, (), 5, 6, 3)])
     assert not is_linearizable([*added, Operation("b", "k", READ, (), 5, 6, 4)])
+
+
+def test_an_operation_of_unknown_outcome_may_explain_what_a_comparison_saw() -> None:
+    first = Operation("a", "k", WRITE, (1,), 0.0, 0.5)
+    lost = Operation("b", "k", WRITE, (2,), 1.0)
+    compared = Operation("c", "k", COMPARE_AND_SET, (2, 3), 2.0, 2.5, True)
+    failed = Operation("c", "k", COMPARE_AND_SET, (1, 3), 2.0, 2.5, False)
+    assert is_linearizable([first, lost, compared])
+    assert is_linearizable([first, lost, failed])
+    assert not is_linearizable([first, compared])
+    assert not is_linearizable([first, failed])
+    assert not is_linearizable([first, Operation("b", "k", READ, (), 1.0), failed])

@@ -98,6 +98,18 @@ def test_an_election_and_a_commit_that_are_right_pass(group: Group) -> None:
     assert (group.watch.commit_index, sorted(group.watch.committed)) == (2, [1, 2])
 
 
+def test_commands_that_all_apply_alike_and_a_snapshot_of_them_pass(group: Group) -> None:
+    test_an_election_and_a_commit_that_are_right_pass(group)
+    first, second = LogEntry(1, TERM, Kind.COMMAND, b"c"), LogEntry(2, TERM, Kind.COMMAND, b"d")
+    group.watch.committed[2] = second
+    for node, applied in ((group.a, first), (group.b, first), (group.a, second), (group.b, second)):
+        cast(Any, node).machine.digest = b"after %d" % applied.index
+        group.watch.applied(node, applied)
+    cast(Any, group.c).machine = SimpleNamespace(applied=2, digest=b"after 2")
+    group.watch.restored(group.c, Snapshot(2, TERM, Configuration({}, {}), b""))
+    assert group.c.commit_index == 2
+
+
 def appended(node: Node, index: int, term: int = TERM) -> Appended:
     fields: dict[str, Any] = dict.fromkeys(Appended.__slots__, 0)
     return Appended(**{**fields, "group": "g", "life": node.life, "term": term, "matches": True, "index": index})

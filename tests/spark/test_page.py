@@ -64,6 +64,15 @@ def heights(html: str) -> list[float]:
     return [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", path)]
 
 
+def test_ticks_of_a_logarithmic_axis_are_as_dense_as_fits_its_decades() -> None:
+    def ticks(low: float, high: float) -> list[float]:
+        return [float(text) for _, text in svg.logarithmic(low, high, 0, 100, lambda value: f"{value:g}").ticks]
+
+    assert ticks(1, 1e5) == [1, 10, 100, 1000, 10_000, 100_000]
+    assert ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
+    assert ticks(1, 9) == [1, 1.5, 2, 2.5, 3, 4, 5, 7]
+
+
 def test_a_chart_over_time_stays_within_its_plot() -> None:
     topics = [{"topic": "t", "interval": second * NS, "messages": 50} for second in range(102)]  # the trace ends at 100
     html = charts.topic_rates({"trace": TRACE, "topics": topics})

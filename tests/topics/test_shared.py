@@ -16,7 +16,7 @@ from glue.topics.shared.wire import decode_done, encode_done, interest_of, membe
 from tests.topics.parties import added, deliveries, endpoint_id, groups, inbound, message, topics, wants
 
 PEER = endpoint_id("peer")
-MEMBER = member_id(PEER, 1)
+MEMBER = member_id(PEER, 1, 1)
 
 
 class Numbers:
@@ -128,9 +128,10 @@ def test_credit_follows_the_time_that_a_member_takes() -> None:
 @pytest.mark.parametrize(
     "interest",
     [
-        "$glue/share/g", "$glue/share//x-1/+/a", f"$glue/share/g/{PEER}/+/a", f"$glue/share/g/{PEER}-x/+/a",
-        f"$glue/share/g/{PEER}-1/0/a", f"$glue/share/g/{PEER}-1/+/a+", f"$glue/share/+/{PEER}-1/+/a",
-        interest_of("g", member_id(endpoint_id("other"), 1), "a"), f"$glue/share/g/{PEER}-1234567890123456/+/a",
+        "$glue/share/g", "$glue/share//x-1/+/a", f"$glue/share/g/{PEER}/+/a", f"$glue/share/g/{PEER}-1-x/+/a",
+        f"$glue/share/g/{MEMBER}/0/a", f"$glue/share/g/{MEMBER}/+/a+", f"$glue/share/+/{MEMBER}/+/a",
+        f"$glue/share/g/{PEER}-1/+/a",
+        interest_of("g", member_id(endpoint_id("other"), 1, 1), "a"), f"$glue/share/g/{PEER}-12345678901234567-1/+/a",
     ],
 )  # fmt: skip
 def test_malformed_interests_are_counted(interest: str) -> None:
@@ -145,7 +146,7 @@ def test_malformed_interests_are_counted(interest: str) -> None:
     "payload",
     [b"", b"{}", b"[1]", b'[["a",1]]', b'[["a","1",1]]', b'[["a",0,1]]', b'[["a",2,1]]', b'[["a",1,1125899906842625]]',
      b"[" + b",".join([b'["a",1,1]'] * 4097) + b"]", b'[["$glue/share/g",1,1]]',
-     encode_done([(topic_of("g", member_id("0" * 16, 1), False, "a"), 1, 1)])[0]],
+     encode_done([(topic_of("g", member_id("0" * 16, 1, 1), False, "a"), 1, 1)])[0]],
 )  # fmt: skip
 def test_malformed_acknowledgements_are_counted(payload: bytes) -> None:
     layer = topics()
@@ -162,14 +163,14 @@ def test_groups_and_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sharing, "GROUPS", 1)
     monkeypatch.setattr(sharing, "MEMBERS", 2)
     layer = topics()
-    interests = [interest_of("g", member_id(PEER, number), "a") for number in (1, 2, 3)]
+    interests = [interest_of("g", member_id(PEER, 1, number), "a") for number in (1, 2, 3)]
     layer.receive(0.0, [added("peer"), wants("peer", interests[0], interest_of("h", MEMBER, "a"), *interests[1:])])
     assert layer.statistics["members of groups refused: too many"] == 2
 
 
 def test_a_member_acknowledges_to_the_publisher_alone() -> None:
     layer = topics()
-    own = member_id(endpoint_id("self"), 1)
+    own = member_id(endpoint_id("self"), 1, 1)
     layer.receive(0.0, [added("peer"), added("other")])
     layer.send(0.0, [Subscribe("token", interest_of("g", own, "a/#"))])
     bundle = encode([MessageGroup(topic_of("g", own, True, "a/b"), 7, 0, [b"x", b"y"], 1)])

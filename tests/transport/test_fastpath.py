@@ -8,6 +8,7 @@ from typing import Any
 from glue.contract import CONSUMED, Downward, Inbound, Interest, Outbound, Receipted
 from glue.transport import Transport
 from glue.transport.fastpath import TransportFastPath
+from glue.transport.reception import INCOMING
 from glue.transport.wire import KEY
 from tests.transport.network import Wire
 
@@ -165,3 +166,22 @@ def test_only_frames_that_come_next_and_for_the_first_time_are_awaited() -> None
     assert not path.awaits(run(1))  # as something is missing, it may be sent again
     transport.receive(wire.now, [run(1), run(2)])
     assert path.awaits(run(4))
+
+
+def test_a_channel_whose_frames_all_take_the_fast_path_is_not_taken_for_the_least_recently_used() -> None:
+    wire = Wire(2)
+    transport, peer = wire.transports[wire.ids[0]], wire.ids[1]
+    wire.publish(1, [0], b"frame")
+    header = wire.sent[0][2].header
+
+    def frame(channel: int, sequence: int) -> Inbound:
+        entry = [*header[KEY][:-2], channel, sequence]
+        return Inbound(peer, wire.incarnations[peer], None, {KEY: entry}, [b"frame"], form=b"of a frame")
+
+    fast = TransportFastPath(transport)
+    for channel in range(1, INCOMING + 1):
+        transport.receive(wire.now, [frame(channel, 0)])
+    assert fast.receive_one(wire.now, frame(1, 1)) is not None
+    transport.receive(wire.now, [frame(INCOMING + 1, 0)])  # another one has to be forgotten
+    assert fast.receive_one(wire.now, frame(1, 2)) is not None
+    assert fast.receive_one(wire.now, frame(2, 1)) is None

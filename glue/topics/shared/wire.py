@@ -1,9 +1,10 @@
 """Shared subscriptions on the wire: interests of members, topics of what they are sent, and acknowledgements.
 
-A member is one subscription. It announces `$glue/share/GROUP/MEMBER/+/PATTERN`, where MEMBER is the endpoint's id, a
-dash and a number. It is sent messages on `$glue/share/GROUP/MEMBER/AGAIN/TOPIC`, which its interest matches; AGAIN is 1
-for messages that another member had before, else 0. It acknowledges on `$glue/done/PUBLISHER` with a JSON list of
-`[topic, first, last]`, where the topic is the one above and the numbers are sequence numbers.
+A member is one subscription. It announces `$glue/share/GROUP/MEMBER/+/PATTERN`, where MEMBER is the endpoint's id, its
+incarnation and a number, with dashes between: what was sent to an earlier life is none of a later one's. It is sent
+messages on `$glue/share/GROUP/MEMBER/AGAIN/TOPIC`, which its interest matches; AGAIN is 1 for messages that another
+member had before, else 0. It acknowledges on `$glue/done/PUBLISHER` with a JSON list of `[topic, first, last]`, where
+the topic is the one above and the numbers are sequence numbers.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ Acknowledgement = tuple[str, int, int]
 """A wrapped topic, and the first and the last sequence number that the member is done with."""
 
 
-def member_id(endpoint_id: str, number: int) -> str:
-    """The id of a member: the `number`th of its endpoint."""
-    return f"{endpoint_id}-{number}"
+def member_id(endpoint_id: str, incarnation: int, number: int) -> str:
+    """The id of a member: the `number`th of one life of its endpoint."""
+    return f"{endpoint_id}-{incarnation}-{number}"
 
 
 def interest_of(group: str, member: str, pattern: str) -> str:
@@ -47,8 +48,10 @@ def parse_interest(endpoint_id: str, interest: str) -> tuple[str, str, str] | No
     parts = interest.split("/", 5)
     if len(parts) < 6 or parts[4] != "+" or not parts[2] or "+" in parts[2] or "#" in parts[2]:
         return None
-    owner, _, number = parts[3].partition("-")
-    if owner != endpoint_id or not number.isdigit() or not number.isascii() or len(number) > 15:
+    owner, *numbers = parts[3].split("-")
+    if owner != endpoint_id or len(numbers) != 2:
+        return None
+    if not all(number.isascii() and number.isdigit() and len(number) <= 16 for number in numbers):
         return None
     try:
         check_pattern(parts[5])

@@ -1,0 +1,295 @@
+"""The keepers that a reader may ask for what others published, as long as there are any.
+
+One keeper is asked at a time. Which one, each reader and pattern ranks anew (rendezvous hashing, Thaler and Ravishankar
+1998), so that the readers spread over the keepers. A keeper that is silent for 50 ms is passed over for a while, and
+the next one is asked. What a keeper leaves out shows as a gap in the numbers of a stream, and the others are asked for
+it before it counts as gone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from math import inf
+from random import Random
+from zlib import crc32
+
+from glue.history.sequencer import Sequencer
+from glue.history.source import GONE
+from glue.history.stream import Key, Stream
+from glue.history.wire import LATEST, RANGES, Page, Range, Request
+from glue.topics.deliveries import deliveries
+from glue.topics.index import Index
+
+SILENCE = 0.05
+"""Seconds of silence after which another keeper is asked; twice as long after each silence, up to SILENCE_LIMIT."""
+SILENCE_LIMIT = 2.0
+PASSED_OVER = 5.0
+"""Seconds for which a silent keeper is asked only if there is no other."""
+CHECK = 4.0
+"""Seconds between two looks at what a keeper has: a stream may reach it late, from another keeper."""
+SETTLE = 1.0
+"""Seconds for which what no keeper has may be on its way to one."""
+AGAIN = 0.2
+"""Seconds until keepers are asked again for what none had."""
+
+
+class Keeper:
+    """One life of a keeper, with the patterns that it keeps."""
+
+    __slots__ = ("index", "life", "patterns", "silent_until")
+
+    def __init__(self, life: int) -> None:
+        self.life = life
+        self.index: Index[str] = Index()
+        self.patterns: set[str] = set()
+        self.silent_until = -inf
+
+
+class Keepers:
+    """What one reader asks of keepers. `covered` tells whether a stream is served by its own publisher."""
+
+    def __init__(
+        self,
+        reader: Sequencer,
+        pattern: str,
+        mine: str,
+        covered: Callable[[Key], bool],
+        next_id: Callable[[], int],
+        luck: Random,
+    ) -> None:
+        self.is_listing = False  # whether the streams at the beginning are not all known yet
+        self.behind: OrderedDict[Key, None] = OrderedDict()  # streams with something to ask for
+        self._reader = reader
+        self._pattern = pattern
+        self._wanted: Index[str] = Index()
+        self._wanted.add(pattern, pattern)
+        self._mine = mine
+        self._covered = covered
+        self._next_id = next_id
+        self._luck = luck
+        self._keepers: dict[str, Keeper] = {}
+        self._later: dict[Key, float] = {}  # streams to ask for again
+        self._listed = self._turn = 0
+        self._asked: Request | None = None
+        self._asked_of = ""
+        self._due = inf
+        self._silence = SILENCE
+        self._check_at = inf
+
+    # ---------------------------------------------------------------------------------------------- peers
+
+    def covers(self, topic: str) -> bool:
+        """Whether a keeper keeps this topic."""
+        return any(keeper.index.match(topic) for keeper in self._keepers.values())
+
+    def offered(self, now: float, peer: str, life: int, pattern: str) -> None:
+        """A keeper keeps a pattern that overlaps the reader's."""
+        keeper = self._keepers.get(peer)
+        if keeper is None or keeper.life != life:
+            if not self._keepers and self._check_at == inf:
+                self.is_listing = self._reader.start[0] != LATEST
+            keeper = self._keepers[peer] = Keeper(life)
+            self._check_at = now + self._pause(CHECK / 4)
+        if pattern not in keeper.patterns:
+            keeper.patterns.add(pattern)
+            keeper.index.add(pattern, pattern)
+
+    def withdrawn(self, peer: str, pattern: str) -> None:
+        """A keeper keeps a pattern no more."""
+        keeper = self._keepers.get(peer)
+        if keeper is not None and pattern in keeper.patterns:
+            keeper.patterns.remove(pattern)
+            keeper.index.remove(pattern, pattern)
+            if not keeper.patterns:
+                self._drop(peer)
+
+    def lost(self, peer: str, life: int) -> None:
+        """A peer is gone."""
+        keeper = self._keepers.get(peer)
+        if keeper is not None and keeper.life == life:
+            self._drop(peer)
+
+    def _drop(self, peer: str) -> None:
+        del self._keepers[peer]
+        if self._asked is not None and self._asked_of == peer:
+            self._requeue()
+
+    def _requeue(self) -> None:
+        """What was asked is to be asked again, of another keeper perhaps."""
+        request, self._asked, self._due = self._asked, None, inf
+        for topic, _, _, _, origin, life in request.ranges if request is not None else ():
+            self.behind[origin, life, topic] = None
+
+    def _ranked(self) -> list[str]:
+        """The keepers, the one to ask first at the beginning."""
+        return sorted(self._keepers, key=lambda peer: crc32(f"{peer} {self._mine} {self._pattern}".encode()))
+
+    def _target(self, now: float, tried: set[str]) -> str:
+        """The keeper to ask for something that some have tried in vain; "" if all have."""
+        left = [peer for peer in self._ranked() if peer not in tried]
+        spoken = [peer for peer in left if self._keepers[peer].silent_until <= now]
+        return (spoken or left or [""])[0]
+
+    def _in_turn(self, now: float) -> str:
+        """The keeper to compare with now: another one each time, as none may have everything."""
+        if not self._listed:
+            self._turn += 1
+        ranked = self._ranked()
+        chosen = ranked[self._turn % len(ranked)]
+        return chosen if self._keepers[chosen].silent_until <= now else self._target(now, set())
+
+    # ------------------------------------------------------------------------------------------- requests
+
+    def deadline(self, may_ask: bool) -> float:
+        """When `request` is due; `may_ask`: there is room for a page."""
+        if self._asked is not None:
+            return self._due
+        if not self._keepers:
+            return inf
+        if self.is_listing or (may_ask and self.behind):
+            return -inf
+        return min(self._check_at, min(self._later.values(), default=inf))
+
+    def request(self, now: float, may_ask: bool, room: int) -> tuple[str, Request] | None:
+        """The request that is due, with the keeper to ask."""
+        if self._asked is not None and now >= self._due:
+            self._keepers[self._asked_of].silent_until = now + PASSED_OVER
+            self._reader._statistics["keepers silent"] += 1
+            self._silence = min(2 * self._silence, SILENCE_LIMIT)
+            self._requeue()
+        if self._asked is not None or not self._keepers:
+            return None
+        for key in [key for key, due in self._later.items() if due <= now]:
+            del self._later[key]
+            self.behind[key] = None
+        if self.is_listing or now >= self._check_at:
+            target = self._target(now, set()) if self.is_listing else self._in_turn(now)
+            start = self._reader.start
+            self._asked = Request(self._next_id(), self._pattern, start, self._listed, heads=True, kept=True)
+        elif may_ask and self.behind:
+            target, ranges = self._ranges(now)
+            if not ranges:
+                return None
+            self._asked = Request(self._next_id(), room=room, ranges=ranges, kept=True)
+        else:
+            return None
+        self._asked_of, self._due = target, now + self._silence
+        return target, self._asked
+
+    def _ranges(self, now: float) -> tuple[str, list[Range]]:
+        found: list[Range] = []
+        target = ""
+        for key in [*self.behind]:
+            stream = self._reader._streams.get(key)
+            missing = None if stream is None else stream.missing()
+            if stream is None or missing is None:
+                del self.behind[key]
+                continue
+            one = self._target(now, stream.tried)
+            target = target or one
+            if one != target:
+                continue
+            del self.behind[key]
+            found.append((key[2], *missing, 0, key[0], key[1]))
+            if len(found) >= RANGES:
+                break
+        return target, found
+
+    # ---------------------------------------------------------------------------------------------- pages
+
+    def page(self, now: float, peer: str, life: int, page: Page) -> bool:
+        """Take a page; returns whether it answers a request of this reader."""
+        keeper = self._keepers.get(peer)
+        request = self._asked
+        if request is None or keeper is None or keeper.life != life or peer != self._asked_of or request.id != page.id:
+            return False
+        self._asked, self._due, self._silence = None, inf, SILENCE
+        keeper.silent_until = -inf
+        if request.heads:
+            self._take_heads(now, page)
+        else:
+            self._take_ranges(now, peer, request, page)
+        return True
+
+    def _take_heads(self, now: float, page: Page) -> None:
+        reader = self._reader
+        for topic, last, origin, life, first in page.heads:
+            key = origin, life, topic
+            stream = reader._streams.get(key)
+            if not self._wanted.match(topic) or (self._covered(key) and not self.is_listing):
+                continue
+            if stream is None and reader.start[0] == LATEST:
+                continue  # it ended before this reader began
+            if stream is None:
+                stream = reader._open(key, origin)
+            if not stream.next:
+                stream.next = max(1, min(first, stream.held[0].sequence) if stream.held else first)
+                reader._drain(stream)
+            stream.want = max(stream.want, last + 1)
+            if stream.missing() is not None:
+                self.behind[key] = None
+        self._listed = page.next
+        if page.next < page.head:
+            self._check_at = now
+            return
+        self._listed, self._check_at = 0, now + self._pause(CHECK)
+        if self.is_listing:
+            self.is_listing = False
+            for key, stream in reader._streams.items():
+                reader._drain(stream)
+                if not self._covered(key) and stream.missing() is not None:
+                    self.behind[key] = None
+
+    def _take_ranges(self, now: float, peer: str, request: Request, page: Page) -> None:
+        asked = {(origin, life, topic) for topic, _, _, _, origin, life in request.ranges}
+        groups = iter(page.groups)
+        reader = self._reader
+        for id, name, life, count in page.origins:
+            for _ in range(count):
+                group = next(groups)
+                key = id, life, group.topic
+                stream = reader._streams.get(key)
+                if key not in asked or stream is None:
+                    reader._statistics["messages of history not asked for"] += len(group.payloads)
+                    continue
+                stream.name = name
+                expires = inf if group.lifespan_ms is None else now + group.lifespan_ms / 1000
+                for delivery in deliveries(reader._statistics, group, name, id, life, (self,), expires):
+                    reader._take(key, stream, delivery, True)
+        for place, (topic, _, last, _, id, life) in enumerate(request.ranges):
+            key = id, life, topic
+            stream = reader._streams.get(key)
+            if stream is None:
+                continue
+            if place < page.answered and stream.next <= last:
+                self._missed(now, peer, key, stream)
+            elif stream.missing() is None:
+                stream.is_kept, stream.since = False, 0.0
+                stream.tried.clear()
+            else:
+                self.behind[key] = None
+
+    def _missed(self, now: float, peer: str, key: Key, stream: Stream) -> None:
+        """A keeper does not have the next messages: ask another one, or later again; else they are gone."""
+        stream.since = stream.since or now
+        stream.tried.add(peer)
+        if self._target(now, stream.tried):
+            self.behind[key] = None
+        elif now < stream.since + SETTLE:
+            stream.tried.clear()
+            self._later[key] = now + AGAIN
+        else:
+            missing = stream.missing()
+            if missing is not None:
+                if stream.next:
+                    self._reader._miss(key, stream, missing[1] + 1, GONE)
+                stream.next = missing[1] + 1
+                self._reader._drain(stream)
+            stream.tried.clear()
+            stream.is_kept, stream.since = False, 0.0
+            if stream.missing() is not None:
+                self.behind[key] = None
+
+    def _pause(self, seconds: float) -> float:
+        return seconds * (0.75 + self._luck.random() / 2)

@@ -1,0 +1,131 @@
+"""Reads the log of a keeper as requests for history want it: messages of single streams by number, and last numbers.
+
+A keeper's log has the messages of many publishers, in the order in which it got them. Those that it got from another
+keeper came late. Therefore readers ask by streams and numbers, and any keeper can go on where another one stopped.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from glue.contract.metadata import Metadata
+from glue.history.memory import Wanted
+from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
+from glue.storage import JSON, Log, Record, Stream
+from glue.topics.bundle import MessageGroup, common_length
+
+SINCE_RECORDS = 100_000
+"""Records looked at to find where streams begin since a time: 0.3 s."""
+HINTS = 1024
+"""Streams of which is remembered where a reader will probably go on, at some 300 bytes: 0.3 MB."""
+
+
+class Head(NamedTuple):
+    """A stream as a keeper has it: the last number, and the one at which a reader begins."""
+
+    topic: str
+    last: int
+    origin: str
+    life: int
+    first: int
+
+
+class KeptHistory:
+    """The history in a log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._hints: OrderedDict[tuple[Stream, int], int] = OrderedDict()  # by next number: the offset
+
+    def heads(self, wanted: Wanted, start: Start) -> list[Head]:
+        """The streams of some topics."""
+        known = [(stream, state) for stream, state in self._log.streams(wanted) if state.durable.stop > 1]
+        since = self._since(wanted, start[1] / 1e6) if start[0] == SINCE else {}
+        found = []
+        for stream, state in known:
+            last = state.durable.stop - 1
+            first = max(1, state.first_kept)
+            if start[0] == LAST:
+                first = max(first, last - start[1] + 1)
+            elif start[0] == FROM:
+                first = max(1, start[1])
+            elif start[0] == SINCE:
+                first = since.get(stream, last + 1)
+            found.append(Head(stream.topic, last, stream.origin, stream.life, min(first, last + 1)))
+        return found
+
+    def _since(self, wanted: Wanted, time: float) -> dict[Stream, int]:
+        """The first number of each stream that was published since a time."""
+        first: dict[Stream, int] = {}
+        offset, looked = self._log.offset_at(time), 0
+        while offset < self._log.end and looked < SINCE_RECORDS:
+            records, next = self._log.read(wanted, offset)
+            for _, record in records:
+                looked += 1
+                if record.published_at >= time:
+                    number = first.get(record.stream, record.sequence)
+                    first[record.stream] = min(number, record.sequence)
+            if next <= offset:
+                break
+            offset = next
+        return first
+
+    def range(self, one: Range, room: int) -> tuple[list[tuple[Origin, MessageGroup]], bool, int]:
+        """Messages of one stream by number: with their publishers, whether they are all, and their size.
+
+        Raises StorageError.
+        """
+        topic, first, last, _, origin, life = one
+        stream = Stream(origin, life, topic)
+        found: list[tuple[Origin, MessageGroup]] = []
+        size, number = 0, first
+        offset = self._hints.pop((stream, first), None)
+        while number <= last:
+            if offset is None:
+                offset = self._log.locate(stream, number)
+            if offset is None:
+                break
+            records, next = self._log.read(topic.__eq__, offset, min(room, 1 << 20))
+            fitting = [record.part(number, last + 1) for _, record in records if _meets(record, stream, number, last)]
+            if not fitting:  # what comes next of this stream lies elsewhere, or there is no more
+                located = self._log.locate(stream, number)
+                if located is None or located == offset or not records:
+                    break
+                offset = located
+                continue
+            for record in fitting:
+                if record.sequence < number:
+                    continue  # a message that another keeper gave later lies between
+                weight = record.size + 8 * len(record.payloads) + len(topic) + 128
+                if found and size + weight > room:
+                    self._hint(stream, number, offset)
+                    return found, False, size
+                size += weight
+                found.append(((record.origin, record.name, record.life), _group(record)))
+                number = record.stop
+            offset = next if next > offset else None
+        return found, True, size
+
+    def _hint(self, stream: Stream, number: int, offset: int) -> None:
+        self._hints[stream, number] = offset
+        while len(self._hints) > HINTS:
+            self._hints.popitem(last=False)
+
+
+def _meets(record: Record, stream: Stream, first: int, last: int) -> bool:
+    return record.stream == stream and record.stop > first and record.sequence <= last
+
+
+def _group(record: Record) -> MessageGroup:
+    has_metadata = record.codec is not None or record.properties
+    return MessageGroup(
+        record.topic,
+        record.sequence,
+        int(record.published_at * 1e6),
+        record.payloads,
+        common_length(record.payloads),
+        record.type,
+        bool(record.flags & JSON),
+        metadata=Metadata(record.properties or None, record.codec) if has_metadata else None,
+    )

@@ -1,0 +1,383 @@
+"""Keepers serve history: after the death of the publisher, one of them at a time, and each other's omissions.
+
+python -m tests.simulation.test_keepers_serve 0 1000      # hunt through these seeds
+python -m tests.simulation.test_keepers_serve bugs 200    # tell how many seeds each planted bug takes
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import glue
+from glue.contract.ranges import RangeSet
+from glue.history import Server, keepers
+from glue.history.keepers import Keepers
+from glue.history.kept import KeptHistory
+from glue.history.reader import Reader
+from glue.simulation import Conditions, SimulatedEndpoint, World
+
+SECOND = 1.0
+
+
+def kept(world: World, count: int, messages: int) -> tuple[SimulatedEndpoint, list[SimulatedEndpoint]]:
+    """A publisher without a memory, and keepers that have all of its messages."""
+    publisher = world.endpoint("publisher")
+    keeping = [world.endpoint(f"keeper{number}") for number in range(count)]
+    for keeper in keeping:
+        keeper.keep("log/#")
+    world.run(SECOND)
+    for number in range(1, messages + 1):
+        publisher.publish("log/a", number)
+    world.run(SECOND)
+    return publisher, keeping
+
+
+def answers(keeping: list[SimulatedEndpoint]) -> int:
+    return sum(keeper.statistics["endpoint"]["pages of history"] for keeper in keeping)
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [({"start": "earliest"}, 1), ({"last": 3}, 298), ({"start": 40}, 40), ({"start": "-30s"}, 251)],
+)
+def test_a_keeper_serves_what_a_dead_publisher_published(options: dict[str, Any], first: int) -> None:
+    world = World()
+    publisher, _ = kept(world, 3, 250)
+    world.run(60 * SECOND)
+    for number in range(251, 301):
+        publisher.publish("log/a", number)
+    world.run(SECOND)
+    publisher.crash()
+    world.run(10 * SECOND)
+    late = world.endpoint("late").subscribe("log/#", **options)
+    assert world.run_until(lambda: len(late.received) >= 301 - first, 0.2)
+    world.run(5 * SECOND)
+    assert [message.payload for message in late.received] == list(range(first, 301))
+    assert {message.publisher for message in late.received} == {"publisher"}
+
+
+def test_of_eight_keepers_one_answers() -> None:
+    world = World()
+    _, keeping = kept(world, 8, 1000)
+    readers = [world.endpoint(f"reader{number}").subscribe("log/#", start="earliest") for number in range(8)]
+    assert world.run_until(lambda: all(len(reader.received) == 1000 for reader in readers), SECOND)
+    asked = sum(keeper.accounting.received["handled"] for keeper in keeping) - 8 * 1000
+    assert answers(keeping) == asked == 8 * 2  # the streams, and their messages
+    assert sum(keeper.statistics["endpoint"]["pages of history"] > 0 for keeper in keeping) > 2
+
+
+def test_another_keeper_takes_over_after_a_silence() -> None:
+    world = World()
+    _, keeping = kept(world, 3, 100)
+    reader = world.endpoint("reader")
+    world.run(SECOND)
+    probe = reader.subscribe("log/#", start="earliest")
+    world.run(SECOND)
+    (asked,) = [keeper for keeper in keeping if keeper.statistics["endpoint"]["pages of history"]]
+    probe.close()
+    asked.pause()
+    began = world.time
+    late = reader.subscribe("log/#", start="earliest")
+    assert world.run_until(lambda: len(late.received) == 100, SECOND)
+    assert world.time - began < 0.08
+    assert reader.statistics["endpoint"]["keepers silent"] == 1
+
+
+def test_what_one_keeper_leaves_out_another_one_gives() -> None:
+    world = World()
+    publisher, keeping = kept(world, 2, 10)
+    for number, keeper in enumerate(keeping):  # each misses some of the next messages
+        world.network.partition([keeper.host])
+        world.run(0.01)
+        for payload in range(11 + 10 * number, 21 + 10 * number):
+            publisher.publish("log/a", payload, reliability="best-effort")
+        world.run(0.1)
+        world.network.heal()
+    for payload in range(31, 41):
+        publisher.publish("log/a", payload)
+    world.run(3 * SECOND)
+    publisher.crash()
+    world.run(10 * SECOND)
+    endpoint = world.endpoint("late")
+    late = endpoint.subscribe("log/a", start="earliest")
+    world.run(SECOND)
+    assert [message.payload for message in late.received] == list(range(1, 41))
+
+
+def test_what_no_keeper_has_is_told_as_a_gap() -> None:
+    world = World()
+    publisher, keeping = kept(world, 2, 5)
+    world.network.partition([keeper.host for keeper in keeping])
+    publisher.publish("log/a", 6, reliability="best-effort")
+    world.run(0.1)
+    world.network.heal()
+    publisher.publish("log/a", 7)
+    world.run(3 * SECOND)
+    publisher.crash()
+    world.run(10 * SECOND)
+    endpoint = world.endpoint("late")
+    gaps: list[glue.Gap] = []
+    endpoint.on_gap = gaps.append
+    late = endpoint.subscribe("log/a", start="earliest")
+    world.run(5 * SECOND)
+    assert [message.payload for message in late.received] == [1, 2, 3, 4, 5, 7]
+    assert [(gap.count, gap.cause) for gap in gaps] == [(1, "no longer kept")]
+
+
+def test_history_of_a_keeper_and_of_a_publisher_are_joined() -> None:
+    world = World()
+    publisher, _ = kept(world, 1, 0)
+    publisher.remember("log/#", last=5)
+    for number in range(1, 101):
+        publisher.publish("log/a", number)
+    world.run(SECOND)
+    late = world.endpoint("late").subscribe("log/#", start="earliest")
+    world.run(SECOND)
+    for number in range(101, 111):
+        publisher.publish("log/a", number)
+    world.run(SECOND)
+    assert [message.payload for message in late.received] == list(range(1, 111))
+
+
+Key = tuple[str, int, str]
+"""A stream: a publisher's id and life, and a topic."""
+
+
+class Swarm:
+    """One seed: publishers that die, keepers that come and go, and readers that want everything."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = World(seed)
+        self.chance = chance = self.world.random("swarm of keepers")
+        self.publishers = [self.world.endpoint(f"publisher{number}") for number in range(2)]
+        self.keepers = [self.world.endpoint(f"keeper{number}") for number in range(chance.randint(1, 4))]
+        self.readers = [self.world.endpoint("reader", receive_limit=chance.choice((2000, 1 << 20)))]
+        for keeper in self.keepers:
+            keeper.keep("log/#")
+        self.remembers = chance.random() < 0.3
+        for publisher in self.publishers:
+            self.begin(publisher)
+        self.published: Counter[Key] = Counter()
+        self.last: list[dict[Key, int]] = []
+        self.first: dict[tuple[int, str, int, str], int] = {}
+        self.stored_before: list[dict[Key, int]] = []  # by reader: the first numbers that keepers had
+        self.skipped: list[Counter[tuple[str, str]]] = []
+        self.told: Counter[tuple[str, str]] = Counter()
+        self.readers[0].on_gap = lambda gap: self.told.update({(gap.publisher_id, gap.topic): gap.count})
+
+    def begin(self, publisher: SimulatedEndpoint) -> None:
+        """Begin a life of a publisher."""
+        if self.remembers:
+            publisher.remember("log/#", last=5)
+
+    def read(self) -> None:
+        """Subscribe to everything, and check the order of what comes."""
+        last: dict[Key, int] = {}
+        skipped: Counter[tuple[str, str]] = Counter()
+        self.last.append(last)
+        self.skipped.append(skipped)
+        self.stored_before.append({key: next(iter(found))[0] for key, found in self.stored().items()})
+        first = self.first
+
+        def take(message: glue.Message) -> None:
+            key = message.publisher_id, message.incarnation, message.topic
+            assert message.payload == [message.incarnation, message.sequence]
+            before = last.get(key, 0)
+            first.setdefault((id(last), *key), message.sequence)
+            assert message.sequence > before, f"{key}: {message.sequence} after {before}"
+            skipped[key[0], key[2]] += message.sequence - before - 1 if before else 0
+            last[key] = message.sequence
+
+        slow = self.chance.choice((0.0, 0.005))
+        self.readers[0].subscribe("log/#", take, start="earliest", handling_time=slow)
+
+    def stored(self) -> dict[Key, RangeSet]:
+        """The numbers that the keepers have together."""
+        found: dict[Key, RangeSet] = {}
+        for keeper in self.keepers:
+            for stream, state in keeper._keepers[0].log.streams(lambda topic: True):
+                for start, stop in state.durable:
+                    found.setdefault((*stream,), RangeSet()).add(start, stop)
+        return found
+
+    def step(self) -> None:
+        """Publish, or disturb."""
+        chance, world = self.chance, self.world
+        what = chance.random()
+        publisher = chance.choice(self.publishers)
+        if what < 0.5 and publisher.is_running:
+            topic = chance.choice(("log/a", "log/b"))
+            for _ in range(chance.choice((1, 5, 40))):
+                key = publisher.id, publisher.incarnation, topic
+                publisher.publish(topic, [publisher.incarnation, self.published[key] + 1])
+                self.published[key] += 1
+        elif what < 0.6:
+            conditions = Conditions(loss=chance.choice((0.0, 0.2)), jitter=chance.choice((0.0, 0.01)))
+            world.network.set_conditions(conditions)
+        elif what < 0.7:
+            if publisher.is_running:
+                publisher.crash()
+            else:
+                publisher.restart()
+                self.begin(publisher)
+        elif what < 0.8:
+            keeper = chance.choice(self.keepers)
+            keeper.pause()
+            world.after(chance.uniform(0.02, 2.0), keeper.resume)
+        elif what < 0.9:
+            world.network.partition([chance.choice(self.keepers).host])
+            world.after(chance.uniform(0.1, 2.0), world.network.heal)
+
+    def run(self) -> None:
+        """Disturb, calm down, and compare with what the keepers have together."""
+        for _ in range(40):
+            self.world.run(self.chance.choice((0.001, 0.05, 0.5)))
+            self.step()
+            if self.chance.random() < 0.1 and len(self.last) < 3:
+                self.read()
+        self.read()
+        self.world.network.set_conditions(Conditions())
+        self.world.network.heal()
+        self.world.run(30.0)
+        reader = self.readers[0]
+        self.world.run_until(lambda: not reader.accounting.waiting, 60.0)
+        stored = self.stored()
+        for last, skipped, before in zip(self.last, self.skipped, self.stored_before, strict=True):
+            for key, ranges in stored.items():
+                end = ranges.stop - 1
+                assert last.get(key, 0) >= end, f"{key}: {last.get(key, 0)} of {end} that keepers have"
+            for key, number in before.items():
+                assert self.first[id(last), *key] <= number, f"{key} begins late"
+            for place, count in skipped.items():
+                assert self.told[place] >= count, f"{count} messages of {place} are missing, and nothing was told"
+        holes: Counter[tuple[str, str]] = Counter()
+        for key, ranges in stored.items():
+            (first, _), *_ = ranges
+            holes[key[0], key[2]] += ranges.stop - first - len(ranges.common(range(first, ranges.stop)))
+        for place, count in self.skipped[-1].items():  # this reader began when all was calm
+            assert count <= holes[place], f"{count} messages of {place} are missing, of which keepers have some"
+        assert not reader.accounting.waiting
+
+
+def hunt(first: int, last: int) -> int:
+    """Run these seeds; returns how many messages came."""
+    came = 0
+    for seed in range(first, last):
+        swarm = Swarm(seed)
+        try:
+            swarm.run()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        came += sum(sum(last.values()) for last in swarm.last)
+    return came
+
+
+@pytest.mark.parametrize("first", range(0, 20, 10))
+def test_what_keepers_have_comes_in_order_and_gaps_are_told(first: int) -> None:
+    assert hunt(first, first + 10) > 500
+
+
+Patch = pytest.MonkeyPatch
+
+
+def silence_is_waited_for(patch: Patch) -> None:
+    """A keeper that does not answer is asked for ever."""
+    patch.setattr(keepers, "SILENCE", 1e9)
+
+
+def omissions_are_believed(patch: Patch) -> None:
+    """What one keeper does not have counts as gone, without a word."""
+
+    def wrong(self: Any, now: float, peer: str, key: Any, stream: Any) -> None:
+        missing = stream.missing()
+        if missing is not None:
+            stream.next = missing[1] + 1
+            self._reader._drain(stream)
+
+    patch.setattr(Keepers, "_missed", wrong)
+
+
+def dead_publishers_take_all_with_them(patch: Patch) -> None:
+    """What a dead publisher left is not asked of keepers any more."""
+    patch.setattr(Keepers, "_take_heads", lambda self, now, page: setattr(self, "is_listing", False))
+
+
+def keeper_skips_a_message(patch: Patch) -> None:
+    """A keeper leaves out the first message of a page, and says that this is all."""
+    good = KeptHistory.range
+
+    def wrong(self: Any, one: Any, room: int) -> Any:
+        found, is_all, size = good(self, one, room)
+        return (found[1:] if len(found) > 1 else found), is_all, size
+
+    patch.setattr(KeptHistory, "range", wrong)
+
+
+def partial_pages_are_whole(patch: Patch) -> None:
+    """A page that found no room for all says that it is all."""
+    good = Server._from_logs
+
+    def wrong(self: Any, request: Any, room: int) -> Any:
+        page = good(self, request, room // 16)
+        page.answered = len(request.ranges)
+        return page
+
+    patch.setattr(Server, "_from_logs", wrong)
+
+
+def live_does_not_wait(patch: Patch) -> None:
+    """Live messages are handed over while the streams of keepers are not known."""
+
+    def wrong(self: Any, key: Any, stream: Any, source: Any, delivery: Any) -> None:
+        self.keepers.is_listing, before = False, self.keepers.is_listing
+        try:
+            if not stream.next:
+                stream.next = delivery.sequence
+            good(self, key, stream, source, delivery)
+        finally:
+            self.keepers.is_listing = before
+
+    good = Reader._splice
+    patch.setattr(Reader, "_splice", wrong)
+
+
+BUGS: list[Callable[[Patch], None]] = [
+    silence_is_waited_for,
+    omissions_are_believed,
+    dead_publishers_take_all_with_them,
+    keeper_skips_a_message,
+    partial_pages_are_whole,
+    live_does_not_wait,
+]
+
+
+def seeds_to_find(bug: Callable[[Patch], None], seeds: int) -> int | None:
+    """How many seeds it takes until the swarm finds a planted bug; None: it does not."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug(patch)
+        for seed in range(seeds):
+            try:
+                Swarm(seed).run()
+            except Exception:
+                return seed + 1
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs_are_found(bug: Callable[[Patch], None]) -> None:
+    assert seeds_to_find(bug, 100) is not None
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "bugs":
+        for planted in BUGS:
+            print(planted.__name__, seeds_to_find(planted, int(sys.argv[2])), flush=True)
+    else:
+        print(hunt(int(sys.argv[1]), int(sys.argv[2])))
