@@ -23,17 +23,19 @@ class Delivery:
     * `age`: seconds that the messages were held on their way. Unset if it is 0 or unknown, as on the fast path, so that
       a plain message pays nothing for it: `getattr(delivery, "age", 0.0)`.
     * `wrapped`: the topic on which it travelled, if that wraps `topic`. Else unset, as `age` may be.
+    * `via`: of a will, the id of the endpoint that sent it, as `publisher_id` is its owner's. Else unset.
     * `metadata`: properties and codec. Unset if there is neither.
     * `encoded`: the payloads as they travelled. Set only once a codec has decoded them.
     """
 
     age: float
     wrapped: str
+    via: str
     metadata: Metadata
     encoded: Sequence[bytes]
     __slots__ = (
         "age", "encoded", "expires", "incarnation", "length", "metadata", "payloads", "published_at", "publisher",
-        "publisher_id", "retained", "sequence", "tokens", "topic", "type", "wrapped",
+        "publisher_id", "retained", "sequence", "tokens", "topic", "type", "via", "wrapped",
     )  # fmt: skip
 
     def __init__(

@@ -108,7 +108,7 @@ class EndpointCore:
         self._members = count(1)
         self._not_found = 0  # messages of the start without a subscriber, as last reported
         self.requests = Requests(self.identity, self.peers, self.statistics)
-        self.holder = Holder(self._id, self.outbox.order, self.subscribers, self.settled, self.requests)
+        self.holder = Holder(self._id, self.outbox.order, self.subscribers, self.settled, self.requests, self.guard)
         self.durability = Durability(self.identity, self.requests.name_of, self.statistics)
         self.offers = Offers(self.statistics)
         self.history: History | None = None  # opened by its first use

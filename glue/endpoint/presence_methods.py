@@ -12,6 +12,7 @@ from glue.endpoint.deadlines import DeadlineWatch, Silence
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.presence import NEVER, PUBLISHER, PresenceWatch
 from glue.endpoint.responder import Announcement
+from glue.endpoint.sealing import require
 from glue.endpoint.wanted import Wanted
 from glue.errors import ConfigurationError
 from glue.model import StackRequest
@@ -80,6 +81,7 @@ class PresenceMethods:
             interval = math.ceil(publish_every * 1000)
         check_pattern(pattern)
         check_not_reserved(pattern)
+        require(self._core.guard, "publish", (pattern,))
         interest = f"{PUBLISHER}{interval}/{pattern}"
         check_pattern(interest)  # which is longer
         announcement = PublisherAnnouncement(

@@ -33,7 +33,8 @@ from glue.contract import (
 )
 from glue.endpoint.fork import heirs
 from glue.endpoint.receivers import AlarmReceiver
-from glue.errors import TopicError
+from glue.endpoint.sealing import require
+from glue.errors import ForbiddenError, TopicError
 from glue.model import StackRequest
 from glue.topics import check_topic
 
@@ -141,8 +142,13 @@ class Holder:
         subscribers: Callable[[str], Sequence[str]],
         settle: Callable[[str, int], None],
         clocks: Clocks,
+        guard: Any = None,
     ) -> None:
-        """`order` passes requests to the stack, `settle` counts messages by their end."""
+        """`order` passes requests to the stack, `settle` counts messages by their end.
+
+        With a `guard` (that of the core), only wills on topics that this endpoint may publish to are published.
+        """
+        self._guard = guard
         self.handled: Callable[[Delivery], None] | None = (
             None  # tells that a delivery is handled, if the driver does not
         )
@@ -224,9 +230,12 @@ class Holder:
             if self._holdings.get(holding.owner_id) is not holding or holding.owner is None:
                 return ()
             done = [number for number, due in holding.due.items() if due <= now]
-            for number in done:
+            for number in done[:]:
                 del holding.due[number]
                 will = holding.wills[number]
+                if not self._may_publish(will.topic):  # another holder may, and does
+                    done.remove(number)
+                    continue
                 self._order(
                     ExecuteWill(
                         will.topic,
@@ -246,6 +255,13 @@ class Holder:
                 return ()
             notice = orjson.dumps({"incarnation": holding.owner[2], "done": done})
             return (Publication(WILLS_OF + holding.owner_id, [notice], self._clocks.unix_time(), False, len(notice)),)
+
+    def _may_publish(self, topic: str) -> bool:
+        try:
+            require(self._guard, "publish", (topic,))
+        except ForbiddenError:
+            return False
+        return True
 
     # -------------------------------------------------------------------------------- where handlers run
 

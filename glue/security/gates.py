@@ -155,10 +155,11 @@ class DeliveryGate(Gate):
                 if payload.__class__ is bytes and not self._guard.take(payload):
                     self.statistics["policy not taken"] += 1
             return None
-        is_foreign = item.__class__ is Delivery and item.publisher_id != self._own_id
-        if is_foreign and not self._guard.lets_say(item.publisher_id, item.topic):
-            self.statistics["refused: message"] += len(item.payloads)
-            return None
+        if item.__class__ is Delivery:
+            sender = getattr(item, "via", item.publisher_id)  # of a will: not its owner
+            if sender != self._own_id and not self._guard.lets_say(sender, item.topic):
+                self.statistics["refused: message"] += len(item.payloads)
+                return None
         return item
 
 

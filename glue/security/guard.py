@@ -32,6 +32,8 @@ _WRAPPED: Final = {
     "$glue/share/": ("subscribe", 5),
     "$glue/responder/": ("respond", 2),
     "$glue/request/": ("respond", 3),
+    "$glue/publisher/": ("publish", 3),
+    "$glue/will/": ("publish", 6),
 }
 """Topics of glue itself that stand for others: what an interest in them is, and the levels before the topic inside."""
 
@@ -129,7 +131,7 @@ class Guard:
         """Whether a peer may publish on a topic; a refusal is told."""
         if topic.startswith("$glue/"):
             asked = asked_by(topic)
-            return asked is None or asked[0] != "respond" or self._lets(peer, "publish", asked[1])
+            return asked is None or asked[0] == "read" or self._lets(peer, "publish", asked[1])
         return self._lets(peer, "publish", topic)
 
     def _lets(self, peer: str, action: str, topic: str) -> bool:

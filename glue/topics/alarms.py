@@ -16,17 +16,17 @@ SPARE = 64
 class Alarms:
     """The alarms that are set, each with its time (monotonic seconds)."""
 
-    __slots__ = ("_count", "_heap", "_times")
+    __slots__ = ("_count", "_times", "heap")
 
     def __init__(self) -> None:
         self._times: dict[Hashable, tuple[float, int]] = {}
-        self._heap: list[tuple[float, int, Hashable]] = []  # with entries of alarms that were moved
+        self.heap: list[tuple[float, int, Hashable]] = []  # with entries of alarms that were moved
         self._count = 0
 
     @property
     def deadline(self) -> float:
         """When the next alarm is due; a little early if that alarm was moved."""
-        return self._heap[0][0] if self._heap else inf
+        return self.heap[0][0] if self.heap else inf
 
     def set(self, token: Hashable, due: float) -> None:
         """Set the alarm of a token, or move it; `inf` takes it back."""
@@ -35,15 +35,15 @@ class Alarms:
         else:
             self._count += 1
             self._times[token] = due, self._count
-            heapq.heappush(self._heap, (due, self._count, token))
-        if len(self._heap) > 2 * len(self._times) + SPARE:
-            self._heap = [(due, count, token) for token, (due, count) in self._times.items()]
-            heapq.heapify(self._heap)
+            heapq.heappush(self.heap, (due, self._count, token))
+        if len(self.heap) > 2 * len(self._times) + SPARE:
+            self.heap = [(due, count, token) for token, (due, count) in self._times.items()]
+            heapq.heapify(self.heap)
 
     def due(self, now: float) -> Iterator[Hashable]:
         """Take out the tokens whose time has come."""
-        while self._heap and self._heap[0][0] <= now:
-            due, count, token = heapq.heappop(self._heap)
+        while self.heap and self.heap[0][0] <= now:
+            due, count, token = heapq.heappop(self.heap)
             if self._times.get(token) == (due, count):
                 del self._times[token]
                 yield token

@@ -106,22 +106,23 @@ class Topics:
     @property
     def deadline(self) -> float:
         """When `receive` is due (monotonic seconds): at once for local deliveries, else for gaps and held parcels."""
-        if self._local or self._news:
+        if self._local.waiting or self._news:
             return -inf
-        held = inf if self._held is None else self._held.deadline
-        due = min(self._streams.deadline, held, self._alarms.deadline, self._limits.deadline)
-        return min(due, self._sharing.deadline) if self._sharing else due
+        due = self._streams.deadline if self._held is None else min(self._streams.deadline, self._held.deadline)
+        if self._alarms.heap or self._limits.heap or self._sharing.dispatchers:
+            return min(due, self._alarms.deadline, self._limits.deadline, self._sharing.deadline)
+        return due
 
     @property
     def backlog(self) -> int:
         """Payload bytes for own subscriptions, held until the subscribers are known, or not yet handled by a group."""
         size = self._local.size if self._held is None else self._local.size + self._held.size
-        return size + self._sharing.size if self._sharing else size
+        return size + self._sharing.size if self._sharing.dispatchers else size
 
     @property
     def unfinished(self) -> int:
         """Messages that a group has to handle, and that none of its members has acknowledged."""
-        return self._sharing.count if self._sharing else 0
+        return self._sharing.count if self._sharing.dispatchers else 0
 
     def commit(self) -> None:
         """Nothing is deferred."""
@@ -147,7 +148,7 @@ class Topics:
         """Bundles become deliveries; news of peers is noted and passed on."""
         up: list[Event] = []
         down: list[Downward] = []
-        if self._local:
+        if self._local.waiting:
             self._local.take(now, up)
         if self._news:
             up += self._news
@@ -166,14 +167,14 @@ class Topics:
         if self._streams.deadline <= now:
             for peer, topic, jump in self._streams.overdue(now):
                 self._miss(topic, peer, jump, up)
-        if self._limits.deadline <= now:
+        if self._limits.heap and self._limits.deadline <= now:
             for latest in self._limits.due(now):
                 self._emit(now, latest)
             self._flush(now, down)
-        if self._sharing:
+        if self._sharing.dispatchers:
             self._sharing.give_up(now, up)
             self._flush(now, down)
-        up += map(Rung, self._alarms.due(now))
+        up += map(Rung, self._alarms.due(now)) if self._alarms.heap else ()
         return up, down
 
     def send(self, now: float, items: list[Request]) -> list[Downward]:
@@ -213,11 +214,9 @@ class Topics:
         if not item.payloads:
             return
         self.statistics["messages published"] += len(item.payloads)
-        is_limited = False
-        if self._limits:
-            for latest in self._limits.offer(now, item):
-                self._emit(now, latest)
-            is_limited = bool(self._limits.intervals(item.topic))
+        is_limited = bool(self._limits.users and self._limits.intervals(item.topic))
+        for latest in self._limits.offer(now, item) if is_limited else ():
+            self._emit(now, latest)
         self._emit(now, item, is_limited)
 
     def _emit(self, now: float, item: Publication, is_heard: bool = False) -> None:
@@ -266,7 +265,7 @@ class Topics:
         is_delivered_here: bool,
     ) -> None:
         """Send a group to these peers; `is_delivered_here`: this endpoint itself or a group gets it."""
-        if self._sharing and self._sharing.offer(group, priority, expires, options.key):
+        if self._sharing.dispatchers and self._sharing.offer(group, priority, expires, options.key):
             is_delivered_here = True
         if route:
             flow = route, priority
@@ -306,10 +305,10 @@ class Topics:
             for value in values.matching(item.patterns, now):
                 publisher = (value.publisher, value.publisher_id, value.incarnation)
                 for delivery in deliveries(self.statistics, kept(value), *publisher, (item.token,), value.expires):
-                    self._local.add(delivery, value.expires, len(value.payload))
+                    self._local.add_kept(delivery, value)
 
     def _flush(self, now: float, down: list[Downward]) -> None:
-        if self._sharing:
+        if self._sharing.dispatchers or self._sharing.owed:
             self._sharing.dispatch(now, self.peers.table)
         interest = self.subscriptions.interest()
         if interest is not None:

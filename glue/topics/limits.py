@@ -36,24 +36,24 @@ class Pace:
 class Limits:
     """The limited interests of this endpoint and its peers, and the values that wait for them."""
 
-    __slots__ = ("_due", "_index", "_paces", "_size", "_statistics", "_users")
+    __slots__ = ("_index", "_paces", "_size", "_statistics", "heap", "users")
 
     def __init__(self, statistics: Counter[str]) -> None:
         self._statistics = statistics
         self._index: Index[int] = Index()  # intervals by pattern
-        self._users: Counter[str] = Counter()  # by interest
+        self.users: Counter[str] = Counter()  # by interest
         self._paces: dict[tuple[int, str], Pace] = {}
-        self._due: list[tuple[float, int, str]] = []  # a heap: when an interval of a topic ends
+        self.heap: list[tuple[float, int, str]] = []  # a heap: when an interval of a topic ends
         self._size = 0
 
     def __bool__(self) -> bool:
         """Whether there is any such interest, or a value that waits."""
-        return bool(self._users)
+        return bool(self.users)
 
     @property
     def deadline(self) -> float:
         """When the next interval is over (monotonic seconds)."""
-        return self._due[0][0] if self._due else inf
+        return self.heap[0][0] if self.heap else inf
 
     def add(self, interest: str) -> None:
         """Take a limited interest of an endpoint."""
@@ -61,17 +61,17 @@ class Limits:
         if asked is None:
             self._statistics["malformed interest"] += 1
             return
-        self._users[interest] += 1
-        if self._users[interest] == 1:
+        self.users[interest] += 1
+        if self.users[interest] == 1:
             self._index.add(asked[1], asked[0])
 
     def remove(self, interest: str) -> None:
         """Drop a limited interest of an endpoint."""
-        if interest not in self._users:
+        if interest not in self.users:
             return
-        self._users[interest] -= 1
-        if not self._users[interest]:
-            del self._users[interest]
+        self.users[interest] -= 1
+        if not self.users[interest]:
+            del self.users[interest]
             interval, pattern = interval_of(interest) or (0, "")
             self._index.remove(pattern, interval)
 
@@ -88,7 +88,7 @@ class Limits:
             pace = self._paces.get(key)
             if pace is None and len(self._paces) < TOPICS:
                 self._paces[key] = Pace()
-                heapq.heappush(self._due, (now + interval / 1000, *key))
+                heapq.heappush(self.heap, (now + interval / 1000, *key))
                 yield wanted
             elif pace is None or self._size - pace.size + size > WAITING_SIZE:
                 self._statistics["limited rates exceeded: too many topics"] += 1
@@ -101,8 +101,8 @@ class Limits:
 
     def due(self, now: float) -> Iterator[Publication]:
         """What waited for the end of an interval that is over."""
-        while self._due and self._due[0][0] <= now:
-            _, interval, topic = heapq.heappop(self._due)
+        while self.heap and self.heap[0][0] <= now:
+            _, interval, topic = heapq.heappop(self.heap)
             pace = self._paces[interval, topic]
             waiting = pace.waiting
             if waiting is None:
@@ -111,7 +111,7 @@ class Limits:
             pace.waiting = None
             self._size -= pace.size
             pace.size = 0
-            heapq.heappush(self._due, (now + interval / 1000, interval, topic))
+            heapq.heappush(self.heap, (now + interval / 1000, interval, topic))
             if pace.expires < inf:
                 waiting.options = replace(waiting.options, lifespan=pace.expires - now)
             if pace.expires > now:

@@ -8,29 +8,41 @@ from collections.abc import Hashable
 from glue.contract import Delivery, Event
 from glue.topics.bundle import LIVE, MessageGroup
 from glue.topics.deliveries import deliveries, unwrap
+from glue.topics.retained import RetainedValue
 
 
 class LocalDeliveries:
     """Deliveries with their expiry. Bounded by the caller: the backlog shows their `size`, and `take` takes all."""
 
-    __slots__ = ("_identity", "_statistics", "_waiting", "size")
+    __slots__ = ("_identity", "_statistics", "size", "waiting")
 
     def __init__(self, identity: tuple[str, str, int], statistics: Counter[str]) -> None:
         """`identity` is name, id and incarnation."""
         self._identity = identity
         self._statistics = statistics
-        self._waiting: list[tuple[float, Delivery]] = []
+        self.waiting: list[tuple[float, Delivery]] = []
         self.size = 0
+
+    @property
+    def endpoint_id(self) -> str:
+        """The id of this endpoint."""
+        return self._identity[1]
 
     def __bool__(self) -> bool:
         """Whether anything waits."""
-        return bool(self._waiting)
+        return bool(self.waiting)
 
     def add(self, delivery: Delivery, expires: float, size: int) -> None:
         """Queue a delivery of `size` bytes that expires then (monotonic seconds)."""
         self._statistics["messages to oneself"] += len(delivery.payloads)
-        self._waiting.append((expires, unwrap(delivery)))
+        self.waiting.append((expires, unwrap(delivery)))
         self.size += size
+
+    def add_kept(self, delivery: Delivery, value: RetainedValue) -> None:
+        """Queue the delivery of a value that was kept."""
+        if value.via:
+            delivery.via = value.via
+        self.add(delivery, value.expires, len(value.payload))
 
     def publish(self, group: MessageGroup, expires: float, tokens: tuple[Hashable, ...]) -> None:
         """Queue what this endpoint published, for its own subscriptions."""
@@ -43,10 +55,10 @@ class LocalDeliveries:
 
     def take(self, now: float, up: list[Event]) -> None:
         """Move what has not expired to `up`."""
-        for expires, delivery in self._waiting:
+        for expires, delivery in self.waiting:
             if expires < now:
                 self._statistics["messages expired"] += len(delivery.payloads)
             else:
                 up.append(delivery)
-        self._waiting.clear()
+        self.waiting.clear()
         self.size = 0

@@ -26,11 +26,14 @@ RETAINED_SIZE = 64 << 20
 
 
 class RetainedValue:
-    """A message kept, with its identity. `at` is in microseconds since 1970; `expires` in monotonic seconds."""
+    """A message kept, with its identity. `at` is in microseconds since 1970; `expires` in monotonic seconds.
+
+    `via` is the endpoint that sent a will, else "".
+    """
 
     __slots__ = (
         "at", "expires", "incarnation", "json", "metadata", "payload", "publisher", "publisher_id", "sequence", "topic",
-        "type",
+        "type", "via",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +61,7 @@ class RetainedValue:
         self.json = json
         self.expires = expires
         self.metadata = metadata
+        self.via = ""
 
     @property
     def size(self) -> int:

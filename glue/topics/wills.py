@@ -55,7 +55,8 @@ class Wills:
     """The wills that this endpoint published for others, and those that it received."""
 
     __slots__ = (
-        "_index", "_kept", "_local", "_outbox", "_published", "_received", "_seen", "_statistics", "_subscriptions",
+        "_index", "_kept", "_local", "_outbox", "_own_id", "_published", "_received", "_seen", "_statistics",
+        "_subscriptions",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class Wills:
         index: Index[str],
     ) -> None:
         """`index` and `subscriptions` have the interests of peers and of this endpoint, `received` retained values."""
+        self._own_id = local.endpoint_id
         self._published = published
         self._outbox = outbox
         self._local = local
@@ -87,7 +89,7 @@ class Wills:
             self._kept[will.owner[1], will.topic] = will
             if len(self._kept) > KEPT_WILLS:
                 self._kept.popitem(last=False)
-        for delivery in self._deliveries(will.owner, will.topic, self._group(will), will.retain):
+        for delivery in self._deliveries(self._own_id, will.owner, will.topic, self._group(will), will.retain):
             self._local.add(delivery, inf, len(will.payload))
         route = self._index.match(will.topic)
         if route:
@@ -122,24 +124,24 @@ class Wills:
         owner, number, topic = found
         if self._subscriptions.match(topic) and self._is_new(owner, number):
             self._statistics["messages received"] += 1
-            up += self._deliveries(owner, topic, group, group.retain != LIVE)
+            up += self._deliveries(item.peer, owner, topic, group, group.retain != LIVE)
 
-    def _deliveries(self, owner: Identity, topic: str, group: MessageGroup, retain: bool) -> list[Delivery]:
-        if retain:
-            if group.payloads[-1]:
-                self._received.put_anyway(
-                    RetainedValue(
-                        topic, group.payloads[-1], *owner, SEQUENCE_LIMIT, group.at, group.type, group.json, inf
-                    )
-                )
-            else:
-                self._received.discard(topic, owner[1])
+    def _deliveries(
+        self, sender: str, owner: Identity, topic: str, group: MessageGroup, retain: bool
+    ) -> list[Delivery]:
+        if retain and group.payloads[-1]:
+            payload = group.payloads[-1]
+            value = RetainedValue(topic, payload, *owner, SEQUENCE_LIMIT, group.at, group.type, group.json)
+            value.via = sender
+            self._received.put_anyway(value)
+        elif retain:
+            self._received.discard(topic, owner[1])
         tokens = self._subscriptions.match(topic)
         if not tokens:
             return []
         found = deliveries(self._statistics, group, *owner, tokens, inf)
         for delivery in found:
-            delivery.topic, delivery.sequence = topic, 0
+            delivery.topic, delivery.sequence, delivery.via = topic, 0, sender
         return found
 
     def _is_new(self, owner: Identity, number: int) -> bool:

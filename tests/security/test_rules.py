@@ -10,7 +10,7 @@ import pytest
 
 import glue
 from glue.cmd import key as command
-from glue.contract import Publication
+from glue.contract import ExecuteWill, Publication
 from glue.security import MemberIdentity
 from glue.security.guard import Policy, asked_by
 from glue.security.rules import Rules, covers, overlaps, read_rules
@@ -99,6 +99,9 @@ def test_what_an_interest_stands_for() -> None:
     assert asked_by("$glue/responder/home/+") == ("respond", "home/+")
     assert asked_by("$glue/model/plant/all") == ("read", "plant")
     assert asked_by("$glue/rules") is None
+    assert asked_by("$glue/share/g/0123456789abcdef-1-1/+/home/#") == ("subscribe", "home/#")
+    assert asked_by("$glue/publisher/0/home/door") == ("publish", "home/door")
+    assert asked_by("$glue/will/0123456789abcdef/1/1/boiler%201/home/door") == ("publish", "home/door")
 
 
 # ------------------------------------------------------------------------------------------- both ends
@@ -160,6 +163,25 @@ def test_a_receiver_drops_what_its_publisher_may_not_say(caplog: pytest.LogCaptu
     assert plant.heard["kitchen"] == []
     assert kitchen.statistics["delivery gate"]["refused: message"] == 3
     assert caplog.text.count("guest may not publish 'home/lamp'") == 1
+
+
+def test_messages_that_travel_on_other_topics_follow_the_rules_of_their_own() -> None:
+    plant = Plant()
+    kitchen, guest, boiler = plant.start("kitchen"), plant.start("guest"), plant.start("boiler")
+    heard: list[object] = []
+    kitchen.subscribe("home/lamp", lambda message: heard.append(message.payload), max_rate=10)
+    kitchen.subscribe("home/boiler", lambda message: heard.append(message.payload))
+    boiler.will("home/boiler", "gone")
+    plant.world.run(2.0)
+    guest._core.guard = None
+    guest.publish("home/lamp", "forged")
+    guest._order_request(ExecuteWill("home/boiler", b"forged", False, False, ("boiler", boiler.id, 1), 9, 0.0))
+    plant.world.run(2.0)
+    assert heard == []
+    assert kitchen.statistics["delivery gate"]["refused: message"] == 2
+    boiler.crash()
+    plant.world.run(15.0)
+    assert heard == ["gone"]
 
 
 def test_newer_rules_reach_all_and_older_ones_none() -> None:

@@ -97,7 +97,7 @@ def test_they_are_bounded_and_cancelled_ones_leave_nothing_behind(monkeypatch: p
         waiting.append(endpoint.publish("t", 0, delay=3600))
         world.run(0)
     alarms = endpoint._core.stack.layers["topics"]._alarms  # type: ignore[attr-defined]
-    assert len(alarms._heap) < 200
+    assert len(alarms.heap) < 200
     monkeypatch.setattr(module, "DELAYED_SIZE", 1000)
     waiting.pop().cancel()
     with pytest.raises(glue.WouldBlockError):

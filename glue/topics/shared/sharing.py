@@ -68,7 +68,7 @@ class Sharing:
     """The groups that this endpoint publishes to, and the acknowledgements that it owes to others."""
 
     __slots__ = (
-        "_dispatchers", "_done", "_endpoint_id", "_index", "_members", "_statistics", "sender",
+        "_endpoint_id", "_index", "_members", "_statistics", "dispatchers", "owed", "sender",
     )  # fmt: skip
 
     sender: Sender
@@ -78,28 +78,28 @@ class Sharing:
         self._endpoint_id = endpoint_id
         self._statistics = statistics
         self._index: Index[GroupId] = Index()
-        self._dispatchers: dict[GroupId, Dispatcher] = {}
+        self.dispatchers: dict[GroupId, Dispatcher] = {}
         self._members: dict[str, GroupId] = {}  # by interest
-        self._done: dict[str, list[Acknowledgement]] = {}  # to be sent, by publisher
+        self.owed: dict[str, list[Acknowledgement]] = {}  # to be sent, by publisher
 
     def __bool__(self) -> bool:
         """Whether any group is known, or an acknowledgement owed."""
-        return bool(self._dispatchers or self._done)
+        return bool(self.dispatchers or self.owed)
 
     @property
     def deadline(self) -> float:
         """When the next group without members is given up."""
-        return min([dispatcher.deadline for dispatcher in self._dispatchers.values()], default=inf)
+        return min([dispatcher.deadline for dispatcher in self.dispatchers.values()], default=inf)
 
     @property
     def size(self) -> int:
         """Bytes of payload that no member has acknowledged."""
-        return sum([dispatcher.size for dispatcher in self._dispatchers.values()])
+        return sum([dispatcher.size for dispatcher in self.dispatchers.values()])
 
     @property
     def count(self) -> int:
         """Messages that no member has acknowledged."""
-        return sum([dispatcher.count for dispatcher in self._dispatchers.values()])
+        return sum([dispatcher.count for dispatcher in self.dispatchers.values()])
 
     # --------------------------------------------------------------------------------------------- members
 
@@ -111,35 +111,35 @@ class Sharing:
             return
         name, member, pattern = found
         group = name, pattern
-        is_full = group not in self._dispatchers and len(self._dispatchers) >= GROUPS
+        is_full = group not in self.dispatchers and len(self.dispatchers) >= GROUPS
         if is_full or len(self._members) >= MEMBERS:
             self._statistics["members of groups refused: too many"] += 1
             return
-        if group not in self._dispatchers:
-            self._dispatchers[group] = Dispatcher(self._statistics)
+        if group not in self.dispatchers:
+            self.dispatchers[group] = Dispatcher(self._statistics)
             self._index.add(pattern, group)
         self._members[interest] = group
-        self._dispatchers[group].join(member)
+        self.dispatchers[group].join(member)
 
     def remove(self, interest: str) -> None:
         """Drop the interest of a member, which has left or died."""
         group = self._members.pop(interest, None)
         if group is not None:
-            self._dispatchers[group].leave(interest.split("/", 5)[3])
+            self.dispatchers[group].leave(interest.split("/", 5)[3])
 
     def doubt(self, news: Undelivered) -> None:
         """Something sent to a peer was given up: others get what its members have not acknowledged."""
         for interest, group in self._members.items():
             member = interest.split("/", 5)[3]
             if member.startswith(f"{news.peer}-") and news.cause != "peer removed":
-                self._dispatchers[group].leave(member)
-                self._dispatchers[group].join(member)
+                self.dispatchers[group].leave(member)
+                self.dispatchers[group].join(member)
 
     def give_up(self, now: float, up: list[Event]) -> None:
         """Forget groups that have had no member for long; tell of the messages lost."""
-        for group, dispatcher in list(self._dispatchers.items()):
+        for group, dispatcher in list(self.dispatchers.items()):
             if dispatcher.deadline <= now:
-                del self._dispatchers[group]
+                del self.dispatchers[group]
                 self._index.remove(group[1], group)
                 lost = dispatcher.give_up()
                 if lost:
@@ -154,7 +154,7 @@ class Sharing:
 
     def members(self, topic: str) -> list[str]:
         """Ids of the peers with a member that may get messages on this topic."""
-        members = [member for group in self._index.match(topic) for member in self._dispatchers[group].members]
+        members = [member for group in self._index.match(topic) for member in self.dispatchers[group].members]
         ids = [member.partition("-")[0] for member in members]
         return [id for id in ids if id != self._endpoint_id]
 
@@ -164,12 +164,12 @@ class Sharing:
         for id in ids:
             own = group.part(0, len(group.payloads))  # a list of its own: that of the group may grow in the outbox
             own.retain, own.ordered = LIVE, True
-            self._dispatchers[id].offer(Shared(own, priority), len(own.payloads), key, expires)
+            self.dispatchers[id].offer(Shared(own, priority), len(own.payloads), key, expires)
         return bool(ids)
 
     def dispatch(self, now: float, peers: Container[str]) -> None:
         """Send members what they have credit for, and the acknowledgements that this endpoint owes to `peers`."""
-        for (name, _), dispatcher in self._dispatchers.items():
+        for (name, _), dispatcher in self.dispatchers.items():
             for member, job in dispatcher.assign(now):
                 shared: Shared = job.content
                 group = shared.group
@@ -181,7 +181,7 @@ class Sharing:
                 peer = None if endpoint_id == self._endpoint_id else endpoint_id
                 topic = sent.topic
                 dispatcher.sent(now, member, topic, self.sender.send(peer, sent, shared.priority, job.expires), job)
-        done, self._done = self._done, {}
+        done, self.owed = self.owed, {}
         for publisher, entries in done.items():
             if publisher in peers:
                 payloads = encode_done(entries)
@@ -215,7 +215,7 @@ class Sharing:
         if found is None or found[1].partition("-")[0] != endpoint_id:
             self._statistics["malformed acknowledgement of shared messages"] += 1
             return
-        for (name, _), dispatcher in self._dispatchers.items():
+        for (name, _), dispatcher in self.dispatchers.items():
             if name == found[0] and found[1] in dispatcher.members:
                 dispatcher.acknowledge(now, found[1], topic, first, last)
 
@@ -227,7 +227,7 @@ class Sharing:
         if item.publisher_id == self._endpoint_id:
             self._acknowledged(now, self._endpoint_id, entry)
             return
-        entries = self._done.setdefault(item.publisher_id, [])
+        entries = self.owed.setdefault(item.publisher_id, [])
         if entries and entries[-1][0] == item.topic and entries[-1][2] + 1 == item.first:
             entries[-1] = item.topic, entries[-1][1], item.last
         else:
