@@ -134,6 +134,7 @@ class EndpointCore:
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
                 self.decoder.opened,
             )  # fmt: skip
+            self.history.may_read = None if self.guard is None else self.guard.lets_hear
         return self.history
 
     def _knows(self, peer: str, incarnation: int, pattern: str) -> bool:

@@ -130,6 +130,7 @@ class History:
         self._luck = luck
         self.wake = wake
         self.arrived = arrived
+        self.may_read: Callable[[str, str], bool] | None = None  # where rules say what peers may have
         self.opened = opened
         self.memory = PublishedMemory()
         self._server = Server(self.memory, knows, statistics)
@@ -252,7 +253,7 @@ class History:
         """Take requests for history; returns the pages that can be sent now."""
         with self.lock:
             for payload in delivery.payloads:
-                self._server.ask((delivery.publisher_id, delivery.incarnation), payload)
+                self._server.ask((delivery.publisher_id, delivery.incarnation), payload, self.may_read)
             return self._pages(self._clocks.clock())
 
     def _pages(self, now: float) -> list[Publication]:

@@ -49,6 +49,8 @@ class Kept(Receiver):
         """Take a delivery, which counts as unhandled until it is stored."""
         if isinstance(event, Delivery):
             event.to_owned()
+            if (encoded := getattr(event, "encoded", None)) is not None:
+                event.encoded = [*map(bytes, encoded)]
             if not self._counts:
                 self._owner.keep(event)
             self._owner.settled("handled", len(event.payloads))
