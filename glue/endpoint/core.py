@@ -129,13 +129,14 @@ class EndpointCore:
         return self.stack.layers.get(SECURITY)
 
     def open_history(self, wake: Callable[[], None]) -> History:
-        """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
+        """Return the history of topics at this endpoint; `wake` has a turn run soon, from any thread."""
         if self.history is None:
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
                 self.decoder.opened,
             )  # fmt: skip
+            self.history.may_read = None if self.guard is None else self.guard.lets_hear
         return self.history
 
     def _knows(self, peer: str, incarnation: int, pattern: str) -> bool:
