@@ -135,8 +135,10 @@ class AioTyped:
             self._types = Types(endpoint._core, endpoint._owner, endpoint._order_quietly, endpoint._tell_mismatch, True)
         return Topic(endpoint, self._types, pattern, kind, codec, writable)
 
-    def _tell_mismatch(self, mismatch: Mismatch) -> None:
-        """Call the callback of mismatches."""
+    def _tell_mismatch(self, mismatch: Mismatch) -> bool:
+        """Call the callback of mismatches; returns whether there is one."""
         endpoint: Any = self
-        if endpoint.on_mismatch is not None:
-            endpoint._callbacks.run(endpoint.on_mismatch, mismatch)
+        if endpoint.on_mismatch is None:
+            return False
+        endpoint._callbacks.run(endpoint.on_mismatch, mismatch)
+        return True

@@ -119,10 +119,10 @@ class Types:
         core: EndpointCore,
         owner: SubscriptionOwner,
         order: Callable[[Any], None],
-        tell: Callable[[Mismatch], None],
+        tell: Callable[[Mismatch], bool],
         counts: bool,
     ) -> None:
-        """`tell` calls the program's callback. `counts`: handled deliveries are counted here, not by the driver."""
+        """`tell` calls the program's callback, and returns whether there is one. `counts`: handled deliveries are counted here, not by the driver."""
         self._core = core
         self._owner = owner
         self.order = order
@@ -239,9 +239,8 @@ class Types:
 
     def _mismatch(self, mismatch: Mismatch) -> None:
         self._core.statistics["mismatched types"] += 1
-        if mismatch.message is None:
+        if not self._tell(mismatch) and mismatch.message is None:
             logger.warning("%s", mismatch)
-        self._tell(mismatch)
 
     def _drop(self, delivery: Delivery) -> None:
         self._core.statistics["messages to types that are none"] += len(delivery.payloads)

@@ -7,7 +7,6 @@ the class, except for msgspec.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 import orjson
 
 from glue.contract.document import Document
+from glue.contract.hashing import blake2s
 from glue.errors import ConfigurationError, PayloadError
 from glue.schema.convert import DEPTH, MismatchedValueError, Schema, described
 
@@ -79,7 +79,7 @@ class Adapter(Generic[T]):
 
 def hash_of(document: bytes) -> str:
     """The hash of a canonical schema: 8 hexadecimal digits."""
-    return hashlib.blake2s(document, digest_size=4).hexdigest()
+    return blake2s(document, digest_size=4).hexdigest()
 
 
 def adapter_of(kind: type[T]) -> Adapter[T]:

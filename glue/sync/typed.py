@@ -131,11 +131,13 @@ class SyncTyped:
             )
         return Topic(endpoint, self._types, pattern, kind, codec, writable)
 
-    def _tell_mismatch(self, mismatch: Mismatch) -> None:
-        """Call the callback of mismatches."""
+    def _tell_mismatch(self, mismatch: Mismatch) -> bool:
+        """Call the callback of mismatches; returns whether there is one."""
         endpoint: Any = self
-        if endpoint.on_mismatch is not None:
-            try:
-                endpoint.on_mismatch(mismatch)
-            except BaseException:  # the program's own affair
-                endpoint._callback_failed(mismatch)
+        if endpoint.on_mismatch is None:
+            return False
+        try:
+            endpoint.on_mismatch(mismatch)
+        except BaseException:  # the program's own affair
+            endpoint._callback_failed(mismatch)
+        return True
