@@ -122,7 +122,10 @@ class Types:
         tell: Callable[[Mismatch], bool],
         counts: bool,
     ) -> None:
-        """`tell` calls the program's callback, and returns whether there is one. `counts`: handled deliveries are counted here, not by the driver."""
+        """`tell` calls the program's callback, and returns whether there is one.
+
+        `counts`: handled deliveries are counted here, not by the driver.
+        """
         self._core = core
         self._owner = owner
         self.order = order
