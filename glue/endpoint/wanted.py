@@ -1,4 +1,4 @@
-"""What a subscription asks for: its patterns, and the options by which it asks for less."""
+"""The wishes of a subscription: its patterns, and the options that reduce its messages."""
 
 from __future__ import annotations
 

@@ -88,6 +88,13 @@ def test_presence() -> None:
     assert done.returncode == 0
 
 
+def test_private_group() -> None:
+    assert printed("private_group.py") == [
+        "on",
+        "guest may not publish 'home/lamp': guest may not publish #",
+    ]
+
+
 def test_last_will() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "last_will.py")],
