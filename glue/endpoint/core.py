@@ -51,6 +51,7 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.endpoint.reserved import check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
+from glue.endpoint.type_news import TypeNews
 from glue.endpoint.wills import Holder
 from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
@@ -96,6 +97,7 @@ class EndpointCore:
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
+        self.types = TypeNews(self.statistics)
         self.decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
@@ -373,6 +375,7 @@ class EndpointCore:
             self.outbox.add(*self.requests.note(now, event))
             self.holder.note(now, event)
             self.durability.note(event)
+            self.types.note(event)
             if self.history is not None:
                 self.history.note(event)
             elif isinstance(event, PeerInterest):

@@ -46,6 +46,7 @@ from glue.simulation.model import SimulatedModel
 from glue.simulation.publishing import SimulatedPublishing
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
+from glue.simulation.typed import SimulatedTyped
 from glue.storage import Directory
 from glue.topics import check_pattern
 
@@ -54,7 +55,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 
 
 class SimulatedEndpoint(
-    SimulatedRequests, SimulatedPublishing, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint
+    SimulatedRequests, SimulatedPublishing, SimulatedTyped, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint
 ):
     """One endpoint of a world, made by `World.endpoint` and running from the start.
 

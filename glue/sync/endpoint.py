@@ -31,6 +31,7 @@ from glue.settings import Keywords
 from glue.sync.publishing import SyncPublishing
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
+from glue.sync.typed import SyncTyped
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 PresenceHandler = Callable[[Presence], Any]
 
 
-class Endpoint(SyncRequests, SyncPublishing, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
+class Endpoint(SyncRequests, SyncPublishing, SyncTyped, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
