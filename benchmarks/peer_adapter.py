@@ -113,6 +113,10 @@ class Glue(Adapter):  # type: ignore[misc]
             times += [(now - start) / 1000 for start in started[len(times) : count]]
         return times
 
+    def replay(self, topic: str, callback: Callback) -> None:
+        """Call `callback` with the payload of each message that is kept, from the first on."""
+        self._endpoint.subscribe(topic, callback, payload_only=True, start="earliest")
+
     def flush(self) -> None:
         """Do nothing, because glue holds no message back."""
 
