@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from adapters import Adapter  # type: ignore[import-not-found]
 
@@ -60,7 +61,10 @@ class Glue(Adapter):  # type: ignore[misc]
     def _keep(self) -> None:
         """Keep topics in another process, as a keeper that survives its publishers."""
         command = [sys.executable, "-m", "glue.cmd.keep", "d/#", "--data-dir", f"{os.environ['BENCH_DIR']}/log"]
-        self._keeper = subprocess.Popen([*command, "--interface", "eth0", "--json"], stdout=subprocess.DEVNULL)
+        root = Path(glue.__file__).parents[1]
+        self._keeper = subprocess.Popen(
+            [*command, "--interface", "eth0", "--json"], stdout=subprocess.DEVNULL, cwd=root
+        )  # fmt: skip
         self._endpoint.wait_for_keepers("d/1/256", 1, 10)
 
     def subscribe(self, topic: str, callback: Callback) -> None:
@@ -108,6 +112,10 @@ class Glue(Adapter):  # type: ignore[misc]
             now = time.perf_counter_ns()
             times += [(now - start) / 1000 for start in started[len(times) : count]]
         return times
+
+    def replay(self, topic: str, callback: Callback) -> None:
+        """Call `callback` with the payload of each message that is kept, from the first on."""
+        self._endpoint.subscribe(topic, callback, payload_only=True, start="earliest")
 
     def flush(self) -> None:
         """Do nothing, because glue holds no message back."""

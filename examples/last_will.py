@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import glue
 
@@ -16,6 +17,7 @@ def boiler() -> None:
     with glue.Endpoint("boiler", announce_interval=INTERVAL) as endpoint:
         endpoint.will("home/boiler/state", "offline", retain=True)
         endpoint.wait_for_subscribers("home/boiler/state")
+        time.sleep(1)  # the will reaches the panel in some milliseconds; this leaves it a second
         endpoint.publish("home/boiler/state", "online", retain=True)
         sys.stdin.read()
 
@@ -26,13 +28,12 @@ def main() -> None:
         states = panel.subscribe("home/boiler/state")
         process = subprocess.Popen([sys.executable, __file__, "boiler"], stdin=subprocess.PIPE)
         try:
-            message = states.get(timeout=10)
+            message = states.get(timeout=20)
             print(message.publisher, message.payload)
-            panel.flush(timeout=1)
         finally:
             process.kill()
             process.communicate()
-        message = states.get(timeout=10)
+        message = states.get(timeout=20)
         print(message.publisher, message.payload)
 
 

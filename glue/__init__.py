@@ -13,6 +13,8 @@ from glue.endpoint.message import Gap, Message, Peer
 from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PublisherAnnouncement
 from glue.endpoint.request import Request
+from glue.endpoint.type_news import Mismatch
+from glue.endpoint.typed import TypedMessage
 from glue.endpoint.will_methods import LastWill
 from glue.errors import (
     ClosedError,
@@ -46,6 +48,7 @@ from glue.requests import Reply
 from glue.sync.endpoint import Endpoint
 from glue.sync.requests import Responder
 from glue.sync.subscription import Subscription
+from glue.sync.typed import Topic, TypedSubscription
 
 if TYPE_CHECKING:
     from glue.endpoint.keeper import Keeper
@@ -84,6 +87,7 @@ __all__ = [
     "Message",
     "MessageTooLargeError",
     "MinorityError",
+    "Mismatch",
     "MissingExtraError",
     "Model",
     "ModelError",
@@ -112,7 +116,10 @@ __all__ = [
     "SlowReaderError",
     "StorageError",
     "Subscription",
+    "Topic",
     "TopicError",
+    "TypedMessage",
+    "TypedSubscription",
     "UnknownOutcomeError",
     "Update",
     "Watch",

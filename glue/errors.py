@@ -98,7 +98,7 @@ class ForbiddenError(GlueError, PermissionError):
 
 
 class RequestError(GlueError, RuntimeError):
-    """A request has no answer; `responder` names who was asked, "" if nobody was."""
+    """A request has no answer; `responder` names the endpoint that was asked, "" for none."""
 
     def __init__(self, message: str, responder: str = "") -> None:
         super().__init__(message)
@@ -106,7 +106,7 @@ class RequestError(GlueError, RuntimeError):
 
 
 class NoResponderError(RequestError):
-    """No responder of the topic is known, so nobody was asked."""
+    """No responder of the topic is known, so no endpoint was asked."""
 
 
 class ResponderLostError(RequestError):

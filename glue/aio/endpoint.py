@@ -15,6 +15,7 @@ from glue.aio.publishing import AioPublishing
 from glue.aio.receiving import AioReceiving
 from glue.aio.requests import AioRequests
 from glue.aio.subscription import Subscription
+from glue.aio.typed import AioTyped
 from glue.contract import Acknowledge, Event, Unsubscribe
 from glue.endpoint.base import CLOSED, LINGER, BaseEndpoint
 from glue.endpoint.core import FIRST_ROUND
@@ -41,7 +42,16 @@ if TYPE_CHECKING:
 PresenceHandler = Callable[[Presence], Any]
 
 
-class Endpoint(AioRequests, AioPublishing, AioReceiving, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
+class Endpoint(
+    AioRequests,
+    AioPublishing,
+    AioTyped,
+    AioReceiving,
+    HistoryMethods,
+    PresenceMethods,
+    WillMethods,
+    BaseEndpoint,
+):
     """One participant on the network, for asyncio; settings and methods as those of `glue.Endpoint`.
 
     Use each endpoint from one event loop only. Callbacks such as `on_peer_added` may be coroutine functions.

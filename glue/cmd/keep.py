@@ -81,7 +81,7 @@ class Reporter:
         """Report changes since the last look."""
         durable, failure = self._keeper.log.durable, self._keeper.failure
         if durable != self._durable:
-            self._output.event("stored", f"{durable} messages on disk", durable=durable)
+            self._output.event("stored", f"messages on disk: {durable}", durable=durable)
             self._durable = durable
         if failure != self._failure:
             self._output.complaint("failing", failure or "the disk is well again", reason=failure)

@@ -13,7 +13,7 @@ GROUPS = {
     "try it": ("demo", "topics", "endpoint"),
     "talk": ("request", "model", "mqtt"),
     "look at the layers": ("network", "discovery", "transport", "fragmentation"),
-    "remember": ("keep",),
+    "remember": ("keep", "history"),
     "record and repeat": ("record", "play", "simulate"),
     "set up": ("key", "completion"),
 }

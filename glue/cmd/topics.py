@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import glue
-from glue.cmd import common, traffic
+from glue.cmd import common, topic_list, traffic
 from glue.cmd.output import CommandOutput, payload_text, printable
 from glue.cmd.session import NAME_WIDTH, report_message
 
@@ -18,12 +18,17 @@ from glue.cmd.session import NAME_WIDTH, report_message
 def parser() -> common.Parser:
     """Return the parser of this command."""
     made = traffic.traffic_parser("topics", "Show the messages of a topic, and publish to it.", "demo", rate=1.0)
+    made.add_argument(
+        "--list", action="store_true", help="show every topic, with types, publishers, subscribers and rates, and end"
+    )
     made.add_argument("--retain", action="store_true", help="late joiners get the last message")
     return made
 
 
 def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
-    """Listen and publish until the command ends."""
+    """Listen and publish until the command ends; or list the topics."""
+    if arguments.list:
+        return topic_list.run(arguments, output)
 
     def show(message: glue.Message) -> None:
         report_message(output, message, message_line(message))

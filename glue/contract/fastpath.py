@@ -34,7 +34,7 @@ class FastPath(Protocol):
         """The item that goes down for this one from above, which is the only one."""
 
     def session_part(self) -> Any | None:
-        """What the layer does in a session, as `glue.fastpath.parts` has it; None if it takes no part."""
+        """The part of the layer in a session (`glue.fastpath.parts`); None if the layer takes no part."""
 
 
 class Partner(Protocol):
@@ -46,7 +46,7 @@ class Partner(Protocol):
 
 
 def offered(part: Any, short: str, *ordinary: str) -> Callable[..., Any] | None:
-    """A method that a layer, or a network, offers; not one that it has from another whose `ordinary` ways it alters."""
+    """Return a method of a layer or network, unless a subclass overrides one of the `ordinary` methods alone."""
     for kind in part.__class__.__mro__:
         if short in vars(kind):
             return getattr(part, short)  # type: ignore[no-any-return]

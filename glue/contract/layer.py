@@ -57,7 +57,7 @@ class Layer(Protocol[BelowUp, AboveUp, AboveDown, BelowDown]):
         """Counters by cause; every refusal and drop is counted here."""
 
     def commit(self) -> None:
-        """Do the work that `receive` and the fast path deferred, because no message waits for it.
+        """Run the work that `receive` and the fast path deferred, because no message waits for it.
 
         Called after each turn, at the latest once what came up has been answered, and always before `deadline`,
         `backlog` and `unfinished` are read: these change nothing.

@@ -1,4 +1,4 @@
-"""What a message may carry beside its payload: properties, and the codec of the payload.
+"""Optional metadata of a message: properties, and the codec of the payload.
 
 Most messages have neither. Then there is no object, and nothing on the wire.
 """
@@ -48,7 +48,7 @@ def properties_size(properties: Mapping[str, str]) -> int:
 
 
 def fault_of_properties(properties: Any) -> str:
-    """What is wrong with properties; "" for well-formed ones."""
+    """Describe the mistake in properties; "" for well-formed properties."""
     if not isinstance(properties, Mapping):
         return "expected a mapping of strings to strings"
     if len(properties) > PROPERTIES:

@@ -1,4 +1,4 @@
-"""This endpoint's interests, as a log of operations that its peers follow (see `follower`).
+"""The interests of an endpoint, as a log of operations that its peers follow (see `follower`).
 
 An owner's interests may be ten thousand patterns that change one by one, and a frame holds a few dozen. Therefore the
 owner numbers its changes ("+pattern", "-pattern"), and each announcement carries the newest changes. A follower

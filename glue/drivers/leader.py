@@ -43,7 +43,7 @@ logger = logging.getLogger("glue")
 
 
 class Waitable(Protocol):
-    """What a thread can wait for, such as `threading.Event`."""
+    """An object that a thread can wait for, such as `threading.Event`."""
 
     def wait(self, timeout: float) -> bool:
         """Wait, and return whether it came in time."""

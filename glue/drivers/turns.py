@@ -275,7 +275,7 @@ class Turns(Lifetime):
         return read()
 
     def _commit(self) -> None:
-        """Do the deferred work of the layers and of a session, without an interruption halfway."""
+        """Run the deferred work of the layers and of a session, without an interruption halfway."""
         if self._network_part is None or not self._is_uncommitted:
             self._core.stack.commit()
             return

@@ -18,6 +18,7 @@ from glue.endpoint.core import EndpointCore
 from glue.endpoint.deadlines import Silence
 from glue.endpoint.fork import heirs
 from glue.endpoint.message import Gap, Peer
+from glue.endpoint.type_news import Mismatch
 from glue.errors import ConfigurationError
 from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
@@ -69,6 +70,9 @@ class BaseEndpoint:
     """Called with a `Silence` when a publisher that promised a rate falls silent (`subscribe(..., deadline=…)`)."""
     on_lost: Callback[Callable[[str, int], Any]] = Callback("cause", "count")
     """Called with the cause and the number of messages that this endpoint published and a peer will not get."""
+
+    on_mismatch: Callback[Callable[[Mismatch], Any]] = Callback("mismatch")
+    """Called with each `Mismatch` of types, between an endpoint and a typed topic of this one."""
 
     _AWAITS_CALLBACKS = False
     """Whether callbacks may be coroutine functions."""

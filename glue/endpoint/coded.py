@@ -51,7 +51,7 @@ def encode(payload: Any, name: str) -> tuple[bytes, CodecTag]:
 
 
 def _unchanging(data: Any) -> bytes | memoryview:
-    """What a codec returned, so that nobody can change it: a view of read-only bytes stays a view."""
+    """Return the output of a codec as read-only bytes; a view of read-only bytes stays a view."""
     view = memoryview(data)
     if view.readonly and view.contiguous and view.format == "B" and view.ndim == 1:
         return view

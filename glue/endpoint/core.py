@@ -51,6 +51,7 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.endpoint.reserved import check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
+from glue.endpoint.type_news import TypeNews
 from glue.endpoint.wills import Holder
 from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
 from glue.fastpath.stack import FastStack
@@ -96,6 +97,7 @@ class EndpointCore:
         self.outbox = PublicationOutbox()
         self.peers: dict[str, Peer] = {}
         self.statistics = Counters()
+        self.types = TypeNews(self.statistics)
         self.decoder = coded.Decoder(self.statistics)
         self.waiting = 0  # bytes delivered and not yet handled
         self._own_waiting = 0  # those of them that this endpoint itself published
@@ -128,13 +130,14 @@ class EndpointCore:
         return self.stack.layers.get(SECURITY)
 
     def open_history(self, wake: Callable[[], None]) -> History:
-        """What topics remember at this endpoint; `wake` has a turn run soon, from any thread."""
+        """Return the history of topics at this endpoint; `wake` has a turn run soon, from any thread."""
         if self.history is None:
             self.history = History(
                 self.identity, self.peers, self.statistics, self.offers, self.requests, self._knows,
                 Random(self.identity.random.getrandbits(64)), wake, self.arrived,
                 self.decoder.opened,
             )  # fmt: skip
+            self.history.may_read = None if self.guard is None else self.guard.lets_hear
         return self.history
 
     def _knows(self, peer: str, incarnation: int, pattern: str) -> bool:
@@ -375,6 +378,7 @@ class EndpointCore:
             self.outbox.add(*self.requests.note(now, event))
             self.holder.note(now, event)
             self.durability.note(event)
+            self.types.note(event)
             if self.history is not None:
                 self.history.note(event)
             elif isinstance(event, PeerInterest):

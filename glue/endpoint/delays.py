@@ -118,7 +118,7 @@ def seconds_of(delay: float | None, deliver_at: float | None, wall_clock: float)
 
 
 class DelayMethods:
-    """What every kind of endpoint offers for delayed messages."""
+    """The methods for delayed messages that every kind of endpoint has."""
 
     _core: EndpointCore
     _delays: Delays | None = None  # set by the first delayed message

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from glue.codecs import codec_of_type
+from glue.contract.document import Document
 from glue.errors import PayloadError
 
 # Dataclasses and dates would travel, but arrive as something else.
@@ -32,7 +33,7 @@ def encoded(payload: Any, with_codec: bool = False) -> tuple[bytes, bool]:
     keys, nested to a depth of 254. Enum members arrive as their values and UUIDs as strings, as orjson has it.
     """
     if isinstance(payload, (bytes, bytearray)):
-        return bytes(payload), False
+        return bytes(payload), payload.__class__ is Document
     try:
         document = orjson.dumps(payload, option=_STRICT)
     except (TypeError, ValueError) as error:

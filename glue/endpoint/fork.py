@@ -1,4 +1,4 @@
-"""What a forked child is told, and so what it lets go of.
+"""The objects that a forked child releases.
 
 A child has the memory and the file descriptors of its parent. What the parent closes later stays open as long as the
 child lives that has a copy: a port stays taken, a lock held, and what comes for a group fills a buffer that nobody

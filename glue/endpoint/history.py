@@ -50,7 +50,7 @@ def served_by(interest: str) -> tuple[bool, str]:
 
 
 class Offers:
-    """Who serves the history of which patterns, as discovery tells."""
+    """The endpoints that serve history, by pattern, as discovery tells."""
 
     def __init__(self, statistics: Counter[str]) -> None:
         self.interests: dict[str, dict[str, None]] = {}  # by peer
@@ -105,7 +105,7 @@ class Clocks(Protocol):
 
 
 class History:
-    """What an endpoint remembers and serves, and the subscriptions here that read history."""
+    """The history that an endpoint keeps and serves, and its subscriptions that read history."""
 
     def __init__(
         self,
@@ -130,6 +130,7 @@ class History:
         self._luck = luck
         self.wake = wake
         self.arrived = arrived
+        self.may_read: Callable[[str, str], bool] | None = None  # where rules say what peers may have
         self.opened = opened
         self.memory = PublishedMemory()
         self._server = Server(self.memory, knows, statistics)
@@ -252,7 +253,7 @@ class History:
         """Take requests for history; returns the pages that can be sent now."""
         with self.lock:
             for payload in delivery.payloads:
-                self._server.ask((delivery.publisher_id, delivery.incarnation), payload)
+                self._server.ask((delivery.publisher_id, delivery.incarnation), payload, self.may_read)
             return self._pages(self._clocks.clock())
 
     def _pages(self, now: float) -> list[Publication]:

@@ -1,4 +1,4 @@
-"""What every kind of endpoint offers for history, whoever drives it."""
+"""The methods for history that every kind of endpoint has."""
 
 from __future__ import annotations
 

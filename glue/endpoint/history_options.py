@@ -54,7 +54,7 @@ def start_of(start: Start | None, last: int | None, unix_time: float) -> StartPa
 
 
 def limits_of(pattern: str, last: Any, age: Any, size: Any) -> Limits:
-    """What is remembered of a pattern. Raises TopicError, ConfigurationError."""
+    """The limits of the history of a pattern. Raises TopicError, ConfigurationError."""
     check_pattern(pattern)
     if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
         raise ConfigurationError(f"last={last!r}: expected a number of messages of each topic, at least 1")

@@ -19,7 +19,7 @@ from glue.history.source import weight
 
 
 class Parts(Protocol):
-    """What a room needs of the history of its endpoint."""
+    """The part of an endpoint's history that a room uses."""
 
     lock: RLock
 

@@ -1,4 +1,4 @@
-"""What every kind of endpoint offers to keep topics and to wait for keepers, whoever drives it."""
+"""The methods to keep topics and to wait for keepers that every kind of endpoint has."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class KeepMethods(Generic[SomeReceipt]):
         raise NotImplementedError
 
     def _make_writer(self, keeping: Keeping) -> Any:
-        """What stores deliveries, of this kind of endpoint."""
+        """Return the receiver that stores deliveries, for this kind of endpoint."""
         raise NotImplementedError
 
     def _make_receipt(self, topic: str, count: int, acks: Acks) -> SomeReceipt:
@@ -234,7 +234,7 @@ def not_durable(topic: str, done: int, receipt: Receipt) -> NotDurableError:
 
 
 def _place(data_dir: Any) -> Any:
-    """What tells directories apart."""
+    """Return a value that is different for different directories."""
     return str(data_dir) if isinstance(data_dir, (str, PathLike)) else data_dir
 
 

@@ -1,4 +1,4 @@
-"""What every kind of endpoint shares to keep topics: what receives deliveries, and what a program sees of it."""
+"""The common part of endpoints that keep topics: what receives deliveries, and what a program sees of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = 64 << 20
 
 
 class Writer(Protocol):
-    """What stores deliveries for a keeper."""
+    """The receiver that stores deliveries for a keeper."""
 
     keeping: Keeping
 
@@ -49,6 +49,8 @@ class Kept(Receiver):
         """Take a delivery, which counts as unhandled until it is stored."""
         if isinstance(event, Delivery):
             event.to_owned()
+            if (encoded := getattr(event, "encoded", None)) is not None:
+                event.encoded = [*map(bytes, encoded)]
             if not self._counts:
                 self._owner.keep(event)
             self._owner.settled("handled", len(event.payloads))

@@ -1,4 +1,4 @@
-"""What an endpoint tells its operator about others that it cannot talk to: each once, in plain words."""
+"""Warnings to the operator about endpoints that this endpoint cannot talk to: each once, in plain words."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def promise_of(interest: str) -> tuple[int, str] | None:
 
 
 def role_of(interest: str) -> Role | None:
-    """What an interest tells; None for one that glue uses otherwise, or that is malformed."""
+    """Return the statement of an interest; None for one that glue uses otherwise, or that is malformed."""
     if interest.startswith(PUBLISHER):
         promise = promise_of(interest)
         return None if promise is None else ("publisher", promise[1])
@@ -86,7 +86,7 @@ def role_of(interest: str) -> Role | None:
 
 
 class Observer(Protocol):
-    """What is told of peers and their interests."""
+    """The statements of peers in their interests."""
 
     def note(self, now: float, event: Event) -> Sequence[Delivery]:
         """Take a piece of news, within a turn; returns what follows from it."""

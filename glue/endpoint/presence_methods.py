@@ -1,4 +1,4 @@
-"""What every kind of endpoint offers for presence, promised rates and deadlines."""
+"""The methods for presence, promised rates and deadlines that every kind of endpoint has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was published and asked of a stack, and waits for the next turn."""
+"""The publications and requests that wait for the next turn of a stack."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from glue.requests.wire import Hop
 
 
 class Answering(Protocol):
-    """What sends the answers of a responder."""
+    """The sender of a responder's answers."""
 
     def answer(self, request: Request, value: Any) -> None:
         """Send an answer. Raises PayloadError or MessageTooLargeError for a value that cannot travel."""

@@ -1,4 +1,4 @@
-"""What every kind of endpoint offers for requests and replies, whoever drives it."""
+"""The methods for requests and replies that every kind of endpoint has."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Named(Protocol):
 
     @property
     def endpoint_id(self) -> str:
-        """Its id."""
+        """The endpoint's id."""
 
     @property
     def incarnation(self) -> int:
@@ -51,7 +51,7 @@ class Named(Protocol):
 
 
 class Requests:
-    """The requests that an endpoint sends, and what it needs to answer those of others."""
+    """The requests that an endpoint sends, and the state for its answers to others."""
 
     def __init__(
         self,

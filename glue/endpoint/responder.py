@@ -41,7 +41,7 @@ KEPT = 64
 
 
 class Receiver:
-    """What a driver hands deliveries to. It is never busy: what may take long is queued here."""
+    """A receiver of deliveries that is never busy: long work is queued here."""
 
     def __init__(self) -> None:
         self._mailbox: deque[Event] = deque()

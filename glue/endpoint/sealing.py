@@ -1,4 +1,4 @@
-"""What an endpoint without a key need not import: whether it has one, and the name that goes with it."""
+"""The check whether an endpoint has a key, and the name in the key, without importing the rest of security."""
 
 from __future__ import annotations
 

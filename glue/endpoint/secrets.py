@@ -18,7 +18,7 @@ from typing import Any
 from glue.errors import ConfigurationError
 from glue.security.guard import POLICY_SIZE, Policy
 from glue.security.identity import MemberIdentity
-from glue.security.key import Key
+from glue.security.key import Key, retire
 from glue.security.suites import AES_GCM, SUITES, Suite, cipher, require
 from glue.stack import Secrets
 
@@ -137,7 +137,7 @@ def open_secrets(
     unix_time = time.time if entropy is None else lambda: started_at
     file = None
     if isinstance(key, str):
-        file, key = KeyFile(key), read_key(key)
+        file, key = KeyFile(key), _without_the_past(read_key(key), os.stat(key).st_mtime)
     if not isinstance(key, Key):
         raise ConfigurationError(f"key={key!r}: expected the path of a key file")
     found = _identity(key, identity)
@@ -173,6 +173,11 @@ def _keep_policy(path: str, policy: Policy) -> None:
         write_secret(path, policy.to_text(), replace=True)
     except OSError as error:
         logger.error("newer rules are in force, but their file is not written: %s", error)
+
+
+def _without_the_past(key: Key, written_at: float) -> Key:
+    """Return the key without an epoch that is over: the overlap has passed since `written_at` (Unix seconds)."""
+    return retire(key) if len(key.epochs) > 1 and time.time() > written_at + key.overlap else key
 
 
 def _identity(key: Key, identity: Any) -> MemberIdentity | None:

@@ -1,7 +1,7 @@
 """A member's side of a shared subscription: it acknowledges the messages that its reader is done with.
 
 A message is done when the handler returned, or raised, or when the iterating program asks for the next one. Messages
-of one delivery are acknowledged together, but every PERIOD at least.
+of one delivery are acknowledged together, but every PERIOD at least, unless the handler gets payloads alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from inspect import isawaitable
 from math import inf
 from typing import Any, Final
 
-from glue.contract import Acknowledge, Missed
+from glue.contract import Acknowledge, Delivery, Missed
 from glue.endpoint.handlers import Handler
 from glue.endpoint.message import Message
 from glue.endpoint.queues import Clock, Kept, QueueOwner
@@ -48,6 +48,12 @@ class Acknowledger:
             self._first = 0
             self._sent_at = self._clock()
 
+    def done_with(self, delivery: Delivery) -> None:
+        """Note that the reader is done with a whole delivery."""
+        last = delivery.sequence + len(delivery.payloads) - 1
+        topic = getattr(delivery, "wrapped", delivery.topic)
+        self._order(Acknowledge(topic, delivery.publisher_id, delivery.sequence, last))
+
     def around(self, handler: Handler, payload_only: bool) -> Handler:
         """A handler of messages that calls this one, and then acknowledges."""
 
@@ -71,6 +77,20 @@ class Acknowledger:
             self.done(message)
             raise
         self.done(message)
+
+
+class SharedDeliveries(Kept):
+    """The queue of a member whose handler gets payloads alone, and acknowledges whole deliveries: it is faster."""
+
+    __slots__ = ("_acknowledger",)
+
+    def __init__(self, owner: QueueOwner, clock: Clock, acknowledger: Acknowledger) -> None:
+        super().__init__(owner, clock)
+        self._acknowledger = acknowledger
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Take note that the handler is done with a delivery."""
+        self._acknowledger.done_with(delivery)
 
 
 class SharedMessages(Kept):

@@ -1,4 +1,4 @@
-"""What a subscription asks for: its patterns, and the options by which it asks for less."""
+"""The wishes of a subscription: its patterns, and the options that reduce its messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glue.endpoint.history_options import Start
 from glue.endpoint.history_room import HistoryRoom
 from glue.endpoint.queues import Clock, Kept, MessageBuffer
 from glue.endpoint.sealing import require
-from glue.endpoint.shared import Acknowledger, Order, SharedMessages
+from glue.endpoint.shared import Acknowledger, Order, SharedDeliveries, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
 from glue.topics.shared.wire import interest_of, member_id
@@ -88,9 +88,18 @@ class Wanted:
             check_pattern(interest)  # which may be longer
 
     def reader(
-        self, handler: Handler | None, payload_only: bool, waiting: Queue, order: Order, clock: Clock
+        self,
+        handler: Handler | None,
+        payload_only: bool,
+        waiting: Queue,
+        order: Order,
+        clock: Clock,
+        by_delivery: bool = False,
     ) -> tuple[Handler | None, bool, Queue]:
-        """Return the handler, whether it gets payloads only, and the queue; those of a group acknowledge by `order`."""
+        """Return the handler, whether it gets payloads only, and the queue; those of a group acknowledge by `order`.
+
+        `by_delivery`: the subscription tells the queue when a handler is done with a delivery.
+        """
         if self.group is None:
             return handler, payload_only, waiting
         if not isinstance(waiting, Kept):
@@ -98,6 +107,8 @@ class Wanted:
         acknowledger = Acknowledger(order, clock)
         if handler is None:
             return None, False, SharedMessages(waiting.owner, clock, acknowledger)
+        if payload_only and by_delivery:
+            return handler, True, SharedDeliveries(waiting.owner, clock, acknowledger)
         return acknowledger.around(handler, payload_only), False, waiting
 
     @property

@@ -11,7 +11,6 @@ import base64
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2s
 from math import ceil, inf
 from threading import RLock
 from typing import Any, Final, Protocol
@@ -31,6 +30,7 @@ from glue.contract import (
     Subscribe,
     Unsubscribe,
 )
+from glue.contract.hashing import blake2s
 from glue.endpoint.fork import heirs
 from glue.endpoint.receivers import AlarmReceiver
 from glue.endpoint.sealing import require

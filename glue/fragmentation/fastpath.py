@@ -31,7 +31,7 @@ class FragmentationFastPath:
         return self._layer.frame
 
     def send_one(self, now: float, item: Downward) -> Downward | None:
-        """What does not fit in a frame is cut. Raises MessageTooLargeError for a message over the limit."""
+        """Cut a message that does not fit in a frame. Raises MessageTooLargeError for a message over the limit."""
         if item.__class__ is not Outbound:
             return None
         if total(item.bodies) > self._layer.frame:

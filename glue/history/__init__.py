@@ -1,4 +1,4 @@
-"""What topics remember: history that is served to late joiners, joined with what comes live.
+"""The history of topics, which is served to late joiners, joined with what comes live.
 
 State machines without a clock, a socket or a thread. `memory.py` is what a publisher remembers, `server.py` answers
 requests for it, `reader.py` joins history and live messages for one subscription, and `wire.py` is the form of requests

@@ -13,7 +13,7 @@ from glue.contract.metadata import Metadata
 from glue.history.memory import Wanted
 from glue.history.wire import FROM, LAST, SINCE, Origin, Range, Start
 from glue.storage import JSON, Log, Record, Stream
-from glue.topics.bundle import MessageGroup, common_length
+from glue.topics.bundle import BUNDLE_MESSAGES, MessageGroup, common_length
 
 SINCE_RECORDS = 100_000
 """Records looked at to find where streams begin since a time: 0.3 s."""
@@ -79,7 +79,7 @@ class KeptHistory:
         topic, first, last, _, origin, life = one
         stream = Stream(origin, life, topic)
         found: list[tuple[Origin, MessageGroup]] = []
-        size, number = 0, first
+        size, number, left = 0, first, BUNDLE_MESSAGES
         offset = self._hints.pop((stream, first), None)
         while number <= last:
             if offset is None:
@@ -101,9 +101,13 @@ class KeptHistory:
                 if found and size + weight > room:
                     self._hint(stream, number, offset)
                     return found, False, size
+                record = record.part(record.sequence, record.sequence + left)
                 size += weight
+                left -= len(record.payloads)
                 found.append(((record.origin, record.name, record.life), _group(record)))
                 number = record.stop
+                if not left:
+                    return found, number > last, size
             offset = next if next > offset else None
         return found, True, size
 

@@ -73,7 +73,7 @@ class Line(Generic[Item]):
 
 
 class Limits:
-    """What one pattern remembers: `last` messages of each topic, so many seconds (`age`), so many bytes (`size`)."""
+    """The limits of one pattern: `last` messages of each topic, so many seconds (`age`), so many bytes (`size`)."""
 
     __slots__ = ("age", "last", "line", "pattern", "size", "used")
 

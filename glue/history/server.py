@@ -75,13 +75,18 @@ class Server:
         """Whether a request waits."""
         return bool(self._waiting)
 
-    def ask(self, reader: Reader, payload: object) -> None:
-        """Take a request."""
+    def ask(self, reader: Reader, payload: object, may_read: Callable[[str, str], bool] | None = None) -> None:
+        """Take a request; `may_read` tells whether a peer may have the history of a topic or a pattern."""
         try:
             request = decode_request(payload)
         except MalformedError:
             self._statistics["malformed requests for history"] += 1
             return
+        if may_read is not None:
+            wanted = [one[0] for one in request.ranges] or [request.pattern]
+            if not all(may_read(reader[0], topic) for topic in wanted):
+                self._statistics["requests for history refused: rules"] += 1
+                return
         size = len(payload)  # type: ignore[arg-type]  # bytes, as it was decoded
         waiting = self._waiting.get(reader, ())
         if any(other.id == request.id for other, _ in waiting):

@@ -19,7 +19,7 @@ Sample = tuple[Labels, float]
 
 
 class Measured(Protocol):
-    """What an endpoint of either kind offers."""
+    """The part of an endpoint, of either kind, that metrics read."""
 
     @property
     def name(self) -> str:

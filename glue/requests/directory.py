@@ -1,4 +1,4 @@
-"""Who answers which topics: the patterns of responders by endpoint, as discovery tells of them.
+"""The patterns that responders answer, by endpoint, as discovery tells.
 
 Each entry is an interest that a peer announced, or a responder of this endpoint. Their number is bounded, since anybody
 may announce anything.

@@ -1,4 +1,4 @@
-"""What a responder remembers of requests that may come again, so that it acts on each of them once.
+"""The memory of a responder for requests that may come again, so that it acts on each of them once.
 
 A caller repeats a request, under the same id, if its answer may have been lost. Then the answer is sent again, or
 nothing is done while the handler is still at work. An id is kept until its caller has given up, and never dropped

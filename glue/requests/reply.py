@@ -1,4 +1,4 @@
-"""What a caller gets of one responder: an answer, or the error that stands in its place."""
+"""The reply of one responder: an answer or an error."""
 
 from __future__ import annotations
 

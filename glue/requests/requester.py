@@ -1,4 +1,4 @@
-"""The calls of one endpoint: who was asked, what came back, and what becomes of a call whose responder is lost.
+"""The calls of one endpoint: the responders asked, the replies, and the end of calls whose responder is lost.
 
 A call is one or more requests that go to one responder together. It ends when each of them has a reply, or an error in
 its place: the responder left, or the time is over. A call with `retry` outlives its responder. It asks another one, or
@@ -65,7 +65,7 @@ REASONS = {
 
 
 class Waiter(Protocol):
-    """What waits for a call."""
+    """The waiting side of a call."""
 
     def ended(self, call: Call) -> None:
         """Called once, when the call has ended: to be quick, and not to raise."""

@@ -69,7 +69,7 @@ def tail_of(body: bytes, json: bool) -> bytes:
 
 
 class RequestHead:
-    """What a request says beside its payload; `within` in seconds."""
+    """The head of a request, all but its payload; `within` in seconds."""
 
     __slots__ = ("id", "is_json", "is_repeatable", "path", "within")
 
@@ -129,7 +129,7 @@ def _text_tail(key: bytes, text: str) -> bytes:
 
 
 class ReplyHead:
-    """What a reply says: an answer, an error with its name (and `message`), or a refusal."""
+    """The content of a reply: an answer, an error with its name (and `message`), or a refusal."""
 
     __slots__ = ("error", "id", "is_json", "message", "refused")
 

@@ -18,7 +18,7 @@ from glue.security.identity import Certificate
 
 
 class Gate:
-    """What both gates have in common: all passes both ways, but what `_passes` refuses on its way up."""
+    """The common part of both gates: everything passes both ways, except what `_passes` refuses on its way up."""
 
     backlog = unfinished = 0
     deadline = inf
@@ -39,7 +39,7 @@ class Gate:
         return items
 
     def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
-        """What the rules allow passes up."""
+        """Pass up what the rules allow."""
         return [kept for item in items if (kept := self._passed(item)) is not None], []
 
     def receive_one(self, now: float, item: Any) -> Any:
@@ -72,7 +72,7 @@ class InterestGate(Gate):
         return inf if self._changes == self._guard.changes else -inf
 
     def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
-        """What the rules allow passes up; when they have changed, also what is allowed or refused since."""
+        """Pass up what the rules allow; when they have changed, also what is allowed or refused since."""
         up, down = super().receive(now, items)
         if self._changes != self._guard.changes:
             self._changes = self._guard.changes
@@ -128,7 +128,7 @@ class DeliveryGate(Gate):
         return self._guard
 
     def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
-        """What the rules allow passes up; a policy goes down."""
+        """Pass up what the rules allow; a policy goes down."""
         down: list[Any] = []
         if self.deadline < inf:
             self.deadline = inf

@@ -77,7 +77,7 @@ class Policy:
 
 
 class Guard:
-    """What this endpoint and its peers may do."""
+    """The rights of this endpoint and its peers."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ class NewEpoch(NamedTuple):
 
     @property
     def signed(self) -> bytes:
-        """What the authority signs."""
+        """Return the bytes that the authority signs."""
         head = _EPOCH.pack(EPOCH_KIND, self.number, self.overlap, self.root)
         return EPOCH_SIGNED + head + orjson.dumps(list(self.revoked))
 

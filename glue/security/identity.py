@@ -25,7 +25,7 @@ _CERTIFICATE: Final = b"glue1 certificate\0"
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the authority states about a member; `document` is what it signed."""
+    """The statement of the authority about a member; `document` is the signed bytes."""
 
     name: str
     public: bytes

@@ -249,7 +249,7 @@ class Sealing:
             self.statistics["malformed"] += 1
 
     def _opener(self, address: Address | None, data: bytes) -> Opener | None:
-        """What may open a datagram; None, counted and told, for what no key of this endpoint opens."""
+        """Return the opener to try for a datagram; None, counted and told, if no key of this endpoint opens it."""
         network = sealed_network(data)
         if network is None:
             is_plain = data.startswith(self._plain)
@@ -267,7 +267,7 @@ class Sealing:
         return None
 
     def _candidate(self, address: Address | None, prefix: bytes) -> Opener | None:
-        """What may open datagrams of a new prefix; None, counted and told, if no key of this endpoint does."""
+        """Return the opener to try for a new prefix; None, counted and told, if no key of this endpoint does."""
         epoch = self.rotation.by_id.get(prefix[_ID])
         if epoch is None:
             is_retired = prefix[_ID] in self.key.retired

@@ -70,7 +70,7 @@ class Life:
 
 
 class Opener:
-    """What opens the datagrams of one prefix: the life, and the cipher of one epoch."""
+    """The opener of the datagrams of one prefix: the life, and the cipher of one epoch."""
 
     __slots__ = ("cipher", "life", "prefix")
 

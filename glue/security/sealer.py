@@ -14,6 +14,9 @@ from glue.security.proof import Exchange
 from glue.security.runs import LAST, MULTICAST, OVERHEAD, PREFIX_SIZE, seal
 from glue.security.suites import PAIR, Crypt, Suite, cipher
 
+CALL: Final = 65_507
+"""Bytes of datagrams that leave in one system call at most (see `glue.serialization.lazy_train`)."""
+
 SALT_SIZE: Final = 16
 
 PARTNERS: Final = 4096
@@ -48,8 +51,15 @@ class SealedTrain(Train):
         if self._data is not None:
             yield self._data
             return
+        segment = self._train.segment
+        step = max(CALL // self.segment, 1) * segment  # so that it is sent while it is in a near cache
         for chunk in self._train.chunks():
-            yield self._seal(chunk, self._train.segment, self.address)
+            if len(chunk) <= step:
+                yield self._seal(chunk, segment, self.address)
+                continue
+            view = memoryview(chunk)
+            for start in range(0, len(chunk), step):
+                yield self._seal(view[start : start + step], segment, self.address)
 
 
 class Sealer:

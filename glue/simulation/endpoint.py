@@ -47,6 +47,7 @@ from glue.simulation.publishing import SimulatedPublishing
 from glue.simulation.receivers import SimulatedReceiving
 from glue.simulation.requests import SimulatedRequests
 from glue.simulation.subscription import SimulatedSubscription
+from glue.simulation.typed import SimulatedTyped
 from glue.storage import Directory
 from glue.topics import check_pattern
 
@@ -57,6 +58,7 @@ RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 class SimulatedEndpoint(
     SimulatedRequests,
     SimulatedPublishing,
+    SimulatedTyped,
     SimulatedReceiving,
     HistoryMethods,
     PresenceMethods,

@@ -1,4 +1,4 @@
-"""What a storage needs of a folder of files."""
+"""The interface of a storage to a folder of files."""
 
 from __future__ import annotations
 

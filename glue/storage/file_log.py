@@ -36,7 +36,7 @@ SEGMENT = 64 << 20
 
 
 class Ticket(NamedTuple):
-    """What a sync that has begun will make durable."""
+    """The data that a sync under way makes durable."""
 
     file: str
     end: int
@@ -259,7 +259,7 @@ class FileLog:
         return self.streams_known.of(topics)
 
     def state(self, stream: Stream) -> StreamState | None:
-        """What the log knows of one stream."""
+        """Return the state of one stream."""
         return self.streams_known.state(stream)
 
     # ---------------------------------------------------------------------------------- retention and damage
@@ -277,15 +277,12 @@ class FileLog:
 
     def _replace(self, segment: Segment, outdated: Outdated) -> None:
         """Remove a finished segment, or write it anew without what is outdated."""
-        index = self._files.index(segment)
-        records = [
-            (at, record)
-            for at, record in self._files.records(segment, 0, segment.size, every_topic)
-            if not outdated(record, at)
-        ]
-        for stream, part in index.streams.items():
-            kept = min((record.sequence for _, record in records if record.stream == stream), default=part.held.stop)
-            self.streams_known.removed(stream, kept)
+        records = []
+        for at, record in self._files.records(segment, 0, segment.size, every_topic):
+            if outdated(record, at):
+                self.streams_known.removed(record.stream, record.stop)
+            else:
+                records.append((at, record))
         save_streams(self._directory, self.id, self.segments[-1].base, self.streams_known)
         position = self.segments.index(segment)
         if records:
@@ -315,8 +312,9 @@ class FileLog:
                 self.streams_known.lose(stream, start, stop)
             if is_damaged:
                 found.end, segment.is_replaced = max(found.end, segment.end), True
-                mended = self._files.mended(found)
+                # Before the segment looks whole:
                 save_streams(self._directory, self.id, self.segments[-1].base, self.streams_known)
+                mended = self._files.mended(found)
                 position = self.segments.index(segment)
                 self.segments = [*self.segments[:position], mended, *self.segments[position + 1 :]]
             return lost

@@ -31,7 +31,7 @@ READ_SIZE = 1 << 20
 
 
 class Reading(NamedTuple):
-    """What a reader got: records with the offset of their first message, and the offset to go on from."""
+    """The result of a read: records with the offset of their first message, and the offset to go on from."""
 
     records: list[tuple[int, Record]]
     next: int
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 @dataclass(slots=True)
 class StreamState:
-    """What a log knows of one stream. Read it only.
+    """The state of one stream in a log. Callers only read this object.
 
     * `held`: the sequence numbers of all messages that the log has ever stored, removed ones included. So a message
       that retention has removed is not fetched again.
@@ -108,4 +108,4 @@ class Log(Protocol):
         """All streams of these topics that the log knows, in no particular order. Do not append meanwhile."""
 
     def state(self, stream: Stream) -> StreamState | None:
-        """What the log knows of one stream, None if it does not know it."""
+        """Return the state of one stream; None for an unknown stream."""

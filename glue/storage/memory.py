@@ -97,7 +97,7 @@ class MemoryLog:
         return self._streams.of(topics)
 
     def state(self, stream: Stream) -> StreamState | None:
-        """What the log knows of one stream."""
+        """Return the state of one stream."""
         return self._streams.state(stream)
 
     def _trim(self) -> None:

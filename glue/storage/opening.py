@@ -50,21 +50,24 @@ def open_segments(directory: Directory, files: Segments, luck: Random) -> Opened
     if id is None:
         id = f"{luck.getrandbits(ID_BITS):016x}"
         replace_file(directory, ID, framed(id.encode()))
-    segments, is_damaged = [], False
+    segments, damaged = list[Segment](), list[int]()
     for number, base in enumerate(bases):
         segment = None if number == len(bases) - 1 else files.summarized(base)
         if segment is None:
             segment, damage = files.scanned(base)
-            is_damaged = is_damaged or damage
             if damage:
-                segment = files.mended(segment)
+                damaged.append(number)
             elif number < len(bases) - 1:
                 files.save_index(segment)
         segments.append(segment)
     streams, covered = _read_streams(directory)
     lost: Lost = []
-    if is_damaged:
+    if damaged:
+        directory.sync(segments[-1].file)  # what is saved as durable must be so
         streams, lost = _recounted(streams, [files.index(segment) for segment in segments])
+        save_streams(directory, id, segments[-1].end, streams)  # before the segments look whole
+        for number in damaged:
+            segments[number] = files.mended(segments[number])
     else:
         for segment in segments:
             if segment.end > covered or segment.index is not None:
@@ -73,7 +76,7 @@ def open_segments(directory: Directory, files: Segments, luck: Random) -> Opened
         _make_durable(directory, segments[-1])
     else:
         last = segments[-1].end if segments else 0
-        segments.append(begin_segment(directory, last + JUMP if is_damaged else last))
+        segments.append(begin_segment(directory, last + JUMP if damaged else last))
     return Opened(id, segments, streams, lost)
 
 

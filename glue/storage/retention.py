@@ -1,4 +1,4 @@
-"""What a log may remove: by age, by bytes, and by the number of messages of each topic.
+"""The parts that a log may remove: by age, by bytes, and by the number of messages of each topic.
 
 A rule is for a set of topics; a topic without a rule is kept for ever, one with several rules by the most generous. The
 count 1 is compaction: of each topic the last message stays.
@@ -41,7 +41,7 @@ class Retention:
 
 
 class _Later:
-    """What later segments hold, counted from the newest on."""
+    """The messages in later segments, counted from the newest on."""
 
     def __init__(self, retentions: Sequence[Retention]) -> None:
         self.messages: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What a log knows of one segment: where its records begin, by offset and by time, and which topics are in which block.
+"""The index of one segment of a log: the beginnings of its records by offset and time, and the topics in each block.
 
 The index is sparse: one entry a block of 256 KiB. A reader reads whole blocks, and only those with a topic that it
 wants. Of a segment that is not written any more, the index lies in a file beside it: a summary, which is all that
@@ -29,7 +29,7 @@ SUMMARY_SIZE = 512
 
 @dataclass(slots=True)
 class TopicPart:
-    """What a segment holds of one topic: messages, bytes of records, and the blocks in which they begin."""
+    """The part of one topic in a segment: messages, bytes of records, and the blocks in which they begin."""
 
     count: int = 0
     size: int = 0
@@ -38,7 +38,7 @@ class TopicPart:
 
 @dataclass(slots=True)
 class StreamPart:
-    """What a segment holds of one stream."""
+    """The part of one stream in a segment."""
 
     name: str
     held: RangeSet = field(default_factory=RangeSet)

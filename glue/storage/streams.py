@@ -30,7 +30,7 @@ class Streams:
         return len(self._states)
 
     def state(self, stream: Stream) -> StreamState | None:
-        """What is known of a stream."""
+        """The known state of a stream."""
         return self._states.get(stream)
 
     def of(self, topics: Topics) -> Iterator[tuple[Stream, StreamState]]:

@@ -32,6 +32,7 @@ from glue.sync.publishing import SyncPublishing
 from glue.sync.receiving import SyncReceiving
 from glue.sync.requests import SyncRequests
 from glue.sync.subscription import Subscription
+from glue.sync.typed import SyncTyped
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
@@ -41,7 +42,16 @@ if TYPE_CHECKING:
 PresenceHandler = Callable[[Presence], Any]
 
 
-class Endpoint(SyncRequests, SyncPublishing, SyncReceiving, HistoryMethods, PresenceMethods, WillMethods, BaseEndpoint):
+class Endpoint(
+    SyncRequests,
+    SyncPublishing,
+    SyncTyped,
+    SyncReceiving,
+    HistoryMethods,
+    PresenceMethods,
+    WillMethods,
+    BaseEndpoint,
+):
     """One participant on the network; a context manager that starts on enter and closes on exit.
 
     Settings and layers are keywords, as `BaseEndpoint` describes. Its methods may be called from any thread,
@@ -189,7 +199,7 @@ class Endpoint(SyncRequests, SyncPublishing, SyncReceiving, HistoryMethods, Pres
             raise ConfigurationError(f"handler={handler!r}: a coroutine function is for glue.aio.Endpoint")
         driver = self._running()
         handler, payload_only, waiting = wanted.reader(
-            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
+            handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic, True
         )
         subscription = self._open(wanted.name, handler, waiting, payload_only)
         driver.order(wanted.subscribe(subscription))

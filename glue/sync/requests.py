@@ -313,7 +313,7 @@ class SyncRequests(RequestMethods):
 
 
 def gathered(source: Iterator[Any], size: int) -> list[Any]:
-    """What the source gives within a millisecond, so many payloads at most; none only at its end."""
+    """Return the payloads that the source gives within a millisecond, so many at most; none only at its end."""
     found: list[Any] = []
     for payload in source:
         found.append(payload)

@@ -56,6 +56,7 @@ class Subscription(Lifetime):
         self._overrun = False
         self._failures = Failures(f"the handler of {pattern!r}")
         self._is_called = handler is not None and isinstance(waiting, Kept)  # by the driver
+        self._delivered: Callable[[Delivery], None] | None = getattr(waiting, "delivered", None)  # of a group's member
         self._thread: threading.Thread | None = None
         if isinstance(waiting, HistoryRoom):
             waiting.poke = self._look_again
@@ -84,6 +85,8 @@ class Subscription(Lifetime):
         if isinstance(event, Delivery):
             if self._is_called:
                 self._call(event)
+                if self._delivered is not None and not self._closed:
+                    self._delivered(event)
             else:
                 self._put(event)
             return

@@ -1,4 +1,4 @@
-"""What is wrong with a request of the application."""
+"""Checks of the requests of the application."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class RetainedValue:
         return size if self.metadata is None else size + self.metadata.size
 
     def wrapped(self, topic: str, sequence: int) -> RetainedValue:
-        """This value on another topic, with its number there."""
+        """Return a copy of this value on another topic, with its number there."""
         value = copy(self)
         value.topic, value.sequence = topic, sequence
         return value

@@ -16,7 +16,7 @@ def printed(program: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / program)],
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0
     return done.stdout.splitlines()
@@ -51,7 +51,7 @@ def test_durable_orders() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "durable_orders.py")],
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == [
         "True ['keeper']",
@@ -66,7 +66,7 @@ def test_shared_work() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "shared_work.py")],
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == ["cancelled: True", "all handled: True", "jobs done: 41"]
     assert done.returncode == 0
@@ -76,7 +76,7 @@ def test_presence() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "presence.py")],
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == [
         "+ endpoint boiler  ",
@@ -88,11 +88,18 @@ def test_presence() -> None:
     assert done.returncode == 0
 
 
+def test_private_group() -> None:
+    assert printed("private_group.py") == [
+        "on",
+        "guest may not publish 'home/lamp': guest may not publish #",
+    ]
+
+
 def test_last_will() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "last_will.py")],
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == ["boiler online", "boiler offline"], done.stderr
     assert done.returncode == 0

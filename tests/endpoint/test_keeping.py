@@ -14,6 +14,7 @@ import glue.aio
 from glue.endpoint.receipt import Receipt
 from glue.simulation import Conditions, SimulatedEndpoint, World
 from glue.simulation.consensus import SimulatedDisk
+from glue.storage import JSON
 from glue.storage.log import every_topic
 from tests.support.event_loop import pair as aio_pair
 from tests.support.event_loop import run
@@ -170,6 +171,16 @@ def test_forged_acknowledgements_are_counted_and_believed_of_their_sender_alone(
         plant.publisher._core.durability.take(forger.id, message)
     assert plant.publisher.statistics["endpoint"]["malformed acknowledgements"] == len(wrong)
     assert plant.publish(2, acks=2).failure
+
+
+def test_properties_and_codecs_are_kept_and_payloads_as_they_were_encoded() -> None:
+    plant = Plant()
+    plant.publisher.publish("kept/t", 1, properties={"unit": "m"}, receipt=True, acks="disk")
+    plant.publisher.publish("kept/t", b"raw", type="kind")
+    plant.world.run(1.0)
+    first, second = (record for _, record in plant.keepers[0].log.read(every_topic, 0).records)
+    assert (first.properties, first.payloads, first.codec, first.flags) == ({"unit": "m"}, [b"1"], None, JSON)
+    assert (second.properties, second.payloads, second.type, second.flags) == ({}, [b"raw"], "kind", 0)
 
 
 def test_mistakes_of_the_caller_raise() -> None:

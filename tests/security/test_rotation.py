@@ -129,3 +129,11 @@ def test_the_files_of_epochs_are_read_back() -> None:
         assert type(key).from_text(made.to_text(), "x") == made
     assert len(rotated(key, os.urandom).epochs) == 2
     assert rotated(key, os.urandom).retired == (key.epochs[0].id,)
+
+
+def test_a_file_of_a_rotation_long_ago_begins_with_the_newest_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "plant.key"
+    write_secret(path, rotated(new_key(os.urandom), os.urandom).to_text())
+    assert len(glue.Endpoint("a", key=path)._core.security.key.epochs) == 2
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    assert [epoch.number for epoch in glue.Endpoint("a", key=path)._core.security.key.epochs] == [2]

@@ -262,3 +262,19 @@ def test_the_commands_sign_and_explain(
     assert capsys.readouterr().out == "no: guest may not publish and respond #\n"
     Path("rules.json").write_text('[{"who": "a"}]')
     assert command.main(["rules", "rules.json", "--authority", "plant.authority"]) == 2
+
+
+def test_history_is_served_only_to_those_who_may_hear_it() -> None:
+    plant = Plant()
+    kitchen, guest, hall = plant.start("kitchen"), plant.start("guest"), plant.start("hall")
+    kitchen.remember("home/#", last=10)
+    plant.world.run(2.0)
+    kitchen.publish("home/door", "opened")
+    plant.world.run(1.0)
+    guest._core.guard = None  # its own software does not ask
+    for endpoint in (guest, hall):
+        heard = plant.heard[endpoint.name]
+        endpoint.subscribe("home/door", lambda message, heard=heard: heard.append(message.payload), start="earliest")
+    plant.world.run(5.0)
+    assert plant.heard["hall"] == ["opened"]
+    assert plant.heard["guest"] == []

@@ -164,10 +164,12 @@ BUGS: dict[str, Bug] = {
     "roll": Bug("a finished segment is not synced", [(FileLog, "roll", without_sync(FileLog.roll))]),
     "opened": Bug("what is found at the opening is not synced", [(opening, "_make_durable", trusts_what_it_finds)]),
     "torn": Bug("a torn end is not cut off", [(SimulatedDisk, "truncate", keeps_the_torn_end)]),
-    "saved": Bug("saved streams have what is not durable", [(file_log, "save_streams", saves_what_is_not_durable)], 20),
+    "saved": Bug(
+        "saved streams have what is not durable", [(file_log, "save_streams", saves_what_is_not_durable)], 208
+    ),
     "refused": Bug("what a full disk refused counts as held", [(Streams, "undo", keeps_the_notes)], 215),
     "ahead": Bug("what is not durable can be read", [(FileLog, "append", shows_at_once)]),
-    "damage": Bug("reading ends at damage", [(Salvage, "__iter__", ends_at_damage)], 70),
+    "damage": Bug("reading ends at damage", [(Salvage, "__iter__", ends_at_damage)], 30),
     "held": Bug("what is damaged counts as held", [(Streams, "lose", loses_nothing)], 30),
     "in-place": Bug("a segment is written anew in place", [(segments, "replace_file", writes_in_place)], 140),
     "one-more": Bug("retention removes one message more", [(FileLog, "retain", removes_one_more)], 40),

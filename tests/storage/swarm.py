@@ -26,6 +26,8 @@ from tests.storage.records import LIFE, ORIGIN, messages
 
 TOPICS = ("a", "b", "once/c")
 KEEP_LAST = 3
+MOST = 5
+"""Messages in a record."""
 
 Message = tuple[Stream, int]
 
@@ -61,12 +63,13 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.luck = Random(seed)
         self.disk = SimulatedDisk(Random(seed + 1))
+        self.cleaning = Random(seed + 2)
         self.publishers = Publishers()
         self.now = 0.0
         self.next = dict.fromkeys(TOPICS, 1)
         self.payloads: dict[Message, bytes] = {}
         self.places: dict[tuple[str, int], Message] = {}
-        self.flipped = False
+        self.flipped = 0  # bits
         self.segment_size = self.luck.choice((150, 600, 3000))
         self.retains = self.luck.random() < 0.5
         self.flips = self.luck.random() < 0.3
@@ -101,7 +104,7 @@ class Run:
         records = []
         for _ in range(self.luck.randint(1, 4)):
             topic = self.luck.choice(TOPICS)
-            first, count = self.next[topic], self.luck.choice((1, 1, 2, 5))
+            first, count = self.next[topic], self.luck.choice((1, 1, 2, MOST))
             if self.luck.random() < 0.2 and first > 1:  # again, or late
                 first = self.luck.randint(max(1, first - 8), first)
             elif self.luck.random() < 0.1:
@@ -120,6 +123,8 @@ class Run:
         return record
 
     def commit(self) -> None:
+        if self.cleaning.random() < 0.3:
+            self.keeping._clean(self.now, self.now)
         self.keeping.commit(self.now, self.now)
 
     def trouble(self) -> None:
@@ -142,7 +147,7 @@ class Run:
     def flip(self) -> None:
         files = [name for name in self.disk.names() if self.disk.size(name)]
         if files:
-            self.flipped = True
+            self.flipped += 1
             name = self.luck.choice(files)
             self.disk.flip(name, self.luck.randrange(8 * self.disk.size(name)))
             self.disk.crash()
@@ -171,13 +176,16 @@ class Run:
                 self.crash()
         found = self.found()
         self._check_places(found)
-        missing = self.publishers.acknowledged - found.keys()
+        missing, damaged = self.publishers.acknowledged - found.keys(), 0
         for stream, number in missing:
             if self._may_be_removed(found, stream, number):
                 continue
             state = self.log.state(stream)
             if not self.flipped or (state is not None and number in state.durable):
                 raise Violation(f"{stream.topic} {number} was acknowledged and is gone")
+            damaged += 1
+        if damaged > MOST * self.flipped:
+            raise Violation(f"{damaged} messages are gone for {self.flipped} flipped bits")
         for stream, state in self.log.streams(every_topic):
             for start, stop in state.durable:
                 for number in range(start, stop):
@@ -215,6 +223,9 @@ class Run:
         """Whether retention may have removed a message: others were stored after it."""
         if not self.retains or not stream.topic.startswith("once"):
             return False
+        state = self.log.state(stream)
+        if self.flipped and state is not None and number < state.first_kept:  # those after it may be damaged since
+            return True
         return len([other for other, _ in found if other.topic == stream.topic]) >= KEEP_LAST
 
 

@@ -26,7 +26,7 @@ CLOSE_TIMEOUT = 2.0
 
 
 class Transport(Protocol):
-    """What a connection writes to: a socket, or a websocket around one."""
+    """The output of a connection: a socket, or a websocket around one."""
 
     def write(self, data: bytes) -> None:
         """Write bytes."""

@@ -164,7 +164,7 @@ class FileAccess:
         return True
 
     def describe(self) -> str:
-        """Who may connect, in a few words."""
+        """Describe in a few words which clients may connect."""
         found = [f"users of {self._paths['passwords']}"] if self._paths["passwords"] is not None else []
         if self._anonymous:
             found.append("clients without a user name")

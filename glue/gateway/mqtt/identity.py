@@ -1,4 +1,4 @@
-"""Who a client is, and what it may: identities and rules by topic filter.
+"""The identities of clients and their rights: rules by topic filter.
 
 A rule allows reading or writing the topics of one filter, in which `%c` stands for the client id and `%u` for the user
 name. What no rule allows is refused.

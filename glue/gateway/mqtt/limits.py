@@ -9,7 +9,7 @@ from glue.gateway.mqtt.codes import LARGEST_PACKET
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one broker accepts. Times are in seconds, sizes in bytes."""
+    """The limits of one broker. Times are in seconds, sizes in bytes."""
 
     packet_size: int = LARGEST_PACKET
     """The largest packet of a client, without its fixed header of at most five bytes."""

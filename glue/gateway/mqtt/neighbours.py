@@ -31,7 +31,7 @@ SHOWN = 10_000
 
 
 class Neighbours(Plugin):
-    """What a door tells other doors, and what it does when they tell it something."""
+    """The messages between doors: sends those of this door and obeys those of others."""
 
     def __init__(self, endpoint: Endpoint, broker: Broker) -> None:
         self._endpoint = endpoint

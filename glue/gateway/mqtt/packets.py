@@ -75,7 +75,7 @@ class Publish:
 
     @property
     def encoded(self) -> dict[tuple[int, int, bool], bytes]:
-        """What was encoded for a receiver and serves others: by version, QoS and retain flag."""
+        """Encoded packets that serve several receivers, by version, QoS and retain flag."""
         if self._encoded is None:
             self._encoded = {}
         return self._encoded

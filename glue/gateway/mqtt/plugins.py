@@ -22,7 +22,7 @@ logger = logging.getLogger("glue.mqtt")
 
 
 class Plugin:
-    """What a plug-in may override. None means: not decided here. No method may wait but `authenticate`."""
+    """The methods that a plug-in may override. None means: not decided here. No method may wait but `authenticate`."""
 
     def authenticate(self, connect: Connect, remote: Remote) -> Identity | Refusal | None:
         """Return who a client is, or a refusal; called in a thread of its own, so it may take time."""

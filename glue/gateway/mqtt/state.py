@@ -1,4 +1,4 @@
-"""What the parts of a broker share: its clients, sessions, subscriptions, counters and timers."""
+"""The common state of the parts of a broker: its clients, sessions, subscriptions, counters and timers."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Change:
 
     @property
     def past(self) -> Change:
-        """This change, marked as not live."""
+        """Return a copy of this change that is marked as not live."""
         return Change(self.key, self.document, self.index, False, self.is_conflict)
 
     @property

@@ -1,4 +1,4 @@
-"""What a replica needs of a storage."""
+"""The interface of a replica to its storage."""
 
 from __future__ import annotations
 

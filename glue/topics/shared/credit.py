@@ -1,7 +1,7 @@
 """Credit: how many messages a member may have that it has not acknowledged.
 
 The credit follows the time that the member takes. While acknowledgements come within QUICK and the credit was used up,
-it doubles; when one takes longer than SLOW, it halves. So a member has 20 to 100 ms of work, and a slow one gets less
+it doubles; when one takes longer than SLOW, it halves. So a member has 50 to 200 ms of work, and a slow one gets less
 than a fast one. As each message that a member has is one that no other can take, more would make a newcomer wait, and
 lose more time when the member dies.
 """
@@ -16,7 +16,7 @@ MOST: Final = 8192
 """Messages of credit at most: 20 ms of a member that handles 400,000 messages a second."""
 MOST_BYTES: Final = 1 << 20
 """Bytes of payload that a member has at most; a single message may be larger."""
-QUICK, SLOW = 0.02, 0.1
+QUICK, SLOW = 0.05, 0.2
 """Seconds from sending a message to its acknowledgement."""
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterator
-from hashlib import blake2s
 from math import inf
 from typing import Final
 
+from glue.contract.hashing import blake2s
 from glue.topics.shared.credit import Credit
 from glue.topics.shared.jobs import Content, Job
 
@@ -101,7 +101,7 @@ class Dispatcher:
         self._queue.append(job)
 
     def assign(self, now: float) -> Iterator[tuple[str, Job]]:
-        """What members are to be sent now; the caller calls `sent` for each before it asks for the next."""
+        """Return the messages to send to members now; the caller calls `sent` for each before it asks for the next."""
         if not self.members:
             self._empty_since = min(self._empty_since, now)
             return

@@ -1,0 +1,320 @@
+"""Typed topics, as every kind of endpoint shares them: announced types, fetched schemas, mismatches, typed messages.
+
+A topic's first subscription, and its first publication, announce the type by an interest (`glue.schema.announced`).
+Each endpoint keeps the schemas of its own types as retained values on `$glue/schema/HASH`. When a type elsewhere has
+another hash than the type here on a common topic, the schema is fetched by a subscription, and both are compared.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Generic, TypedDict, TypeVar
+
+import orjson
+
+from glue.contract import Delivery, Event, Options, Publication, Subscribe, Unsubscribe
+from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.message import Message
+from glue.endpoint.options import Policy, Priority, Reliability
+from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.type_news import Mismatch
+from glue.errors import ClosedError, ConfigurationError, TopicError
+from glue.requests.directory import matches
+from glue.schema import (
+    PUBLISH,
+    SUBSCRIBE,
+    Adapter,
+    AnnouncedType,
+    MismatchedValueError,
+    adapter_of,
+    differences,
+    hash_of,
+    overlap,
+    type_interest,
+)
+from glue.schema.adapters import SCHEMA_LIMIT
+from glue.topics import check_pattern, check_topic
+from glue.topics.names import is_wildcard
+
+T = TypeVar("T")
+
+SCHEMA: Final = "$glue/schema/"
+TOPICS: Final = 1024
+"""Typed topics of an endpoint: each is announced to all peers."""
+FETCHING: Final = 256
+"""Schemas that are fetched at once, and pairs of types that wait for one."""
+MET: Final = 4096
+"""Pairs of types that were compared, so that each is told once."""
+
+logger = logging.getLogger("glue")
+
+
+class PublishOptions(TypedDict, total=False):
+    """Options of a typed `publish`: those of `Endpoint.publish`."""
+
+    retain: bool
+    lifespan: float | None
+    reliability: Reliability
+    priority: Priority
+    properties: Mapping[str, str] | None
+    block: bool
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """Options of a typed `subscribe`: those of `Endpoint.subscribe`."""
+
+    policy: Policy
+    limit: int | None
+
+
+class TypedMessage(Generic[T]):
+    """A message with a value of the topic's type; `message` is the message as it came."""
+
+    __slots__ = ("message", "value")
+
+    def __init__(self, value: T, message: Message) -> None:
+        self.value = value
+        self.message = message
+
+    @property
+    def topic(self) -> str:
+        """The topic it was published on."""
+        return self.message.topic
+
+    @property
+    def publisher(self) -> str:
+        """The publisher's name."""
+        return self.message.publisher
+
+    def __repr__(self) -> str:
+        return f"<TypedMessage {self.topic} from {self.publisher}: {self.value!r:.80}>"
+
+
+TypedHandler = Callable[[TypedMessage[T]], Any]
+"""A handler that is called with each typed message."""
+
+
+class SchemaReceiver(Receiver):
+    """Receives the schema with one hash, for the types that are compared with it."""
+
+    def __init__(self, hash: str, types: Types) -> None:
+        super().__init__()
+        self.hash = hash
+        self.waiting: list[tuple[BaseTopic[Any], str, AnnouncedType]] = []
+        self._types = types
+
+    def _deliver(self, event: Event) -> None:
+        if isinstance(event, Delivery):
+            self._types.take(self, event)
+
+
+class Types:
+    """The typed topics of one endpoint. `order` passes a request to the stack, from any thread."""
+
+    def __init__(
+        self,
+        core: EndpointCore,
+        owner: SubscriptionOwner,
+        order: Callable[[Any], None],
+        tell: Callable[[Mismatch], bool],
+        counts: bool,
+    ) -> None:
+        """`tell` calls the program's callback, and returns whether there is one.
+
+        `counts`: handled deliveries are counted here, not by the driver.
+        """
+        self._core = core
+        self._owner = owner
+        self.order = order
+        self._tell = tell
+        self._counts = counts
+        self._topics: list[BaseTopic[Any]] = []
+        self._receivers: dict[str, SchemaReceiver] = {}
+        self._met: dict[tuple[str, str, AnnouncedType], None] = {}
+        core.types.tell = self._told
+
+    def is_of(self, core: EndpointCore) -> bool:
+        """Whether these are the topics of this life of the endpoint."""
+        return self._core is core
+
+    # ------------------------------------------------------------------------------------ from the program
+
+    def announce(self, topic: BaseTopic[Any], way: str) -> None:
+        """Announce that the program publishes or subscribes to a topic; compare with what is announced elsewhere."""
+        if way in topic.ways:
+            return
+        adapter = topic.adapter
+        interest = type_interest(way, adapter.name, adapter.hash, topic.pattern)
+        with self._core.requests.lock:
+            if way in topic.ways:
+                return
+            is_first = not topic.ways
+            if is_first and len(self._topics) >= TOPICS:
+                raise ConfigurationError(f"{topic!r}: {TOPICS} typed topics are open at this endpoint")
+            topic.ways[way] = Announcement(self._drop)
+            if is_first:
+                self._topics.append(topic)
+        if is_first:
+            name, now = SCHEMA + adapter.hash, self._core.requests.unix_time()
+            options = Options(retain=True)
+            self.order(Publication(name, [adapter.document], now, True, len(adapter.document), options=options))
+        self.order(Subscribe(topic.ways[way], interest))
+        for peer, told in self._core.types.directory:
+            self._compare(topic, way, peer, told)
+
+    def close(self, topic: BaseTopic[Any]) -> None:
+        """Take back what announces a topic."""
+        if topic in self._topics:
+            self._topics.remove(topic)
+        ways, topic.ways = topic.ways, {}
+        for announcement in ways.values():
+            with suppress(ClosedError):
+                self.order(Unsubscribe(announcement))
+
+    def unreadable(self, topic: BaseTopic[Any], message: Message, error: MismatchedValueError) -> None:
+        """Tell of a message that is no value of the topic's type."""
+        self._core.statistics["typed messages that do not fit"] += 1
+        there = next(
+            (told.label for peer, told in self._core.types.directory
+             if peer == message.publisher_id and told.way == PUBLISH and matches(told.pattern, message.topic)),
+            "",
+        )  # fmt: skip
+        here = topic.adapter.label
+        self._mismatch(
+            Mismatch(message.topic, message.publisher, message.publisher_id, here, there, (str(error),), message)
+        )
+
+    # --------------------------------------------------------------------------------------- from the peers
+
+    def _told(self, peer: str, told: AnnouncedType) -> None:
+        for topic in self._topics.copy():
+            for way in [*topic.ways]:
+                self._compare(topic, way, peer, told)
+
+    def _compare(self, topic: BaseTopic[Any], way: str, peer: str, told: AnnouncedType) -> None:
+        """Fetch a schema if it may not fit a topic."""
+        if told.way == way or told.hash == topic.adapter.hash or not overlap(told.pattern, topic.pattern):
+            return
+        pair = topic.adapter.hash + topic.pattern, peer, told
+        if pair in self._met:
+            return
+        if len(self._met) >= MET:
+            self._met.clear()
+        self._met[pair] = None
+        receiver = self._receivers.get(told.hash)
+        if receiver is not None:
+            if len(receiver.waiting) < FETCHING:
+                receiver.waiting.append((topic, peer, told))
+        elif len(self._receivers) < FETCHING:
+            receiver = self._receivers[told.hash] = SchemaReceiver(told.hash, self)
+            receiver.waiting.append((topic, peer, told))
+            self._core.outbox.order(Subscribe(receiver, SCHEMA + told.hash))
+
+    def take(self, receiver: SchemaReceiver, delivery: Delivery) -> None:
+        """Take a schema, and tell of the mismatches."""
+        for payload in delivery.payloads:
+            if self._receivers.get(receiver.hash) is receiver:
+                self._take_schema(receiver, payload)
+        self._owner.settled("handled", len(delivery.payloads))
+        if self._counts:
+            self._owner.handled(delivery)
+
+    def _take_schema(self, receiver: SchemaReceiver, payload: Any) -> None:
+        try:
+            document = orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)
+        except TypeError:  # bytes
+            document = b""
+        if len(document) > SCHEMA_LIMIT or hash_of(document) != receiver.hash:
+            self._core.statistics["malformed schemas"] += 1
+            return
+        del self._receivers[receiver.hash]
+        with suppress(ClosedError):
+            self.order(Unsubscribe(receiver))
+        for topic, peer, told in receiver.waiting:
+            here = topic.adapter.schema
+            found = differences(here, payload) if told.way == SUBSCRIBE else differences(payload, here)
+            if found:
+                name = self._core.requests.name_of(peer)
+                self._mismatch(Mismatch(topic.pattern, name, peer, topic.adapter.label, told.label, tuple(found)))
+
+    def _mismatch(self, mismatch: Mismatch) -> None:
+        self._core.statistics["mismatched types"] += 1
+        if not self._tell(mismatch) and mismatch.message is None:
+            logger.warning("%s", mismatch)
+
+    def _drop(self, delivery: Delivery) -> None:
+        self._core.statistics["messages to types that are none"] += len(delivery.payloads)
+        self._owner.settled("unread", len(delivery.payloads))
+
+
+class BaseTopic(Generic[T]):
+    """A topic, or a pattern of topics, whose messages are values of one type."""
+
+    def __init__(self, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool) -> None:
+        """Raises TopicError, and ConfigurationError for a type that cannot travel."""
+        check_pattern(pattern)
+        check_not_reserved(pattern)
+        self.pattern = pattern
+        self.adapter: Adapter[T] = adapter_of(kind)
+        check_pattern(type_interest(SUBSCRIBE, self.adapter.name, self.adapter.hash, pattern))  # which is longer
+        self.ways: dict[str, Announcement] = {}
+        self._types = types
+        self._codec = codec
+        self._writable = writable
+
+    @property
+    def type(self) -> str:
+        """The type's name and the hash of its schema, as in `Temperature#1a2b3c4d`."""
+        return self.adapter.label
+
+    def _name(self, topic: str | None) -> str:
+        """The topic to publish to. Raises TopicError."""
+        if topic is None:
+            if is_wildcard(self.pattern):
+                raise TopicError(f"{self!r} stands for many topics: publish(value, topic) names the one")
+            return self.pattern
+        check_topic(topic)
+        if not matches(self.pattern, topic):
+            raise TopicError(f"topic {topic!r:.80} does not match {self!r}")
+        return topic
+
+    def _payload(self, value: T) -> Any:
+        """What to publish for a value; announces the type before the first one."""
+        payload = self.adapter.encode(value)
+        self._types.announce(self, PUBLISH)
+        return payload if self._codec is None or self.adapter.is_coded else orjson.loads(bytes(payload))
+
+    @property
+    def _payload_codec(self) -> str | None:
+        return None if self.adapter.is_coded else self._codec
+
+    def _typed(self, message: Message) -> TypedMessage[T] | None:
+        """A message with its value; None for one that does not fit, which is told."""
+        try:
+            value = self.adapter.decode(message.payload)
+        except MismatchedValueError as error:
+            self._types.unreadable(self, message, error)
+            return None
+        if self._writable:
+            value = value.copy()  # type: ignore[attr-defined]  # an array
+        return TypedMessage(value, message)
+
+    def close(self) -> None:
+        """Take back the announcement of the type. Subscriptions go on until they are closed."""
+        self._types.close(self)
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.pattern!r} of {self.type}>"
+
+
+def check_typed(codec: str | None, writable: bool, kind: Any) -> None:
+    """Raise ConfigurationError for options that a typed topic has not."""
+    if codec is not None:
+        from glue.codecs import codec_for
+
+        codec_for(codec)
+    if writable and not hasattr(kind, "setflags"):
+        raise ConfigurationError(f"writable=True is for arrays; {kind!r:.80} is none")

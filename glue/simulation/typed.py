@@ -1,0 +1,109 @@
+"""Typed topics in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, Unpack
+
+from glue.endpoint.message import Message
+from glue.endpoint.type_news import Mismatch
+from glue.endpoint.typed import (
+    BaseTopic,
+    PublishOptions,
+    SubscribeOptions,
+    TypedHandler,
+    TypedMessage,
+    Types,
+    check_typed,
+)
+from glue.schema import SUBSCRIBE
+from glue.simulation.subscription import SimulatedSubscription
+
+T = TypeVar("T")
+
+
+class SimulatedTypedSubscription(Generic[T]):
+    """The typed messages of a topic; without a handler, `received` lists them."""
+
+    def __init__(self, received: list[TypedMessage[T]], subscription: SimulatedSubscription) -> None:
+        self.received = received
+        self.subscription = subscription
+
+    def close(self) -> None:
+        """End the subscription. A second call does nothing."""
+        self.subscription.close()
+
+
+class SimulatedTopic(BaseTopic[T]):
+    """A topic, or a pattern of topics, whose messages are values of one type. `Endpoint.topic` makes it."""
+
+    def __init__(
+        self, endpoint: Any, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
+    ) -> None:
+        """Use `Endpoint.topic`; `endpoint` is that endpoint, whose file imports this one."""
+        super().__init__(types, pattern, kind, codec, writable)
+        self._endpoint = endpoint
+
+    def publish(self, value: T, topic: str | None = None, **options: Unpack[PublishOptions]) -> None:
+        """Publish a value; `topic` names the topic if the pattern has wildcards. Options are those of `publish`.
+
+        Raises TopicError for a topic that the pattern does not match, PayloadError for a value that is none of the
+        type, and what `Endpoint.publish` raises.
+        """
+        name = self._name(topic)
+        self._endpoint.publish(name, self._payload(value), codec=self._payload_codec, **options)
+
+    def subscribe(
+        self, handler: TypedHandler[T] | None = None, **options: Unpack[SubscribeOptions]
+    ) -> SimulatedTypedSubscription[T]:
+        """Receive typed messages; the handler is called with each `TypedMessage`. None: `received` lists them.
+
+        Raises what `Endpoint.subscribe` raises.
+        """
+        self._types.announce(self, SUBSCRIBE)
+        received: list[TypedMessage[T]] = []
+        called = self._calls(received.append if handler is None else handler)
+        return SimulatedTypedSubscription(received, self._endpoint.subscribe(self.pattern, called, **options))
+
+    def _calls(self, handler: TypedHandler[T]) -> Callable[[Message], Any]:
+        typed = self._typed
+
+        def call(message: Message) -> None:
+            found = typed(message)
+            if found is not None:
+                handler(found)
+
+        return call
+
+
+class SimulatedTyped:
+    """The method of a simulated endpoint for typed topics."""
+
+    _types: Types | None = None
+
+    def topic(
+        self, pattern: str, kind: type[T], *, codec: str | None = None, writable: bool = False
+    ) -> SimulatedTopic[T]:
+        """Give a topic, or a pattern of topics, a type: its messages are values of the type.
+
+        pattern: a topic, or a pattern with the wildcards `+` and `#`.
+        kind: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray.
+        codec: how values travel, such as "msgpack"; None: as JSON, protobuf or an array.
+        writable: copy each array that arrives, so that it can be changed.
+
+        Raises TopicError, and ConfigurationError for a type that cannot travel.
+        """
+        endpoint: Any = self
+        check_typed(codec, writable, kind)
+        endpoint._running()
+        if self._types is None or not self._types.is_of(endpoint._core):
+            self._types = Types(endpoint._core, endpoint._owner, endpoint._order_quietly, endpoint._tell_mismatch, True)
+        return SimulatedTopic(endpoint, self._types, pattern, kind, codec, writable)
+
+    def _tell_mismatch(self, mismatch: Mismatch) -> bool:
+        """Call the callback of mismatches; returns whether there is one."""
+        endpoint: Any = self
+        if endpoint.on_mismatch is None:
+            return False
+        endpoint.on_mismatch(mismatch)
+        return True
