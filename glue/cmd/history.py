@@ -11,6 +11,7 @@ It ends when nothing has come for a while (`--quiet-for`), unless it follows.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -45,6 +46,7 @@ def parser() -> common.Parser:
     made = common.common_parser(
         "history", "Show what publishers and keepers remember of some topics.", epilog=__doc__.split("\n", 2)[2]
     )
+    made._negative_number_matcher = re.compile(r"-\d+[smhd]?")  # else argparse takes -10m for an option
     made.add_argument("pattern", metavar="PATTERN")
     begin = made.add_mutually_exclusive_group()
     begin.add_argument(
