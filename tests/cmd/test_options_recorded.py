@@ -11,24 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from glue.cmd.main import COMMANDS as COMMANDS_OF_GLUE
+
 COMMANDS = (
-    *(
-        f"glue.cmd.{name}"
-        for name in (
-            "completion",
-            "demo",
-            "discovery",
-            "endpoint",
-            "fragmentation",
-            "history",
-            "key",
-            "model",
-            "mqtt",
-            "network",
-            "play",
-        )
-    ),
-    *(f"glue.cmd.{name}" for name in ("record", "request", "simulate", "topics", "transport")),
+    *(f"glue.cmd.{name}" for name in sorted(COMMANDS_OF_GLUE)),
     "spark.analyze.__main__",
     "spark.live.__main__",
     "spark.replay.__main__",
