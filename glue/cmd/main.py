@@ -11,7 +11,7 @@ from glue.cmd.common import SUCCESS, USAGE, prepare_streams
 
 GROUPS = {
     "try it": ("demo", "topics", "endpoint"),
-    "talk": ("request", "model", "mqtt"),
+    "talk": ("request", "receivers", "model", "mqtt"),
     "look at the layers": ("network", "discovery", "transport", "fragmentation"),
     "remember": ("keep", "history"),
     "record and repeat": ("record", "play", "simulate"),
