@@ -81,5 +81,6 @@ def test_the_level_of_logs_follows_the_option() -> None:
         assert root.level == logging.INFO
         assert isinstance(root.handlers[0].formatter, logs.JsonFormatter)
     finally:
-        root.handlers[:], root.level = handlers, level
+        root.handlers[:] = handlers
+        root.setLevel(level)
         logs.end()

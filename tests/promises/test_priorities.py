@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 
 import glue
@@ -18,8 +20,10 @@ SLOW = Conditions(rate=RATE, queue=0.1, delay=0.0005)
 class Saturated:
     """A sender that streams 1 MB messages as fast as it may, and small ones at 100 Hz, to so many receivers."""
 
-    def __init__(self, bulk: Priority, small: Priority, receivers: int = 1, conditions: Conditions = SLOW) -> None:
-        self.world = World(seed=5)
+    def __init__(
+        self, bulk: Priority, small: Priority, receivers: int = 1, conditions: Conditions = SLOW, seed: int = 5
+    ) -> None:
+        self.world = World(seed=seed)
         self.world.network.set_conditions(conditions)
         self.sender = self.world.endpoint("sender")
         self.delays: list[float] = []
@@ -76,9 +80,12 @@ def test_beside_bulk_that_saturates_a_slow_link_small_messages_take_less_than_5_
 
 
 def test_bulk_gets_most_of_a_link_whose_jitter_is_ten_times_the_queue_that_it_may_make() -> None:
-    case = Saturated("bulk", "urgent", conditions=Conditions(rate=2 * RATE, delay=0.002, jitter=0.02))
-    case.world.run(5)
-    assert case.bulk_bytes > 0.5 * MOST * 2 * RATE * 5
+    got = []
+    for seed in range(5):  # with so much jitter one run says little
+        case = Saturated("bulk", "urgent", conditions=Conditions(rate=2 * RATE, delay=0.002, jitter=0.02), seed=seed)
+        case.world.run(5)
+        got.append(case.bulk_bytes)
+    assert median(got) > 0.5 * MOST * 2 * RATE * 5
 
 
 def test_on_a_fast_link_small_messages_overtake_large_ones_unasked() -> None:

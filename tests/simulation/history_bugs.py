@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glue.contract import Delivery
-from glue.history import PublishedMemory, Reader, Server, reader, stream
+from glue.history import PublishedMemory, Reader, Server, reader, sequencer, source, stream
 from glue.history.source import LIVE, Source
 from glue.history.stream import Stream, end_of
 from glue.history.wire import Request
@@ -28,7 +28,8 @@ def live_overtakes_history(patch: Patch) -> None:
 
 def duplicates_pass(patch: Patch) -> None:
     """What history gives again is handed over again."""
-    patch.setattr(reader, "tail", lambda delivery, number: delivery)
+    for module in (reader, sequencer):
+        patch.setattr(module, "tail", lambda delivery, number: delivery)
 
 
 def held_is_forgotten(patch: Patch) -> None:
@@ -79,7 +80,8 @@ def nothing_is_checked(patch: Patch) -> None:
 
 def nothing_is_repeated(patch: Patch) -> None:
     """A request whose answer is lost stays unanswered."""
-    patch.setattr(reader, "REPEAT", 1e9)
+    for module in (reader, source):
+        patch.setattr(module, "REPEAT", 1e9)
 
 
 def gap_is_not_asked_for(patch: Patch) -> None:

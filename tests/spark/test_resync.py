@@ -72,7 +72,7 @@ def test_lengths_that_contradict_each_other_are_a_fault_of_one_packet(tmp_path: 
     assert tally.fault.offset == start_of(7)
 
 
-@pytest.mark.parametrize(("inner", "read"), [(pcapng(FRAMES * 8)[start_of(0) :], 2), (pcapng(FRAMES * 8), 1)])
+@pytest.mark.parametrize(("inner", "read"), [(pcapng(FRAMES * 4)[start_of(0) :], 2), (pcapng(FRAMES * 4), 1)])
 def test_blocks_within_a_payload_are_not_taken_for_those_of_the_file(tmp_path: Path, inner: bytes, read: int) -> None:
     data = pcapng([*FRAMES, frame(b"foreign " + inner), *FRAMES])
     whole, _ = read_bytes(tmp_path, data)
@@ -176,7 +176,7 @@ def test_a_clock_that_is_set_is_no_damage_and_a_damaged_time_is(tmp_path: Path) 
 
 @pytest.mark.parametrize("tail", [b"", b"cut"])
 def test_records_within_a_payload_are_not_taken_for_those_of_the_file(tmp_path: Path, tail: bytes) -> None:
-    data = pcap([*FRAMES, frame(b"foreign " + pcap(FRAMES * 8)[24:] + tail), *FRAMES])
+    data = pcap([*FRAMES, frame(b"foreign " + pcap(FRAMES * 4)[24:] + tail), *FRAMES])
     whole, _ = read_bytes(tmp_path, data)
     start = len(pcap(FRAMES))
     rows, tally = read_bytes(tmp_path, damaged(data, start))
