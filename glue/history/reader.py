@@ -22,7 +22,6 @@ from glue.history.source import (
     GONE,
     GRACE,
     LIVE,
-    REFUSED,
     REPEAT,
     REPEAT_LIMIT,
     RETURN,
@@ -167,12 +166,8 @@ class Reader(Sequencer):
         elif not stream.next and self._may_follow(delivery) and self._is_early(now, peer, life):
             stream.want = max(stream.want, end_of(delivery))
             self._hold(stream, delivery)
-        elif not (delivery.retained and delivery.sequence < stream.next):
-            stream.next = stream.want = max(stream.next, end_of(delivery))
-            if self._has_room():
-                self._push(delivery)
-            else:
-                self._tell(delivery, len(delivery.payloads), REFUSED)
+        else:
+            self._follow(stream, delivery)
 
     def _splice(self, key: Key, stream: Stream, source: Source | None, delivery: Delivery) -> None:
         """Hand over live messages if they come next; else hold them, or leave them to history."""

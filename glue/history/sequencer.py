@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 
 from glue.contract import Delivery, Missed
-from glue.history.source import GONE, HELD, LEFT, STREAMS, weight
+from glue.history.source import GONE, HELD, LEFT, REFUSED, STREAMS, weight
 from glue.history.stream import Key, Stream, end_of, tail
 from glue.history.wire import FROM, Start
 
@@ -50,6 +50,18 @@ class Sequencer:
         stream.next = end_of(fresh)
         self._push(fresh)
         self._drain(stream)
+
+    def _follow(self, stream: Stream, delivery: Delivery) -> None:
+        """Hand over live messages that no history is known of; those that history gave before are known."""
+        fresh = tail(delivery, stream.next)
+        if fresh is None:
+            self._statistics["messages of history known"] += len(delivery.payloads)
+            return
+        stream.next = stream.want = end_of(fresh)
+        if self._has_room():
+            self._push(fresh)
+        else:
+            self._tell(fresh, len(fresh.payloads), REFUSED)
 
     def _of(self, peer: str, life: int) -> list[tuple[Key, Stream]]:
         """The streams of one life of a publisher."""

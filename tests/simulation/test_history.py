@@ -159,6 +159,11 @@ def test_nothing_is_lost_doubled_or_out_of_order(first: int) -> None:
     assert hunt(first, first + 8) > 500
 
 
+@pytest.mark.parametrize("seed", [235])  # live messages without a known history came after later ones
+def test_seeds_that_found_a_fault_stay_clean(seed: int) -> None:
+    Swarm(seed).run()
+
+
 def seeds_to_find(bug: Callable[[pytest.MonkeyPatch], None], seeds: int) -> int | None:
     """How many seeds it takes until the swarm finds a planted bug; None: it does not."""
     with pytest.MonkeyPatch.context() as patch:
