@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -54,6 +55,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
     """For `pytest --numprocesses 2`: see `Rooms`."""
     config.option.loadscopereorder = False
     return Rooms(config, log)
+
+
+@pytest.fixture(autouse=True)
+def log_levels() -> None:
+    """Each test begins with the usual levels of logs, whatever ran before it."""
+    logging.getLogger().setLevel(logging.WARNING)
+    for name in ("glue", "glue.network"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture

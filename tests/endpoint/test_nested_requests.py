@@ -49,7 +49,7 @@ def test_a_nested_request_ends_with_the_deadline_of_the_outer(lan: Lan) -> None:
     assert a.wait_for_responders("outer", 1, PATIENCE)
     lan.start("c").respond("inner", lambda request: request.later())
     assert b.wait_for_responders("inner", 1, PATIENCE)
-    with pytest.raises(glue.RequestTimeoutError):
+    with pytest.raises((glue.RequestTimeoutError, glue.RemoteError), match="in time"):  # both end in the same moment
         a.request("outer", 1, timeout=0.3)
     deadline = time.monotonic() + PATIENCE
     while not took and time.monotonic() < deadline:
