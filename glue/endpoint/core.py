@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from random import Random
 from threading import RLock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from glue.contract import (
     NORMAL,
@@ -51,6 +51,7 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.endpoint.reserved import check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
+from glue.endpoint.sealing import at_rest
 from glue.endpoint.type_news import TypeNews
 from glue.endpoint.wills import Holder
 from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
@@ -60,6 +61,9 @@ from glue.model.names import id_of as id_of
 from glue.settings import Settings
 from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory
 from glue.topics.held import NOT_FOUND
+
+if TYPE_CHECKING:
+    from glue.storage import Directory
 
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
@@ -105,6 +109,7 @@ class EndpointCore:
         self._accepting = True
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
+        self._entropy = entropy
         self._checked: set[str] = set()
         self.observers = Observers()
         self._members = count(1)
@@ -128,6 +133,10 @@ class EndpointCore:
     def security(self) -> Any:
         """The security layer; None without a key."""
         return self.stack.layers.get(SECURITY)
+
+    def at_rest(self, directory: Directory) -> Directory:
+        """Return a directory to store in, sealed if there is a key for it. Raises ConfigurationError."""
+        return at_rest(self.settings, directory, self._entropy)
 
     def open_history(self, wake: Callable[[], None]) -> History:
         """Return the history of topics at this endpoint; `wake` has a turn run soon, from any thread."""
