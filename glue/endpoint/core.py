@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from random import Random
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from glue.contract import (
     NORMAL,
@@ -62,9 +63,6 @@ from glue.settings import Settings
 from glue.stack import DELIVERY_GATE, LAYERS, SECURITY, Factory
 from glue.topics.held import NOT_FOUND
 
-if TYPE_CHECKING:
-    from glue.storage import Directory
-
 EARLY = 0.35  # seconds by which the network may be looked after early, in a turn that comes anyway
 STREAM_SHARE = 4  # a quarter of `queue_limit` is gathered at most: no more than lies between the limits of two classes
 CHUNK = 1 << 20  # bytes taken from a stream at once, at most: a chunk fits into one bundle of topics
@@ -109,7 +107,7 @@ class EndpointCore:
         self._accepting = True
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
-        self._entropy = entropy
+        self.at_rest = partial(at_rest, settings, entropy)
         self._checked: set[str] = set()
         self.observers = Observers()
         self._members = count(1)
@@ -133,10 +131,6 @@ class EndpointCore:
     def security(self) -> Any:
         """The security layer; None without a key."""
         return self.stack.layers.get(SECURITY)
-
-    def at_rest(self, directory: Directory) -> Directory:
-        """Return a directory to store in, sealed if there is a key for it. Raises ConfigurationError."""
-        return at_rest(self.settings, directory, self._entropy)
 
     def open_history(self, wake: Callable[[], None]) -> History:
         """Return the history of topics at this endpoint; `wake` has a turn run soon, from any thread."""

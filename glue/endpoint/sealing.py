@@ -45,7 +45,7 @@ def require(guard: Any, action: str, topics: Sequence[str]) -> None:
             guard.require(action, topic)
 
 
-def at_rest(settings: Settings, directory: Directory, entropy: Callable[[int], bytes] | None) -> Directory:
+def at_rest(settings: Settings, entropy: Callable[[int], bytes] | None, directory: Directory) -> Directory:
     """Return the directory, sealed if the endpoint has a key for what it stores.
 
     Raises ConfigurationError if what it holds does not fit. Closes the directory if it raises.
