@@ -32,7 +32,7 @@ Types = list[tuple[str, AnnouncedType]]
 
 
 class Heard:
-    """What was heard of one topic."""
+    """The messages, publishers and codecs received on one topic."""
 
     def __init__(self) -> None:
         self.messages = 0

@@ -1,7 +1,7 @@
 """The kinds of mergeable values: counters, sets, registers, and values that show their conflicts.
 
-Every value is a set of *events*, each the content of one write under its dot. A write supersedes events that its
-replica has seen: the write removes old events and adds new ones. Two replicas merge by keeping the events of both. If
+Every value is a set of *events*, each the content of one write under its dot. A write removes old events, seen by its
+replica, and adds new ones. Two replicas merge by keeping the events of both. If
 only one replica has an event and the other replica has seen the dot, the event is dropped (the causal CRDTs of Almeida
 et al., 2018). There are no tombstones: a dot that was seen and has no event was removed. Counters and sets follow
 Shapiro, Preguiça, Baquero and Zawirski, "Conflict-free Replicated Data Types" (2011).

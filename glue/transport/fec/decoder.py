@@ -155,7 +155,7 @@ class Decoder:
     def decoded(self, now: float, channel: int, missing: Missing, like: Inbound) -> list[tuple[int, Inbound]]:
         """Return the missing frames that can be decoded by now, with their sequences.
 
-        `like`: a run from the same peer, for the fields that all its frames share.
+        The fields common to all frames of the peer are taken from `like`, a run of the same peer.
         """
         found: list[tuple[int, Inbound]] = []
         for key, block in list(self._blocks.items()):
