@@ -22,7 +22,7 @@ class FileDirectory:
     """A `Directory` on disk, made if need be. Raises StorageError if it cannot be written or is in use."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+        self.path = self._path = Path(path)
         self._files: dict[str, int] = {}
         try:
             self._path.mkdir(parents=True, exist_ok=True)

@@ -138,7 +138,7 @@ class KeepMethods(Generic[SomeReceipt]):
         luck = Random(self._core.identity.random.getrandbits(64))
         if data_dir is None:
             return MemoryLog(f"{luck.getrandbits(64):016x}", size or MEMORY)
-        directory = self._open_directory(data_dir)
+        directory = self._core.at_rest(self._open_directory(data_dir))
         try:
             return FileLog(directory, luck)
         except BaseException:

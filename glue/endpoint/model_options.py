@@ -66,6 +66,8 @@ def model_options(
     )
     prefixes = Prefixes(mergeable or {})
     directory = open_directory()
+    if directory is not None:
+        directory = core.at_rest(directory)
     storage, stored = open_storage(directory, core.identity.random)
     try:
         if stored.vital.group and not stored.vital.group.startswith(layer.scope(name, prefixes) + "/"):

@@ -16,7 +16,7 @@ import orjson
 from glue.contract.sealed import FORBIDDEN, Tell
 from glue.errors import ForbiddenError
 from glue.security.identity import Certificate
-from glue.security.rules import Decision, Rule, Rules, read_rules
+from glue.security.rules import Decision, Rule, Rules, Subject, read_rules
 from glue.security.signing import is_signed, sign
 
 POLICY_SIZE: Final = 1 << 20
@@ -108,7 +108,11 @@ class Guard:
         self._on_policy(policy)
         return True
 
-    def decide(self, subject: Certificate, action: str, topic: str) -> Decision:
+    def decide_own(self, action: str, topic: str) -> Decision:
+        """Whether this endpoint may do something with a topic or a pattern."""
+        return self.decide(self._own, action, topic)
+
+    def decide(self, subject: Subject, action: str, topic: str) -> Decision:
         """Whether a member may do something with a topic or a pattern."""
         if not self.rules.rules and not subject.rules:
             return Decision(True, "there are no rules")
@@ -118,7 +122,7 @@ class Guard:
         """Raise ForbiddenError if this endpoint may not do something."""
         if action == "subscribe":
             action, topic = asked_by(topic) or (action, topic)
-        decision = self.decide(self._own, action, topic)
+        decision = self.decide_own(action, topic)
         if not decision.allowed:
             raise ForbiddenError(f"{self._own.name} may not {action} {topic!r:.80}: {decision.rule}")
 

@@ -33,6 +33,9 @@ from glue.contract import (
     Train,
     Unsubscribe,
 )
+from glue.endpoint.durability import acknowledgement_topic, keeper_interest
+from glue.endpoint.qos import EVENT
+from glue.endpoint.qos_terms import OFFER, Statement, terms_of
 from glue.fastpath.stack import FastStack
 from glue.schema import hash_of, type_interest
 from glue.settings import Settings
@@ -322,6 +325,23 @@ def what_travels_on_other_topics() -> dict[str, bytes]:
     owner = "boiler 1", endpoint_id("boiler 1"), int(WALL_CLOCK * 1000) << 10
     will = ExecuteWill("home/boiler", b"offline", False, True, owner, 1, WALL_CLOCK)
     golden["will"] = of(lan.run(1, "kitchen", will), "kitchen", "transport", "data")[0]
+    return golden | what_keepers_tell(lan)
+
+
+def what_keepers_tell(lan: Lan) -> dict[str, bytes]:
+    """The interests of a keeper and of a publisher with a quality of service; acknowledgements to hall."""
+    golden = {}
+    kept, offered = keeper_interest("home/#", 2, True), Statement(OFFER, terms_of(EVENT, 5.0), "home/+/event")
+    sent = lan.run(1, "attic", Subscribe(1, kept), Subscribe(2, offered.interest))
+    golden["keeper"] = next(data for data in of(sent, "attic", "discovery", "announce") if b"keeper" in data)
+    topic = acknowledgement_topic(endpoint_id("hall"), int(WALL_CLOCK * 1000) << 10 | 1)
+    lan.run(1, "hall", Unsubscribe(3), Subscribe(4, topic))
+    for name, payload in (
+        ("durable", b'{"durable":[["home/a",1,4],["home/b",1,2]]}'),
+        ("durable-refused", b'{"refused":[["home/a",4,5]],"cause":"the disk is full"}'),
+    ):
+        told = publication(topic, payload, json=True)
+        golden[name] = of(lan.run(1, "attic", told), "attic", "transport", "data")[0]
     return golden
 
 

@@ -21,6 +21,7 @@ from glue.errors import ClosedError, GlueError
 from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.door import Door
+from glue.gateway.mqtt.group_rules import GroupAccess
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
@@ -29,6 +30,7 @@ from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
 from glue.gateway.mqtt.translation import for_clients, for_network
+from glue.gateway.rights import Rights
 
 MQTT_PORT, TLS_PORT = 1883, 8883
 
@@ -78,7 +80,10 @@ class Gateway:
         self._tls = tls
         plugins = load_plugins()
         decides = access or Everybody()
-        self.broker = Broker(PluginAccess(plugins, decides) if plugins else decides, Random(), limits)
+        decides = PluginAccess(plugins, decides) if plugins else decides
+        if (guard := endpoint._core.guard) is not None:
+            decides = GroupAccess(Rights("mqtt", guard), decides)
+        self.broker = Broker(decides, Random(), limits)
         self._neighbours = Neighbours(endpoint, self.broker)
         self.broker.watchers = [*plugins, self._neighbours]
         self.broker.log, self.broker.wall_clock = logger.log, time.time
