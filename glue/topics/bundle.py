@@ -82,11 +82,8 @@ _LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
 _PLAIN = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d%b%b}]}\n'
 _LONE_JSON = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
 
-VIEW_FROM = 64 << 10
-"""Bytes of an array or a table, alone in its bundle, from which on it stays in the memory of the bundle."""
-
-ALIGNMENT = 64
-"""An index is padded so that the payload behind it, if it may stay there, begins at a multiple of so many bytes."""
+VIEW_FROM, ALIGNMENT = 64 << 10, 64
+"""Bytes of a lone array or table from which on it stays in the memory of its bundle, at a multiple of ALIGNMENT."""
 
 MANY = 32
 """Payloads that are cut apart by `struct`, for which a plan is made and remembered; fewer are sliced."""
@@ -229,8 +226,8 @@ def encode(groups: Sequence[MessageGroup]) -> bytes:
 def parts(groups: Sequence[MessageGroup]) -> list[bytes]:
     """The index and the payloads of a bundle, not joined."""
     index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
-    metadata = groups[0].metadata
-    if len(groups) == 1 and groups[0].size >= VIEW_FROM and _stays(metadata and metadata.codec):
+    first = groups[0]
+    if len(groups) == 1 and first.size >= VIEW_FROM and first.metadata and _stays(first.metadata.codec):
         index = index[:-1] + b" " * (-len(index) % ALIGNMENT) + b"\n"
     return [index, *chain.from_iterable([group.payloads for group in groups])]
 
@@ -318,8 +315,8 @@ def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[lis
     end = start + length * count
     if end > len(body):
         raise MalformedBundleError("lengths do not add up")
-    is_alone = count == 1 and room == BUNDLE_MESSAGES and end == len(body)
-    if length >= VIEW_FROM and is_alone and not start % ALIGNMENT and _stays(entry.get("codec")):
+    is_alone = length >= VIEW_FROM and count == 1 and room == BUNDLE_MESSAGES and end == len(body)
+    if is_alone and not start % ALIGNMENT and _stays(entry.get("codec")):
         return [memoryview(body)[start:end]], length, end  # type: ignore[list-item]  # a view serves as bytes
     return [body[start:end]] if count == 1 else equal_parts(body, start, length, count), length, end
 
