@@ -7,7 +7,7 @@ A group is a run of messages that differ only in sequence number and payload:
 
 `sequence` is the number of the first message. `at` is the publisher's wall clock at publication, in microseconds.
 `length` is the size of each payload in bytes. `count` is the number of payloads (1 if left out). If payloads differ in
-size, a list `lengths` replaces both. The other keys are present only when set:
+size, a list `lengths` replaces both. The other keys are present only when set.
 
 - `type`: a string.
 - `json` 1: the payloads are JSON documents.
@@ -96,10 +96,10 @@ class MalformedBundleError(ValueError):
 class MessageGroup:
     """Messages of one topic that differ only in sequence number and payload.
 
-    `length` is None when payload lengths differ. `at` is in microseconds since 1970. `lifespan_ms` is None if the
-    messages never expire. `position` is the first message's number among messages of its reliability on the topic. It
-    differs from `sequence` only on topics with both kinds. Reliable messages without `ordered` may arrive after later
-    messages.
+    The `length` is None when payload lengths differ. The time `at` is in microseconds since 1970. A `lifespan_ms` of
+    None means that the messages never expire. The `position` is the first message's number among messages of the same
+    reliability on the topic. It differs from `sequence` only on topics with both kinds. Reliable messages without
+    `ordered` may arrive after later messages.
     """
 
     __slots__ = (
@@ -293,7 +293,7 @@ def decode(body: bytes) -> list[MessageGroup]:
 
 
 def _lone(entry: dict[str, Any], body: bytes, start: int) -> MessageGroup | None:
-    """The group of a lone plain message whose payload begins at `start`; None for any other entry."""
+    """The group of a lone plain message with its payload from `start` on; None for any other entry."""
     length = entry.get("length")
     if len(entry) != 4 or length.__class__ is not int or length != len(body) - start:
         return None
