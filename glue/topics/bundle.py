@@ -30,7 +30,7 @@ from typing import Any
 
 import orjson
 
-from glue.contract.metadata import Metadata
+from glue.contract.metadata import MEMORY_CODECS, Metadata
 from glue.contract.pieces import Pieces, cut
 from glue.errors import TopicError
 from glue.topics.metadata import metadata_entry, metadata_of
@@ -81,6 +81,9 @@ PLAIN_KEYS = frozenset({"topic", "sequence", "at", "length", "count", "lengths"}
 _LONE = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d}]}\n%b'
 _PLAIN = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d%b%b}]}\n'
 _LONE_JSON = b'{"groups":[{"topic":%b,"sequence":%d,"at":%d,"length":%d,"json":1}]}\n%b'
+
+VIEW_FROM, ALIGNMENT = 64 << 10, 64
+"""Bytes of a lone array or table from which on it stays in the memory of its bundle, at a multiple of ALIGNMENT."""
 
 MANY = 32
 """Payloads that are cut apart by `struct`, for which a plan is made and remembered; fewer are sliced."""
@@ -223,7 +226,15 @@ def encode(groups: Sequence[MessageGroup]) -> bytes:
 def parts(groups: Sequence[MessageGroup]) -> list[bytes]:
     """The index and the payloads of a bundle, not joined."""
     index = orjson.dumps({"groups": [group.entry() for group in groups]}, option=orjson.OPT_APPEND_NEWLINE)
+    first = groups[0]
+    if len(groups) == 1 and first.size >= VIEW_FROM and first.metadata and _stays(first.metadata.codec):
+        index = index[:-1] + b" " * (-len(index) % ALIGNMENT) + b"\n"
     return [index, *chain.from_iterable([group.payloads for group in groups])]
+
+
+def _stays(codec: Any) -> bool:
+    """Whether a payload may stay in the memory of its bundle: the decoders of other codecs may expect bytes."""
+    return codec.__class__ is int and codec in MEMORY_CODECS
 
 
 def body_of(groups: Sequence[MessageGroup]) -> Sequence[bytes]:
@@ -304,6 +315,9 @@ def _cut(body: bytes, start: int, entry: dict[str, Any], room: int) -> tuple[lis
     end = start + length * count
     if end > len(body):
         raise MalformedBundleError("lengths do not add up")
+    is_alone = length >= VIEW_FROM and count == 1 and room == BUNDLE_MESSAGES and end == len(body)
+    if is_alone and not start % ALIGNMENT and _stays(entry.get("codec")):
+        return [memoryview(body)[start:end]], length, end  # type: ignore[list-item]  # a view serves as bytes
     return [body[start:end]] if count == 1 else equal_parts(body, start, length, count), length, end
 
 
