@@ -9,10 +9,11 @@ import pytest
 
 from glue.capture.opened import Opener
 from glue.contract import Inbound, Outbound
-from glue.security import protection as room
 from glue.security.guard import Policy
 from glue.security.protection import HEAD, Protection
 from glue.security.rules import Mark, Rules, read_policy
+from glue.security.window import ReplayWindow
+from glue.security.wrapping import Wrapper
 from glue.simulation import Crossing, SimulatedEndpoint
 from glue.topics.bundle import MalformedBundleError, decode
 from tests.security.test_identities import AUTHORITY, KEY
@@ -231,19 +232,19 @@ def test_a_member_with_other_software_is_not_heard_unsigned_on_a_signed_topic() 
     assert plant.heard["hall"] == [("home/lamp", "on")]
 
 
-def _no_numbers(self: Protection, peer: str, incarnation: int, flow: int) -> room.ReplayWindow:
+def _no_numbers(self: Protection, peer: str, incarnation: int, flow: int) -> ReplayWindow:
     """The mistake: a bundle is taken again and again."""
-    return room.ReplayWindow(-1)
+    return ReplayWindow(-1)
 
 
-def _trusting(self: room.Wrapper, peer: str, signature: bytes, data: bytes) -> bool:
+def _trusting(self: Wrapper, peer: str, signature: bytes, data: bytes) -> bool:
     """The mistake: a signature is not checked."""
     return True
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no window": lambda patch: patch.setattr(Protection, "_window", _no_numbers),
-    "no check": lambda patch: patch.setattr(room.Wrapper, "is_signed", _trusting),
+    "no check": lambda patch: patch.setattr(Wrapper, "is_signed", _trusting),
 }
 
 
