@@ -42,6 +42,7 @@ OPTIONS = {
     "key": "key",
     "identity": "identity",
     "policy": "policy",
+    "storage_key": "storage_key",
 }
 """The settings that the command line can give, and the names of their options."""
 
@@ -104,6 +105,7 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
     group.add_argument("--key", metavar="FILE", help="key file of the group (default: nothing is sealed)")
     group.add_argument("--identity", metavar="FILE", help="identity file, where members of the group have identities")
     group.add_argument("--policy", metavar="FILE", help="file of the signed rules of the group")
+    group.add_argument("--storage-key", metavar="FILE", help="key file of what is stored (default: it is not sealed)")
     group = parser.add_argument_group("running")
     group.add_argument("--duration", type=positive_number, metavar="SECONDS", help="end by itself (default: on Ctrl-C)")
     group.add_argument("--json", action="store_true", help="print one JSON object a line")
