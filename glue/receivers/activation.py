@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from glue.errors import GlueError
 from glue.receivers.context import Await, Call, Context, Load, Mail, Save, Step, Timer, TimerMail, Wake
 from glue.receivers.state import State
 from glue.receivers.store import Document
+from glue.receivers.surroundings import Decode, Surroundings
 
 SENDERS = 256
 """Senders of which a receiver remembers the last message, of some 100 bytes: 25 kB. The one heard longest ago goes."""
@@ -28,41 +29,6 @@ REMEMBERED = 1000
 FAILURES = (Exception, SystemExit)
 """What a handler may raise without ending more than its message."""
 MAILS: frozenset[Any] = frozenset({Mail, Call, TimerMail, Wake})
-
-Decode = Callable[[Any], Any]
-
-
-class Surroundings(Protocol):
-    """What surrounds the receivers of one kind."""
-
-    kind: str
-    factory: Callable[[], Any]
-    types: dict[str, Decode]
-    """What makes a value of a typed message, by the type's name."""
-
-    def now(self) -> float:
-        """The time, in monotonic seconds."""
-
-    def unix_time(self) -> float:
-        """The time, in Unix seconds."""
-
-    def plain(self, payload: Any) -> Any:
-        """A payload as a value that can be kept: bytes or JSON. Raises PayloadError."""
-
-    def check_send(self, address: str, payload: Any) -> tuple[str, Any]:
-        """What is to be sent later. Raises ConfigurationError, PayloadError, WouldBlockError."""
-
-    def send(self, address: str, payload: Any) -> None:
-        """Send a message that was checked."""
-
-    def request(self, address: str, payload: Any, timeout: float, path: tuple[str, ...]) -> Any:
-        """Ask another receiver; to be awaited at an asyncio endpoint."""
-
-    def arm(self, timer: Timer) -> None:
-        """Let a timer's message come to its activation when it is due."""
-
-    def failed(self, activation: Activation, payload: Any, error: BaseException, policy: str) -> None:
-        """A handler raised."""
 
 
 class Timers:
