@@ -45,7 +45,7 @@ class Announced(NamedTuple):
 
 
 class Heard:
-    """What was heard of one topic."""
+    """The messages, publishers and codecs received on one topic."""
 
     def __init__(self) -> None:
         self.messages = 0
