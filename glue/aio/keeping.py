@@ -21,8 +21,10 @@ from glue.endpoint.recording import RecordMethods
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.drivers.directory import FileDirectory
     from glue.drivers.log_writer import LogWriter
+    from glue.drivers.recorder import RecordingThread
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.keeping import Keeping
+    from glue.recording import McapWriter
 
 
 class AioKeeping(RecordMethods[AwaitableReceipt]):
@@ -40,6 +42,11 @@ class AioKeeping(RecordMethods[AwaitableReceipt]):
         from glue.drivers.log_writer import LogWriter
 
         return LogWriter(keeping, self._written())
+
+    def _make_recording(self, writer: McapWriter) -> RecordingThread:
+        from glue.drivers.recorder import RecordingThread
+
+        return RecordingThread(writer, self._written())
 
     def _written(self) -> Callable[[Delivery], None]:
         driver = self._running()

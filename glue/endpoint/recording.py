@@ -5,7 +5,6 @@ The schemas of typed topics are recorded with them: they come from the retained 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -26,15 +25,27 @@ from glue.schema import PUBLISH
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:  # imported when used: most programs record nothing
-    from glue.drivers.recorder import RecordingThread
     from glue.endpoint.keeper import Kept
-    from glue.recording import RecordedMessage
+    from glue.recording import McapWriter, RecordedMessage
     from glue.recording.writer import Schema
 
 DOCUMENTS: Final = 4096
 """Schemas that are remembered for a recording, of 64 kB each at most; those of a network are some kB each."""
 CLOSING: Final = 10.0
 """Seconds that the end of a recording waits at most for the disk."""
+
+
+class RecordingThread(Protocol):
+    """Writes deliveries into a file, off the delivery path. Its methods may be called from any thread."""
+
+    writer: McapWriter
+    failure: str
+
+    def submit(self, delivery: Delivery) -> None:
+        """Write a delivery, which has arrived now."""
+
+    def close(self, timeout: float) -> None:
+        """Write what was submitted, and end the file; wait `timeout` seconds at most."""
 
 
 class Schemas(Receiver):
@@ -130,8 +141,8 @@ class RecordMethods(KeepMethods[SomeReceipt]):
 
     _recorders: tuple[Recorder, ...] = ()
 
-    def _written(self) -> Callable[[Delivery], None]:
-        """Return what the recording thread calls with each delivery that it has written."""
+    def _make_recording(self, writer: McapWriter) -> RecordingThread:
+        """Start the thread that writes a file."""
         raise NotImplementedError
 
     def record(self, pattern: str, path: str | PathLike[str]) -> Recorder:
@@ -147,7 +158,6 @@ class RecordMethods(KeepMethods[SomeReceipt]):
         Raises TopicError, ClosedError, StorageError if the file cannot be made, MissingExtraError without the extra
         `glue-lan[mcap]`.
         """
-        from glue.drivers.recorder import RecordingThread
         from glue.endpoint.keeper import Kept
         from glue.recording import McapWriter
 
@@ -159,7 +169,7 @@ class RecordMethods(KeepMethods[SomeReceipt]):
             writer = McapWriter(path, schemas.schema_of)
         except OSError as error:
             raise StorageError(f"cannot record in {fspath(path)}: {error.strerror or error}") from error
-        thread = RecordingThread(writer, self._written())
+        thread = self._make_recording(writer)
         recorded = Kept(thread, self._owner, self._COUNTS)
         recorder = Recorder(pattern, fspath(path), recorded, schemas, thread, self)
         self._recorders = (*self._recorders, recorder)

@@ -23,8 +23,10 @@ from glue.sync.requests import gathered
 if TYPE_CHECKING:  # imported when used: most programs keep nothing
     from glue.drivers.directory import FileDirectory
     from glue.drivers.log_writer import LogWriter
+    from glue.drivers.recorder import RecordingThread
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.keeping import Keeping
+    from glue.recording import McapWriter
 
 
 class SyncKeeping(RecordMethods[WaitingReceipt]):
@@ -44,6 +46,11 @@ class SyncKeeping(RecordMethods[WaitingReceipt]):
         from glue.drivers.log_writer import LogWriter
 
         return LogWriter(keeping, self._written())
+
+    def _make_recording(self, writer: McapWriter) -> RecordingThread:
+        from glue.drivers.recorder import RecordingThread
+
+        return RecordingThread(writer, self._written())
 
     def _written(self) -> Callable[[Delivery], None]:
         return self._running().handled
