@@ -1,4 +1,4 @@
-"""A door for MQTT clients at an endpoint: what they publish goes to the network, what they want comes from it."""
+"""A door for MQTT clients at an endpoint: clients publish to the network, and subscribe to its topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from glue.gateway.rights import Rights
 MQTT_PORT, TLS_PORT = 1883, 8883
 
 NETWORK_QUEUE = 8 << 20
-"""Bytes that clients published and the network has not taken; then publishers are read no more."""
+"""Bytes published by clients that may wait for the network; beyond, no more is read from publishers."""
 
 REPLAY_TIME = 1.0
 """Seconds that retained messages of other endpoints have to arrive for a new subscription."""
@@ -69,10 +69,11 @@ class Gateway:
         limits: Limits | None = None,
         system_interval: float = 10.0,
     ) -> None:
-        """Each port may be 0 for any free one, and None for no listener; with `tls`, websockets use TLS, too.
+        """Each port may be 0 for any free port, and None for no listener; with `tls`, websockets use TLS, too.
 
-        `endpoint` must be started before the gateway. `access` decides about clients; by default everybody may do
-        everything. `system_interval` is the time in seconds between two publications of `$SYS` topics, 0 for none.
+        The `endpoint` must be started before the gateway. The `access` decides about clients; by default all clients
+        may do everything. The `system_interval` is the time in seconds between two publications of `$SYS` topics, 0
+        for none.
         """
         self.endpoint = endpoint
         self.port, self.tls_port, self.websocket_port = port, tls_port, websocket_port
@@ -256,7 +257,7 @@ def _run(messages: list[Message]) -> Publish:
 
 
 def _bytes(message: Message) -> bytes:
-    """A payload for clients: bytes as they are, others as their codec wrote them or as JSON."""
+    """A payload for clients: bytes unchanged, other values as encoded by their codec, or as JSON."""
     if message.encoded is not None:
         return message.encoded
     return message.payload if isinstance(message.payload, bytes) else orjson.dumps(message.payload)
