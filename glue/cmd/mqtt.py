@@ -63,6 +63,9 @@ def parser() -> common.Parser:
     group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM; websockets use TLS, too")
     group.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
     group.add_argument("--tls-ca", type=Path, metavar="FILE", help="clients must bring a certificate signed by this")
+    made.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="keep sessions, messages for them and retained messages in DIR"
+    )
     group = made.add_argument_group("clients")
     group.add_argument("--anonymous", action="store_true", help="let clients in that give no user name")
     group.add_argument("--passwords", type=Path, metavar="FILE", help="users and their hashed passwords")
@@ -104,7 +107,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             Gateway(
                 endpoint, host=arguments.host, port=arguments.port, tls=tls,
                 tls_port=arguments.tls_port if tls else None,
-                websocket_port=arguments.ws_port, access=access, limits=limits,
+                websocket_port=arguments.ws_port, access=access, limits=limits, data_dir=arguments.data_dir,
             ) as gateway,
         ):  # fmt: skip
             yield gateway
