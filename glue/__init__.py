@@ -10,6 +10,7 @@ from glue._lazy import lazy_imports
 from glue.endpoint.deadlines import Silence
 from glue.endpoint.delays import Delayed
 from glue.endpoint.message import Gap, Message, Peer
+from glue.endpoint.plain_topic import PlainTopic
 from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PublisherAnnouncement
 from glue.endpoint.request import Request
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from glue.endpoint.keeper import Keeper
     from glue.endpoint.model import ModelStatus
     from glue.endpoint.model_calls import Entry
+    from glue.endpoint.qos import EVENT, LOG, SENSOR, STATE, QoS, keep_all, keep_last
+    from glue.endpoint.qos_matching import QoSMismatch
     from glue.model.state import ABSENT, Change, Conflict, Delete, Expect, ExpectRevision, Set, Update
     from glue.receivers.context import Context, Receiver
     from glue.receivers.store import FencedError
@@ -64,6 +67,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ABSENT",
+    "EVENT",
+    "LOG",
+    "SENSOR",
+    "STATE",
     "Change",
     "ClosedError",
     "ConfigurationError",
@@ -96,9 +103,12 @@ __all__ = [
     "NotDurableError",
     "PayloadError",
     "Peer",
+    "PlainTopic",
     "PortInUseError",
     "Presence",
     "PublisherAnnouncement",
+    "QoS",
+    "QoSMismatch",
     "Receiver",
     "Receivers",
     "RefusedError",
@@ -124,6 +134,8 @@ __all__ = [
     "Update",
     "Watch",
     "WouldBlockError",
+    "keep_all",
+    "keep_last",
 ]
 
 if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
@@ -135,6 +147,8 @@ if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
             "glue.receivers.store": ("FencedError",),
             "glue.sync.receivers": ("Receivers",),
             "glue.endpoint.keeper": ("Keeper",),
+            "glue.endpoint.qos": ("EVENT", "LOG", "SENSOR", "STATE", "QoS", "keep_all", "keep_last"),
+            "glue.endpoint.qos_matching": ("QoSMismatch",),
             "glue.endpoint.model": ("ModelStatus",),
             "glue.endpoint.model_calls": ("Entry",),
             "glue.model.state": (

@@ -140,6 +140,9 @@ class Settings:
     policy: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
         None, FILE, "file of the signed rules; newer rules that come from the network are kept there"
     )
+    storage_key: Any = setting(  # noqa: RUF009  # that makes a field, as for the others
+        None, FILE, "key file of what this endpoint stores: seal the files of its models and keepers"
+    )
     peers: tuple[str, ...] = setting(
         (), TEXTS, "addresses, host or host:port, to look for peers at where multicast is blocked"
     )
@@ -225,6 +228,7 @@ class Keywords(TypedDict, total=False):
     key: Any
     identity: Any
     policy: Any
+    storage_key: Any
     peers: str | Sequence[str] | None
     network: Callable[..., Any]
     serialization: Callable[..., Any]

@@ -27,6 +27,7 @@ from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.qos_methods import QoSMethods
 from glue.endpoint.queues import Kept
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.endpoint.will_methods import WillMethods
@@ -37,6 +38,7 @@ from glue.topics import check_pattern
 
 if TYPE_CHECKING:
     from glue.aio.model import Model
+    from glue.endpoint.qos_matching import QoSMismatch
 
 
 PresenceHandler = Callable[[Presence], Any]
@@ -49,6 +51,7 @@ class Endpoint(
     AioReceiving,
     HistoryMethods,
     PresenceMethods,
+    QoSMethods,
     WillMethods,
     BaseEndpoint,
 ):
@@ -162,6 +165,12 @@ class Endpoint(
         if self.on_deadline is not None:
             self._callbacks.run(self.on_deadline, silence)
 
+    def _tell_qos_mismatch(self, mismatch: QoSMismatch) -> bool:
+        """Call `on_qos_mismatch`; returns whether there is one."""
+        if self.on_qos_mismatch is not None:
+            self._callbacks.run(self.on_qos_mismatch, mismatch)
+        return self.on_qos_mismatch is not None
+
     # ------------------------------------------------------------------------------ publish and subscribe
 
     @overload
@@ -210,6 +219,7 @@ class Endpoint(
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
         group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
         deadline: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
+        qos: a quality of service, such as `glue.EVENT`, instead of several of these options; see docs/qos.md.
 
         Raises TopicError, and ConfigurationError for a wrong policy or limit.
         """
@@ -220,6 +230,8 @@ class Endpoint(
             handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic
         )
         subscription = self._open(wanted.name, handler, waiting, payload_only)
+        if wanted.qos is not None:
+            self._begin_request(wanted, subscription, waiting)
         driver.order(wanted.subscribe(subscription))
         self._begin_deadline(wanted, subscription)
         return subscription
@@ -255,6 +267,8 @@ class Endpoint(
             self._subscriptions.discard(subscription)
             if self._deadlines:
                 self._end_deadline(subscription)
+            if self._requested:
+                self._end_request(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
 

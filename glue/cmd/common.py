@@ -42,6 +42,7 @@ OPTIONS = {
     "key": "key",
     "identity": "identity",
     "policy": "policy",
+    "storage_key": "storage_key",
 }
 """The settings that the command line can give, and the names of their options."""
 
@@ -104,6 +105,7 @@ def common_parser(name: str, description: str, epilog: str | None = None) -> Par
     group.add_argument("--key", metavar="FILE", help="key file of the group (default: nothing is sealed)")
     group.add_argument("--identity", metavar="FILE", help="identity file, where members of the group have identities")
     group.add_argument("--policy", metavar="FILE", help="file of the signed rules of the group")
+    group.add_argument("--storage-key", metavar="FILE", help="key file of what is stored (default: it is not sealed)")
     group = parser.add_argument_group("running")
     group.add_argument("--duration", type=positive_number, metavar="SECONDS", help="end by itself (default: on Ctrl-C)")
     group.add_argument("--json", action="store_true", help="print one JSON object a line")
@@ -139,6 +141,11 @@ def port_number(text: str) -> int:
     if not 0 <= number <= 65_535:
         raise argparse.ArgumentTypeError(f"{text}: expected a port, 0 to 65535")
     return number
+
+
+def rounds(text: str) -> int:
+    """Parse a whole number; 0 means without an end."""
+    return _checked(text, int(text), lambda number: number >= 0)
 
 
 def size(text: str) -> int:

@@ -22,7 +22,7 @@ class FileDirectory:
     """A `Directory` on disk, made if need be. Raises StorageError if it cannot be written or is in use."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+        self.path = self._path = Path(path)
         self._files: dict[str, int] = {}
         try:
             self._path.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class FileDirectory:
             os.close(self._lock)
 
     def _after_fork(self) -> None:
-        """Close the files in a forked child, whose copy of the lock would block other processes."""
+        """Close the files in a forked child, because its copy of the lock would block other processes."""
         self.close()
 
     def _open(self, name: str, flags: int) -> int:

@@ -16,6 +16,7 @@ OUTCOMES = {
     "overwritten": "messages overwritten",
     "refused": "messages refused",
     "disconnected": "messages refused at disconnection",
+    "left out": "messages left out by quality of service",
     "unread": "messages unread at the end",
 }
 """What becomes of a message that came to a subscription, and the counter of it."""

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from glue.contract import Event, NameClash, Network, PeerAdded, PeerRemoved, Undelivered
 from glue.discovery import ServiceDiscovery, ZeroconfRegistry
@@ -24,6 +24,9 @@ from glue.network import MulticastNetwork
 from glue.settings import Keywords, Settings, effective
 from glue.stack import LAYERS
 from glue.topics import check_topic
+
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service
+    from glue.endpoint.qos_matching import QoSMismatch
 
 CLOSED = "the endpoint is closed and does not start again; make a new one (after a fork, one in each process)"
 
@@ -73,6 +76,8 @@ class BaseEndpoint:
 
     on_mismatch: Callback[Callable[[Mismatch], Any]] = Callback("mismatch")
     """Called with each `Mismatch` of types, between an endpoint and a typed topic of this one."""
+    on_qos_mismatch: Callback[Callable[[QoSMismatch], Any]] = Callback("mismatch")
+    """Called with a `QoSMismatch` when a publisher offers less than a subscriber requests, at both ends."""
 
     _AWAITS_CALLBACKS = False
     """Whether callbacks may be coroutine functions."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from random import Random
 from threading import RLock
@@ -51,6 +52,7 @@ from glue.endpoint.receipt import Receipt
 from glue.endpoint.requests import Requests
 from glue.endpoint.reserved import check_name
 from glue.endpoint.reserved import check_not_reserved as check_not_reserved
+from glue.endpoint.sealing import at_rest
 from glue.endpoint.type_news import TypeNews
 from glue.endpoint.wills import Holder
 from glue.errors import ConfigurationError, MessageTooLargeError, WouldBlockError
@@ -105,6 +107,7 @@ class EndpointCore:
         self._accepting = True
         self._enough = settings.receive_limit  # bytes that may wait until this changes
         self._id = self.identity.endpoint_id
+        self.at_rest = partial(at_rest, settings, entropy)
         self._checked: set[str] = set()
         self.observers = Observers()
         self._members = count(1)

@@ -63,8 +63,12 @@ class DeadlineWatch(AlarmReceiver):
         clock: Callable[[], float],
         tell: Callable[[Silence], None],
         counts: bool,
+        takes_weaker: bool = False,
     ) -> None:
-        """`order` passes requests to the stack, `tell` tells the program; `counts`: say when a delivery is handled."""
+        """`order` passes requests to the stack, `tell` tells the program; `counts`: say when a delivery is handled.
+
+        `takes_weaker`: a slower promise counts, too, at its own rate.
+        """
         super().__init__()
         self._patterns = patterns
         self._deadline = deadline
@@ -75,8 +79,9 @@ class DeadlineWatch(AlarmReceiver):
         self._tell = tell
         self._counts = counts
         self._names: dict[str, str] = {}
-        self._promises: dict[str, set[str]] = {}  # patterns, by publisher
-        self._last: dict[Key, float] = {}  # when a topic last came
+        self._takes_weaker = takes_weaker
+        self._promises: dict[str, dict[str, float]] = {}  # by publisher: patterns, and the seconds that may pass
+        self._last: dict[Key, tuple[float, float]] = {}  # when a topic last came, and the seconds that may pass
         self._is_armed = False
         self._after_fork()
         heirs.add(self)
@@ -108,26 +113,40 @@ class DeadlineWatch(AlarmReceiver):
         for interest in removed:
             promise = promise_of(interest)
             if promise is not None and peer in self._promises:
-                self._promises[peer].discard(promise[1])
+                self._promises[peer].pop(promise[1], None)
                 self._keep_promised(peer)
         for interest in added:
             promise = promise_of(interest)
-            if promise is None or not 0 < promise[0] <= self._deadline * 1000:
+            if promise is None or not promise[0]:
+                continue
+            if promise[0] > self._deadline * 1000 and not self._takes_weaker:
                 continue
             if any(meet(promise[1], pattern) for pattern in self._patterns):
-                self._promises.setdefault(peer, set()).add(promise[1])
+                seconds = max(self._deadline, promise[0] / 1000)
+                self._promises.setdefault(peer, {})[promise[1]] = seconds * TOLERANCE
+                self._keep_promised(peer)
                 if not is_wildcard(promise[1]):
                     self._came(now, (peer, promise[1]))
 
     def _keep_promised(self, peer: str) -> None:
-        promises = self._promises.get(peer, ())
-        for key in list(self._last):
-            if key[0] == peer and not any(matches(promise, key[1]) for promise in promises):
-                del self._last[key]
+        for key, (at, _) in list(self._last.items()):
+            if key[0] == peer:
+                limit = self._limit(key)
+                if limit == inf:
+                    del self._last[key]
+                else:
+                    self._last[key] = at, limit
+
+    def _limit(self, key: Key) -> float:
+        """The seconds that may pass between two messages; `inf` if nothing is promised."""
+        promises = self._promises.get(key[0], {})
+        return min((limit for pattern, limit in promises.items() if matches(pattern, key[1])), default=inf)
 
     def _came(self, now: float, key: Key) -> None:
-        if key in self._last or len(self._last) < TOPICS:
-            self._last[key] = now
+        known = self._last.get(key)
+        limit = self._limit(key) if known is None else known[1]
+        if limit < inf and (known is not None or len(self._last) < TOPICS):
+            self._last[key] = now, limit
             if not self._is_armed:
                 self._is_armed = True
                 self._order(Alarm(self, now + self._deadline * TOLERANCE))
@@ -148,19 +167,18 @@ class DeadlineWatch(AlarmReceiver):
             self._tell(silence)
 
     def _heard(self, event: Delivery) -> None:
-        key = event.publisher_id, event.topic
-        if key in self._last or any(matches(one, event.topic) for one in self._promises.get(event.publisher_id, ())):
-            self._came(self._clock(), key)
+        if event.publisher_id in self._promises:
+            self._came(self._clock(), (event.publisher_id, event.topic))
 
     def _silent(self) -> list[Silence]:
         """Take out the topics that are silent, and set the alarm for the next."""
-        limit, now, found = self._deadline * TOLERANCE, self._clock(), []
+        now, found = self._clock(), []
         with self._lock:
-            for (peer, topic), at in list(self._last.items()):
+            for (peer, topic), (at, limit) in list(self._last.items()):
                 if now - at >= limit:
                     del self._last[peer, topic]
                     found.append(Silence(topic, self._names.get(peer, peer), peer, now - at, self._name))
-            due = min(self._last.values(), default=inf) + limit
+            due = min((at + limit for at, limit in self._last.values()), default=inf)
             self._is_armed = due < inf
             if self._is_armed:
                 self._order(Alarm(self, max(due, now + self._deadline * STEP)))

@@ -159,6 +159,7 @@ class HistoryMethods:
     def _waiting_room(self, wanted: Wanted, policy: str, limit: int | None) -> Kept | MessageBuffer | HistoryRoom:
         """Where the messages of a new subscription wait. Raises ConfigurationError."""
         core = self._core
+        policy, limit = wanted.queueing(policy, limit)
         if not wanted.has_history:
             return waiting_room(policy, limit, core.settings.receive_limit, self._owner, core.requests.clock)
         if policy != "block" or limit is not None:

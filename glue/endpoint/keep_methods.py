@@ -16,6 +16,7 @@ from glue.endpoint.options import Priority
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.sealing import require
 from glue.errors import ClosedError, ConfigurationError, NotDurableError
 from glue.model import StackRequest
 from glue.topics import check_topic
@@ -111,6 +112,7 @@ class KeepMethods(Generic[SomeReceipt]):
         from glue.endpoint.keeper import Keeper, Kept
 
         retention = self._check_keeping(pattern, age, size, count, replicas)
+        require(self._core.guard, "keep", [pattern])
         self._running()
         if not self._has_writer(data_dir):
             self._add_writer(data_dir, self._open_log(data_dir, retention.size))
@@ -138,7 +140,7 @@ class KeepMethods(Generic[SomeReceipt]):
         luck = Random(self._core.identity.random.getrandbits(64))
         if data_dir is None:
             return MemoryLog(f"{luck.getrandbits(64):016x}", size or MEMORY)
-        directory = self._open_directory(data_dir)
+        directory = self._core.at_rest(self._open_directory(data_dir))
         try:
             return FileLog(directory, luck)
         except BaseException:

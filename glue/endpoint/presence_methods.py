@@ -110,7 +110,7 @@ class PresenceMethods:
             return
         watch = DeadlineWatch(
             wanted.patterns, wanted.deadline, wanted.name, self._owner, self._order_quietly,
-            self._core.requests.clock, self._tell_silence, self._COUNTS,
+            self._core.requests.clock, self._tell_silence, self._COUNTS, wanted.qos is not None,
         )  # fmt: skip
         self._deadlines = {**(self._deadlines or {}), subscription: watch}
         self._core.observers.add(watch)

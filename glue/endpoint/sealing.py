@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glue.errors import ConfigurationError
 from glue.settings import Settings
 from glue.stack import Secrets
+
+if TYPE_CHECKING:
+    from glue.storage import Directory
 
 
 def secrets_of(settings: Settings, entropy: Callable[[int], bytes] | None, started_at: float) -> Secrets | None:
@@ -40,3 +43,26 @@ def require(guard: Any, action: str, topics: Sequence[str]) -> None:
     if guard is not None:
         for topic in topics:
             guard.require(action, topic)
+
+
+def at_rest(settings: Settings, entropy: Callable[[int], bytes] | None, directory: Directory) -> Directory:
+    """Return the directory, sealed if the endpoint has a key for what it stores.
+
+    Raises ConfigurationError if what it holds does not fit. Closes the directory if it raises.
+    """
+    from glue.storage import SEALED  # imported here: most programs store nothing
+
+    place = f"data_dir={str(getattr(directory, 'path', '')) or directory!r}"
+    try:
+        if settings.storage_key is not None:
+            from glue.endpoint.secrets import sealed_at_rest  # imported here: most programs use no key
+
+            return sealed_at_rest(directory, settings.storage_key, entropy, place)
+        if directory.read(SEALED) is not None:
+            raise ConfigurationError(
+                f"{place} is sealed; name its key file by storage_key=, GLUE_STORAGE_KEY or --storage-key"
+            )
+    except BaseException:
+        directory.close()
+        raise
+    return directory

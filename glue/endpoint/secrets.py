@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from glue.errors import ConfigurationError
+from glue.security.at_rest import SealedDirectory, sealed_directory
 from glue.security.guard import POLICY_SIZE, Policy
 from glue.security.identity import MemberIdentity
 from glue.security.key import Key, retire
 from glue.security.suites import AES_GCM, SUITES, Suite, cipher, require
 from glue.stack import Secrets
+from glue.storage import Directory
 
 TRIAL = bytes(1400)
 TRIALS = 32
@@ -28,7 +30,7 @@ TRIALS = 32
 
 logger = logging.getLogger("glue")
 
-MAKE = {"key": "new", "identity": "identity NAME", "authority": "authority", "policy": "rules"}
+MAKE = {"key": "new", "storage_key": "new", "identity": "identity NAME", "authority": "authority", "policy": "rules"}
 """The action of `glue key` that makes each kind of file."""
 
 LONGEST = 64 << 10  # bytes of a key file
@@ -146,6 +148,22 @@ def open_secrets(
     look = None if file is None else file.look
     kept = partial(_keep_policy, rules) if isinstance(rules, str) else None
     return Secrets(key, suite, entropy or os.urandom, keep, look, found, policy, kept, unix_time)
+
+
+def sealed_at_rest(
+    directory: Directory, key: Any, entropy: Callable[[int], bytes] | None, place: str
+) -> SealedDirectory:
+    """Return a directory whose files are sealed; `key` is a `Key`, or the path of its file.
+
+    Raises ConfigurationError and MissingExtraError.
+    """
+    require()
+    if isinstance(key, str):
+        key = Key.from_text(read_secret(key, "storage_key"), key)
+    if not isinstance(key, Key):
+        raise ConfigurationError(f"storage_key={key!r}: expected the path of a key file")
+    suite = fastest_suite() if entropy is None else AES_GCM
+    return sealed_directory(directory, key, suite, entropy or os.urandom, place)
 
 
 def _policy(key: Key, rules: Any) -> Policy | None:

@@ -8,20 +8,20 @@ another hash than the type here on a common topic, the schema is fetched by a su
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 
 from glue.contract import Delivery, Event, Options, Publication, Subscribe, Unsubscribe
-from glue.endpoint.core import EndpointCore, check_not_reserved
+from glue.endpoint.core import EndpointCore
 from glue.endpoint.message import Message
-from glue.endpoint.options import Policy, Priority, Reliability
 from glue.endpoint.owner import SubscriptionOwner
+from glue.endpoint.plain_topic import NamedTopic
 from glue.endpoint.responder import Announcement, Receiver
 from glue.endpoint.type_news import Mismatch
-from glue.errors import ClosedError, ConfigurationError, TopicError
+from glue.errors import ClosedError, ConfigurationError
 from glue.requests.directory import matches
 from glue.schema import (
     PUBLISH,
@@ -36,8 +36,10 @@ from glue.schema import (
     type_interest,
 )
 from glue.schema.adapters import SCHEMA_LIMIT
-from glue.topics import check_pattern, check_topic
-from glue.topics.names import is_wildcard
+from glue.topics import check_pattern
+
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service
+    from glue.endpoint.qos import QoS
 
 T = TypeVar("T")
 
@@ -50,24 +52,6 @@ MET: Final = 4096
 """Pairs of types that were compared, so that each is told once."""
 
 logger = logging.getLogger("glue")
-
-
-class PublishOptions(TypedDict, total=False):
-    """Options of a typed `publish`: those of `Endpoint.publish`."""
-
-    retain: bool
-    lifespan: float | None
-    reliability: Reliability
-    priority: Priority
-    properties: Mapping[str, str] | None
-    block: bool
-
-
-class SubscribeOptions(TypedDict, total=False):
-    """Options of a typed `subscribe`: those of `Endpoint.subscribe`."""
-
-    policy: Policy
-    limit: int | None
 
 
 class TypedMessage(Generic[T]):
@@ -208,10 +192,16 @@ class Types:
         if receiver is not None:
             if len(receiver.waiting) < FETCHING:
                 receiver.waiting.append((topic, peer, told))
-        elif len(self._receivers) < FETCHING:
+        else:
+            if len(self._receivers) >= FETCHING:  # endpoints may announce hashes that nobody has: the oldest goes
+                self._end(self._receivers.pop(next(iter(self._receivers))))
             receiver = self._receivers[told.hash] = SchemaReceiver(told.hash, self)
             receiver.waiting.append((topic, peer, told))
             self._core.outbox.order(Subscribe(receiver, SCHEMA + told.hash))
+
+    def _end(self, receiver: SchemaReceiver) -> None:
+        with suppress(ClosedError):
+            self.order(Unsubscribe(receiver))
 
     def take(self, receiver: SchemaReceiver, delivery: Delivery) -> None:
         """Take a schema, and tell of the mismatches."""
@@ -231,8 +221,7 @@ class Types:
             self._core.statistics["malformed schemas"] += 1
             return
         del self._receivers[receiver.hash]
-        with suppress(ClosedError):
-            self.order(Unsubscribe(receiver))
+        self._end(receiver)
         for topic, peer, told in receiver.waiting:
             here = topic.adapter.schema
             found = differences(here, payload) if told.way == SUBSCRIBE else differences(payload, here)
@@ -250,14 +239,21 @@ class Types:
         self._owner.settled("unread", len(delivery.payloads))
 
 
-class BaseTopic(Generic[T]):
+class BaseTopic(NamedTopic, Generic[T]):
     """A topic, or a pattern of topics, whose messages are values of one type."""
 
-    def __init__(self, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool) -> None:
-        """Raises TopicError, and ConfigurationError for a type that cannot travel."""
-        check_pattern(pattern)
-        check_not_reserved(pattern)
-        self.pattern = pattern
+    def __init__(
+        self,
+        endpoint: Any,
+        types: Types,
+        pattern: str,
+        kind: type[T],
+        codec: str | None,
+        writable: bool,
+        qos: QoS | None = None,
+    ) -> None:
+        """Use `Endpoint.topic`. Raises TopicError, and ConfigurationError for a type that cannot travel."""
+        super().__init__(endpoint, pattern, qos)
         self.adapter: Adapter[T] = adapter_of(kind)
         check_pattern(type_interest(SUBSCRIBE, self.adapter.name, self.adapter.hash, pattern))  # which is longer
         self.ways: dict[str, Announcement] = {}
@@ -269,17 +265,6 @@ class BaseTopic(Generic[T]):
     def type(self) -> str:
         """The type's name and the hash of its schema, as in `Temperature#1a2b3c4d`."""
         return self.adapter.label
-
-    def _name(self, topic: str | None) -> str:
-        """The topic to publish to. Raises TopicError."""
-        if topic is None:
-            if is_wildcard(self.pattern):
-                raise TopicError(f"{self!r} stands for many topics: publish(value, topic) names the one")
-            return self.pattern
-        check_topic(topic)
-        if not matches(self.pattern, topic):
-            raise TopicError(f"topic {topic!r:.80} does not match {self!r}")
-        return topic
 
     def _payload(self, value: T) -> Any:
         """What to publish for a value; announces the type before the first one."""
@@ -303,7 +288,8 @@ class BaseTopic(Generic[T]):
         return TypedMessage(value, message)
 
     def close(self) -> None:
-        """Take back the announcement of the type. Subscriptions go on until they are closed."""
+        """Take back what announces the topic. Subscriptions go on until they are closed, and history stays."""
+        super().close()
         self._types.close(self)
 
     def __repr__(self) -> str:
@@ -318,3 +304,9 @@ def check_typed(codec: str | None, writable: bool, kind: Any) -> None:
         codec_for(codec)
     if writable and not hasattr(kind, "setflags"):
         raise ConfigurationError(f"writable=True is for arrays; {kind!r:.80} is none")
+
+
+def check_untyped(codec: str | None, writable: bool) -> None:
+    """Raise ConfigurationError for options that a topic without a type has not."""
+    if codec is not None or writable:
+        raise ConfigurationError(f"codec={codec!r}, writable={writable!r}: they are for a topic with a type")

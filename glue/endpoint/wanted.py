@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from glue.contract import Subscribe
 from glue.endpoint.core import EndpointCore, check_not_reserved
@@ -16,8 +16,12 @@ from glue.endpoint.sealing import require
 from glue.endpoint.shared import Acknowledger, Order, SharedDeliveries, SharedMessages
 from glue.errors import ConfigurationError, TopicError
 from glue.topics import check_pattern
+from glue.topics.names import is_wildcard
 from glue.topics.shared.wire import interest_of, member_id
 from glue.topics.wrapped import INTERVAL_LIMIT, limited
+
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service
+    from glue.endpoint.qos import QoS
 
 PATTERNS = 1024
 """Patterns of one subscription at most: each is announced to all peers."""
@@ -41,6 +45,7 @@ class Asking(TypedDict, total=False):
     * `deadline`: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
     * `start`: begin with history: "earliest", "latest", "-10m", a datetime, or the number of a message.
     * `last`: begin with so many messages of each topic and publisher.
+    * `qos`: a quality of service, which stands for `start` or `last`, `deadline`, `policy` and `limit`.
     """
 
     local: bool
@@ -49,12 +54,13 @@ class Asking(TypedDict, total=False):
     deadline: float | None
     start: Start | None
     last: int | None
+    qos: QoS | None
 
 
 class Wanted:
     """The checked patterns and options of a subscription."""
 
-    __slots__ = ("deadline", "group", "interests", "last", "local", "name", "patterns", "start")
+    __slots__ = ("deadline", "group", "interests", "last", "local", "name", "patterns", "qos", "start")
 
     def __init__(self, pattern: Pattern, asking: Asking, core: EndpointCore) -> None:
         """Raises TopicError, ConfigurationError; TypeError for an option that there is not."""
@@ -69,14 +75,20 @@ class Wanted:
             raise ConfigurationError(f"local={self.local!r}: expected True or False")
         self.deadline = _seconds(asking.get("deadline"))
         self.start, self.last = asking.get("start"), asking.get("last")
+        self.qos = asking.get("qos")
+        if self.qos is not None:
+            self._request(self.qos, asking)
         if self.has_history and len(patterns) > 1:
             raise ConfigurationError("start and last are for a single pattern; subscribe to each")
         max_rate, self.group = asking.get("max_rate"), asking.get("group")
         self.interests = patterns
         if self.group is not None:
             _check_group(self.group)
-            if max_rate is not None or not self.local or self.deadline is not None or self.has_history:
-                raise ConfigurationError("group=…: such a subscription has no max_rate, local, deadline, start, last")
+            others = max_rate, self.deadline, self.qos
+            if any(one is not None for one in others) or not self.local or self.has_history:
+                raise ConfigurationError(
+                    "group=…: such a subscription has no max_rate, local, deadline, start, last, qos"
+                )
             member = member_id(core.identity.endpoint_id, core.identity.incarnation, core.next_member())
             self.interests = [interest_of(self.group, member, one) for one in patterns]
         elif max_rate is not None and self.has_history:
@@ -86,6 +98,27 @@ class Wanted:
             self.interests = [limited(interval, one) for one in patterns]
         for interest in self.interests:
             check_pattern(interest)  # which may be longer
+
+    def _request(self, qos: QoS, asking: Asking) -> None:
+        """Take from a quality of service what is not given beside it. Raises ConfigurationError."""
+        from glue.endpoint.qos import check_qos
+
+        check_qos(qos)
+        if self.deadline is None and "deadline" not in asking:
+            self.deadline = qos.deadline
+        if qos.is_kept and self.start is None and self.last is None:
+            if qos.history.depth is None:
+                self.start = "earliest"
+            else:
+                self.last = qos.history.depth
+
+    def queueing(self, policy: str, limit: int | None) -> tuple[str, int | None]:
+        """Return the policy and the limit of the queue, with those of the quality of service where none is given."""
+        if self.qos is None or policy != "block" or self.qos.overflow == "block":
+            return policy, limit
+        if limit is None and not any(map(is_wildcard, self.patterns)):
+            limit = self.qos.history.depth
+        return self.qos.overflow, limit
 
     def reader(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 
 from glue.contract import Delivery, Missed
 from glue.history.source import GONE, HELD, LEFT, REFUSED, STREAMS, weight
@@ -18,7 +19,8 @@ class Sequencer:
         self.start = start
         self.ready: deque[Delivery | Missed] = deque()
         self.waiting = 0  # bytes of what is ready, or was taken and is being read
-        self.pushed = 0  # messages that were ever ready
+        self.pushed = 0  # messages that were ever ready, or left out
+        self.admits: Callable[[Delivery], bool] | None = None  # whether messages are not left out; None: all are wanted
         self._limit = limit
         self._statistics = statistics
         self._streams: OrderedDict[Key, Stream] = OrderedDict()
@@ -91,9 +93,11 @@ class Sequencer:
         return self.waiting < self._limit
 
     def _push(self, delivery: Delivery) -> None:
+        self.pushed += len(delivery.payloads)
+        if self.admits is not None and not self.admits(delivery):
+            return
         delivery.to_owned()
         self.waiting += weight(delivery)
-        self.pushed += len(delivery.payloads)
         self.ready.append(delivery)
 
     def _miss(self, key: Key, stream: Stream, until: int, cause: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from glue.contract import (
     Acknowledge,
@@ -35,6 +35,7 @@ from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.qos_methods import QoSMethods
 from glue.endpoint.queues import Kept
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.endpoint.will_methods import WillMethods
@@ -51,6 +52,9 @@ from glue.simulation.typed import SimulatedTyped
 from glue.storage import Directory
 from glue.topics import check_pattern
 
+if TYPE_CHECKING:
+    from glue.endpoint.qos_matching import QoSMismatch
+
 RUNNING, CLOSING, LEAVING = "running", "closing", "leaving"
 """States of a life that has not ended: in use; waiting for acknowledgements; sending the goodbye."""
 
@@ -62,6 +66,7 @@ class SimulatedEndpoint(
     SimulatedReceiving,
     HistoryMethods,
     PresenceMethods,
+    QoSMethods,
     WillMethods,
     BaseEndpoint,
 ):
@@ -115,6 +120,7 @@ class SimulatedEndpoint(
         self._delays = self._deadlines = self._wills = self._will_flag = self._will_numbers = None
         core.holder.handled = self._handled
         self._acknowledgements, self._writers, self._keepers = None, None, ()
+        self._matching = self._stated = self._requested = None
         return core
 
     # ------------------------------------------------------------------------------------ life and death
@@ -238,6 +244,8 @@ class SimulatedEndpoint(
         queue = self._waiting_room(wanted, policy, limit)
         handler, _, waiting = wanted.reader(handler, False, queue, self._acknowledge, lambda: self.host.now)
         subscription = self._open(wanted.name, handler, handling_time, waiting)
+        if wanted.qos is not None:
+            self._begin_request(wanted, subscription, waiting)
         self._order(wanted.subscribe(subscription))
         self._begin_deadline(wanted, subscription)
         return subscription
@@ -270,6 +278,8 @@ class SimulatedEndpoint(
             del self._subscriptions[subscription]
             if self._deadlines:
                 self._end_deadline(subscription)
+            if self._requested:
+                self._end_request(subscription)
             self._core.outbox.order(Unsubscribe(subscription))
             self._wake()
 
@@ -288,6 +298,12 @@ class SimulatedEndpoint(
         """Call `on_deadline`, if the program has set it."""
         if self.on_deadline is not None:
             self.on_deadline(silence)
+
+    def _tell_qos_mismatch(self, mismatch: QoSMismatch) -> bool:
+        """Call `on_qos_mismatch`, if the program has set it."""
+        if self.on_qos_mismatch is not None:
+            self.on_qos_mismatch(mismatch)
+        return self.on_qos_mismatch is not None
 
     def _wake_soon(self) -> None:
         self._wake()

@@ -4,7 +4,7 @@ Nothing here starts a thread or reads a clock. Files sit behind `Directory`, whi
 implement.
 """
 
-from glue.storage.directory import Directory
+from glue.storage.directory import SEALED, Directory
 from glue.storage.file_log import FileLog
 from glue.storage.framing import record, scan
 from glue.storage.log import Log, Reading, StreamState
@@ -14,6 +14,6 @@ from glue.storage.replacing import DAMAGED, NEW, NO_ROOM, full, replace_file
 from glue.storage.retention import Retention
 
 __all__ = [
-    "BEST_EFFORT", "DAMAGED", "JSON", "NEW", "NO_ROOM", "RETAINED", "Directory", "FileLog", "Log", "MemoryLog",
-    "Reading", "Record", "Retention", "Stream", "StreamState", "full", "record", "replace_file", "scan",
+    "BEST_EFFORT", "DAMAGED", "JSON", "NEW", "NO_ROOM", "RETAINED", "SEALED", "Directory", "FileLog", "Log",
+    "MemoryLog", "Reading", "Record", "Retention", "Stream", "StreamState", "full", "record", "replace_file", "scan",
 ]  # fmt: skip

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
+
+SEALED: Final = "sealed"
+"""The file that tells that the others are sealed, and with which key; see `glue.security.at_rest`."""
 
 
 class Directory(Protocol):

@@ -22,6 +22,7 @@ from glue.endpoint.options import Policy
 from glue.endpoint.owner import OwnerFunctions
 from glue.endpoint.presence import Presence
 from glue.endpoint.presence_methods import PresenceMethods
+from glue.endpoint.qos_methods import QoSMethods
 from glue.endpoint.queues import Kept
 from glue.endpoint.wanted import Asking, Pattern, Queue, Wanted
 from glue.endpoint.will_methods import WillMethods
@@ -36,6 +37,7 @@ from glue.sync.typed import SyncTyped
 from glue.topics import check_pattern
 
 if TYPE_CHECKING:
+    from glue.endpoint.qos_matching import QoSMismatch
     from glue.sync.model import Model
 
 
@@ -49,6 +51,7 @@ class Endpoint(
     SyncReceiving,
     HistoryMethods,
     PresenceMethods,
+    QoSMethods,
     WillMethods,
     BaseEndpoint,
 ):
@@ -181,6 +184,7 @@ class Endpoint(
         max_rate: at most so many messages a second of each topic, always the latest; publishers leave out the others.
         group: the name of a group; each message goes to one of its members. docs/shared-subscriptions.md describes it.
         deadline: seconds after which `on_deadline` is called for a publisher that promised to publish as often.
+        qos: a quality of service, such as `glue.EVENT`, instead of several of these options; see docs/qos.md.
 
         A message that several patterns match comes once; several subscriptions each get it. With the policy "block"
         nothing is dropped: publishers wait once `receive_limit` bytes wait here. With any other policy, publishers
@@ -202,6 +206,8 @@ class Endpoint(
             handler, payload_only, self._waiting_room(wanted, policy, limit), self._acknowledge, time.monotonic, True
         )
         subscription = self._open(wanted.name, handler, waiting, payload_only)
+        if wanted.qos is not None:
+            self._begin_request(wanted, subscription, waiting)
         driver.order(wanted.subscribe(subscription))
         self._begin_deadline(wanted, subscription)
         return subscription
@@ -239,6 +245,8 @@ class Endpoint(
             self._subscriptions.discard(subscription)
             if self._deadlines:
                 self._end_deadline(subscription)
+            if self._requested:
+                self._end_request(subscription)
             with contextlib.suppress(ClosedError):  # then all of them end
                 self._running().order(Unsubscribe(subscription))
 
@@ -269,6 +277,16 @@ class Endpoint(
                 self.on_deadline(silence)
             except BaseException:  # as above
                 self._callback_failed(silence)
+
+    def _tell_qos_mismatch(self, mismatch: QoSMismatch) -> bool:
+        """Call `on_qos_mismatch`; returns whether there is one."""
+        if self.on_qos_mismatch is None:
+            return False
+        try:
+            self.on_qos_mismatch(mismatch)
+        except BaseException:  # as above
+            self._callback_failed(mismatch)
+        return True
 
     # ---------------------------------------------------------------------------------------- shared state
 

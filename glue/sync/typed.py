@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from glue.endpoint.message import Message
+from glue.endpoint.plain_topic import PlainTopic, PublishOptions, SubscribeOptions
+from glue.endpoint.receipt import WaitingReceipt
 from glue.endpoint.type_news import Mismatch
 from glue.endpoint.typed import (
     BaseTopic,
-    PublishOptions,
-    SubscribeOptions,
     TypedHandler,
     TypedMessage,
     Types,
     check_typed,
+    check_untyped,
 )
 from glue.schema import SUBSCRIBE
 from glue.sync.subscription import Subscription
 
+if TYPE_CHECKING:  # imported when used: most programs name no quality of service
+    from glue.endpoint.qos import QoS
+
 T = TypeVar("T")
+
+Plain = PlainTopic[WaitingReceipt | None, Subscription]
+"""A topic without a type."""
 
 
 class TypedSubscription(Generic[T]):
@@ -63,21 +70,16 @@ class TypedSubscription(Generic[T]):
 class Topic(BaseTopic[T]):
     """A topic, or a pattern of topics, whose messages are values of one type. `Endpoint.topic` makes it."""
 
-    def __init__(
-        self, endpoint: Any, types: Types, pattern: str, kind: type[T], codec: str | None, writable: bool
-    ) -> None:
-        """Use `Endpoint.topic`; `endpoint` is that endpoint, whose file imports this one."""
-        super().__init__(types, pattern, kind, codec, writable)
-        self._endpoint = endpoint
-
-    def publish(self, value: T, topic: str | None = None, **options: Unpack[PublishOptions]) -> None:
+    def publish(self, value: T, topic: str | None = None, **options: Unpack[PublishOptions]) -> WaitingReceipt | None:
         """Publish a value; `topic` names the topic if the pattern has wildcards. Options are those of `publish`.
+        With the durability "persistent", and with `receipt`, it returns a receipt.
 
         Raises TopicError for a topic that the pattern does not match, PayloadError for a value that is none of the
         type, and what `Endpoint.publish` raises.
         """
         name = self._name(topic)
-        self._endpoint.publish(name, self._payload(value), codec=self._payload_codec, **options)
+        found: WaitingReceipt | None = self._send(name, self._payload(value), {"codec": self._payload_codec, **options})
+        return found
 
     def subscribe(
         self, handler: TypedHandler[T] | None = None, **options: Unpack[SubscribeOptions]
@@ -88,7 +90,7 @@ class Topic(BaseTopic[T]):
         """
         self._types.announce(self, SUBSCRIBE)
         called = None if handler is None else self._calls(handler)
-        return TypedSubscription(self._endpoint.subscribe(self.pattern, called, **options), self._typed)
+        return TypedSubscription(self._receive(called, options), self._typed)
 
     def _calls(self, handler: TypedHandler[T]) -> Callable[[Message], Any]:
         typed = self._typed
@@ -112,24 +114,45 @@ class SyncTyped:
 
     _types: Types | None = None
 
-    def topic(self, pattern: str, kind: type[T], *, codec: str | None = None, writable: bool = False) -> Topic[T]:
-        """Give a topic, or a pattern of topics, a type: its messages are values of the type.
+    @overload
+    def topic(self, pattern: str, *, qos: QoS | None = None) -> Plain: ...
+
+    @overload
+    def topic(
+        self, pattern: str, kind: type[T], *, qos: QoS | None = None, codec: str | None = None, writable: bool = False
+    ) -> Topic[T]: ...
+
+    def topic(
+        self,
+        pattern: str,
+        kind: type[T] | None = None,
+        *,
+        qos: QoS | None = None,
+        codec: str | None = None,
+        writable: bool = False,
+    ) -> Topic[T] | Plain:
+        """Give a topic, or a pattern of topics, a type and a quality of service.
 
         pattern: a topic, or a pattern with the wildcards `+` and `#`.
-        kind: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray.
-        codec: how values travel, such as "msgpack"; None: as JSON, protobuf or an array.
+        kind: a dataclass, msgspec.Struct, pydantic model, protobuf message, or numpy.ndarray, whose values are the
+            messages; without it, payloads are as those of `publish`.
+        qos: a quality of service, such as `glue.EVENT`; see docs/qos.md.
+        codec: how values of the type travel, such as "msgpack"; None: as JSON, protobuf or an array.
         writable: copy each array that arrives, so that it can be changed.
 
-        Raises TopicError, and ConfigurationError for a type that cannot travel.
+        Raises TopicError, and ConfigurationError for a type that cannot travel, and for what is no QoS.
         """
         endpoint: Any = self
-        check_typed(codec, writable, kind)
         endpoint._running()
+        if kind is None:
+            check_untyped(codec, writable)
+            return PlainTopic(endpoint, pattern, qos)
+        check_typed(codec, writable, kind)
         if self._types is None or not self._types.is_of(endpoint._core):
             self._types = Types(
                 endpoint._core, endpoint._owner, endpoint._order_quietly, endpoint._tell_mismatch, False
             )
-        return Topic(endpoint, self._types, pattern, kind, codec, writable)
+        return Topic(endpoint, self._types, pattern, kind, codec, writable, qos)
 
     def _tell_mismatch(self, mismatch: Mismatch) -> bool:
         """Call the callback of mismatches; returns whether there is one."""

@@ -88,6 +88,19 @@ def test_presence() -> None:
     assert done.returncode == 0
 
 
+def test_quality_of_service() -> None:
+    differing = "reliability best-effort is offered, reliable requested; durability volatile is offered"
+    assert printed("quality_of_service.py") == [
+        "door/front/event opened",
+        "door/front/event closed",
+        f"door/front/battery: subscriber here and door there: {differing}, transient_local requested; "
+        "the weaker one holds",
+        "battery 0.9",
+        "setpoint 60 from main",
+        "setpoint 56 from spare",
+    ]
+
+
 def test_private_group() -> None:
     assert printed("private_group.py") == [
         "on",

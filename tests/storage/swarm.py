@@ -19,8 +19,10 @@ import orjson
 from glue.contract import Publication
 from glue.endpoint.keeping import Keeping
 from glue.errors import StorageError
+from glue.security import AES_GCM, Key
+from glue.security.at_rest import sealed_directory
 from glue.simulation.consensus import PowerCut, SimulatedDisk
-from glue.storage import FileLog, Record, Retention, Stream
+from glue.storage import Directory, FileLog, Record, Retention, Stream
 from glue.storage.log import every_topic
 from tests.storage.records import LIFE, ORIGIN, messages
 
@@ -60,9 +62,12 @@ class Publishers:
 class Run:
     """One run, which follows from its seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, key: Key | None = None) -> None:
+        """`key`: what is stored is sealed with it."""
         self.luck = Random(seed)
         self.disk = SimulatedDisk(Random(seed + 1))
+        self.key = key
+        self.entropy = Random(seed + 3).randbytes
         self.cleaning = Random(seed + 2)
         self.publishers = Publishers()
         self.now = 0.0
@@ -78,7 +83,7 @@ class Run:
     def open(self) -> None:
         while True:
             try:
-                self.log = FileLog(self.disk, self.luck, self.segment_size)
+                self.log = FileLog(self.directory(), self.luck, self.segment_size)
                 break
             except StorageError:  # people make room, or put in another disk
                 self.disk.is_full = False
@@ -86,6 +91,14 @@ class Run:
         self.keeping = Keeping(self.log, self.publishers, statistics, self.publishers.publish)  # type: ignore[arg-type]
         if self.retains:
             self.keeping.retentions = [Retention(lambda topic: topic.startswith("once"), count=KEEP_LAST)]
+
+    def directory(self) -> Directory:
+        if self.key is None:
+            return self.disk
+        try:
+            return sealed_directory(self.disk, self.key, AES_GCM, self.entropy)
+        except OSError as error:  # a full disk
+            raise StorageError(str(error)) from error
 
     # ------------------------------------------------------------------------------------------------ steps
 
@@ -184,7 +197,7 @@ class Run:
             if not self.flipped or (state is not None and number in state.durable):
                 raise Violation(f"{stream.topic} {number} was acknowledged and is gone")
             damaged += 1
-        if damaged > MOST * self.flipped:
+        if damaged > MOST * self.flipped and self.key is None:  # sealed, it is whole chunks
             raise Violation(f"{damaged} messages are gone for {self.flipped} flipped bits")
         for stream, state in self.log.streams(every_topic):
             for start, stop in state.durable:
@@ -240,17 +253,17 @@ def quietly() -> Iterator[None]:
         logger.disabled = was
 
 
-def run_seed(seed: int, steps: int = 40) -> None:
+def run_seed(seed: int, steps: int = 40, key: Key | None = None) -> None:
     """Run a seed. Raises Violation if a promise is broken."""
     with quietly():
-        Run(seed).run(steps)
+        Run(seed, key).run(steps)
 
 
-def first_violation(seeds: range, steps: int = 40) -> tuple[int, Any] | None:
+def first_violation(seeds: range, steps: int = 40, key: Key | None = None) -> tuple[int, Any] | None:
     """The first seed that breaks a promise, and how."""
     for seed in seeds:
         try:
-            run_seed(seed, steps)
+            run_seed(seed, steps, key)
         except Violation as violation:
             return seed, violation
     return None

@@ -1,0 +1,62 @@
+"""Quality of service at real endpoints, blocking and asyncio: what the simulator cannot show."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import glue
+import glue.aio
+
+
+@dataclass
+class Door:
+    is_open: bool
+
+
+def test_threads_get_events_states_and_mismatches(tmp_path: Path) -> None:
+    with glue.Endpoint() as one, glue.Endpoint() as other:
+        told: list[glue.QoSMismatch] = []
+        here: list[glue.QoSMismatch] = []
+        one.on_qos_mismatch, other.on_qos_mismatch = here.append, told.append
+        events = one.topic("door/+/event", Door, qos=glue.EVENT)
+        events.publish(Door(True), "door/1/event")
+        late = other.topic("door/+/event", Door, qos=glue.EVENT).subscribe()
+        assert late.get(timeout=5).value == Door(True)
+        handled: list[object] = []
+        other.subscribe("t", handled.append, payload_only=True, qos=glue.STATE)
+        sensor = other.topic("t", qos=glue.SENSOR).subscribe()
+        one.wait_for_subscribers("t", timeout=5)
+        one.topic("t", qos=glue.SENSOR).publish(1)
+        assert sensor.get(timeout=5).payload == 1
+        assert other._running().wait_until(lambda: handled == [1], 5)
+        assert one._running().wait_until(lambda: len(here) == len(told) == 1, 5)
+        assert (here[0].here, told[0].here) == ("publisher", "subscriber")
+        one.keep("log", data_dir=tmp_path)
+        receipt = one.topic("log", qos=glue.LOG).publish("kept")
+        assert receipt is not None
+        assert receipt.wait(5)
+
+
+def test_an_exclusive_publisher_in_asyncio() -> None:
+    async def main() -> None:
+        async with glue.aio.Endpoint() as one, glue.aio.Endpoint() as two, glue.aio.Endpoint() as other:
+            qos = glue.EVENT.replace(ownership="exclusive")
+            received = other.topic("t", qos=qos).subscribe()
+            volatile = other.subscribe("t", qos=glue.QoS(ownership="exclusive", overflow="drop_oldest"))
+            for endpoint in (one, two):
+                await endpoint.wait_for_subscribers("t", timeout=5)
+            first = one.topic("t", qos=qos.replace(strength=2))
+            second = two.topic("t", qos=qos.replace(strength=1))
+            second.announce()
+            await first.publish("first")
+            assert (await received.get(5)).payload == (await volatile.get(5)).payload == "first"
+            await second.publish("left out")
+            await one.close()
+            assert await two._running().wait_until(lambda: len(two.peers) == 1, 5)
+            assert await other._running().wait_until(lambda: len(other.peers) == 1, 5)
+            await second.publish("second")
+            assert (await received.get(5)).payload == (await volatile.get(5)).payload == "second"
+
+    asyncio.run(main())
