@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import glue
@@ -195,9 +196,9 @@ def resident() -> int:
 
 def pykka(messages: int, receivers: int) -> float:
     """Messages a second to actors of pykka, a thread each."""
-    import pykka as library
+    library: Any = import_module("pykka")
 
-    class Actor(library.ThreadingActor):
+    class Actor(library.ThreadingActor):  # type: ignore[misc]
         def on_receive(self, message: Any) -> Any:
             return Count().receive(self, message)
 

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from spark.java import ensure_java
+from spark.mcap import McapSource
 from spark.source import PcapSource
 
 LOCAL = "local[*,4]"
@@ -106,7 +107,8 @@ def session(
         everything |= {"spark.master": master or LOCAL, **_alone(master or LOCAL, brief)}
     with _interrupts_wait():
         made = SparkSession.builder.appName(name).config(map={**everything, **(settings or {})}).getOrCreate()
-    made.dataSource.register(PcapSource)
+    for source in (PcapSource, McapSource):
+        made.dataSource.register(source)
     if _is_free(made, PARTITIONS):
         made.conf.set(PARTITIONS, str(_usual_partitions(made)))
     if size is not None:

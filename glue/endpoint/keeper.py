@@ -23,13 +23,17 @@ MEMORY = 64 << 20
 """Bytes that a keeper without a directory keeps in memory, unless it is told another size."""
 
 
-class Writer(Protocol):
-    """The receiver that stores deliveries for a keeper."""
-
-    keeping: Keeping
+class DeliveryWriter(Protocol):
+    """The receiver that stores deliveries, in a thread of its own for example."""
 
     def submit(self, delivery: Delivery) -> None:
         """Store a delivery."""
+
+
+class Writer(DeliveryWriter, Protocol):
+    """The receiver that stores deliveries for a keeper."""
+
+    keeping: Keeping
 
     def store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""
@@ -38,7 +42,7 @@ class Writer(Protocol):
 class Kept(Receiver):
     """Hands the deliveries of a pattern to what stores them."""
 
-    def __init__(self, writer: Writer, owner: SubscriptionOwner, counts: bool) -> None:
+    def __init__(self, writer: DeliveryWriter, owner: SubscriptionOwner, counts: bool) -> None:
         """`counts`: the driver does not count a delivery as handled by itself."""
         super().__init__()
         self._writer = writer
