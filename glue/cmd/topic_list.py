@@ -45,7 +45,7 @@ class Announced(NamedTuple):
 
 
 class Heard:
-    """What was heard of one topic."""
+    """The messages, publishers and codecs received on one topic."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -98,7 +98,7 @@ class Roles:
                 (self._present.add if change.present else self._present.discard)(role)
 
     def all(self) -> list[Announced]:
-        """What is announced now."""
+        """Return the present announcements."""
         with self._lock:
             return [Announced(pattern, kind, name) for kind, pattern, name in self._present]
 

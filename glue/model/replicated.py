@@ -1,7 +1,7 @@
 """The model layer: shared state beside topics. Items that concern no model pass through unchanged.
 
-Each open model is a `ModelGroup`. Its messages travel on topics under `$glue/model`: one topic for all replicas, which
-costs one multicast, and one topic for each replica.
+Each open model is a `ModelGroup`. Its messages travel on topics under `$glue/model`: a topic for all replicas, by
+multicast, and a topic for each replica.
 """
 
 from __future__ import annotations

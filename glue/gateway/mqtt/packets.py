@@ -1,4 +1,4 @@
-"""The packets of MQTT as objects. A `Publish` holds a run: like packets of one topic that arrived in one read."""
+"""The packets of MQTT as objects. A `Publish` holds a run: like packets of one topic from one read."""
 
 from __future__ import annotations
 
