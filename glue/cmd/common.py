@@ -135,6 +135,14 @@ def count(text: str) -> int:
     return _checked(text, int(text), lambda number: number >= 1)
 
 
+def port_number(text: str) -> int:
+    """Parse a port, 0 for any free one."""
+    number = int(text)
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text}: expected a port, 0 to 65535")
+    return number
+
+
 def rounds(text: str) -> int:
     """Parse a whole number; 0 means without an end."""
     return _checked(text, int(text), lambda number: number >= 0)
