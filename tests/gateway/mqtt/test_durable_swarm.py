@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from glue.gateway.mqtt import session as broker_session
 from glue.gateway.mqtt.persisting import Persisting
 from glue.simulation.disk import SimulatedDisk
 from tests.support import mqtt
@@ -146,7 +147,7 @@ def test_nothing_is_lost_and_qos_2_comes_once_whatever_happens_to_the_door(seed:
     swarm(seed)
 
 
-def promise_at_once(self: Persisting, client: mqtt.Client, data: bytes, is_stored: bool) -> None:
+def promise_at_once(self: Persisting, client: broker_session.Client, data: bytes, is_stored: bool) -> None:
     client.out.append(data)
 
 
