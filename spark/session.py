@@ -1,7 +1,7 @@
 """Spark sessions for glue's programs: quiet, in UTC, with the data source `pcap`, on one machine or a cluster.
 
 A program without a cluster gets all cores of its machine, a session bound to loopback, and a Java from `spark.java`. A
-caller that knows the size of its input passes it (`session`, `suit`), because settings for gigabytes are slow for
+caller should pass the size of the input if known (`session`, `suit`), because settings for gigabytes are slow for
 megabytes. With `spark-submit` or a given master, the cluster determines place and resources, and this module sets only
 the rest.
 """
@@ -132,10 +132,10 @@ def suit(spark: SparkSession, size: int) -> None:
 
 
 def remember(table: DataFrame) -> DataFrame:
-    """Return a table whose rows are kept in memory or on disk once they are computed.
+    """Return a table with rows that are kept in memory or on disk once computed.
 
-    For small captures on this machine it is a checkpoint: later plans refer to its rows, not to the plan that makes
-    them, which takes less time to plan. For others it also keeps the sizes that adaptive execution learns.
+    For small captures on this machine the table is a checkpoint: later plans refer to the rows, not to the plan of the
+    table, and take less time to plan. Other tables also keep the sizes that adaptive execution learns.
     """
     spark = table.sparkSession
     is_local = (spark.sparkContext.master or "").startswith("local")
