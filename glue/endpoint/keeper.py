@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from glue.contract import Delivery, Event
 from glue.endpoint.durability import MOST, keeper_interest
-from glue.endpoint.keeping import Keeping
+from glue.endpoint.keeping import Keeping, LogWatcher
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.responder import Announcement, Receiver
 from glue.errors import ConfigurationError
@@ -23,13 +23,17 @@ MEMORY = 64 << 20
 """Bytes that a keeper without a directory keeps in memory, unless it is told another size."""
 
 
-class Writer(Protocol):
-    """The receiver that stores deliveries for a keeper."""
-
-    keeping: Keeping
+class DeliveryWriter(Protocol):
+    """The receiver that stores deliveries, in a thread of its own for example."""
 
     def submit(self, delivery: Delivery) -> None:
         """Store a delivery."""
+
+
+class Writer(DeliveryWriter, Protocol):
+    """The receiver that stores deliveries for a keeper."""
+
+    keeping: Keeping
 
     def store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""
@@ -38,7 +42,7 @@ class Writer(Protocol):
 class Kept(Receiver):
     """Hands the deliveries of a pattern to what stores them."""
 
-    def __init__(self, writer: Writer, owner: SubscriptionOwner, counts: bool) -> None:
+    def __init__(self, writer: DeliveryWriter, owner: SubscriptionOwner, counts: bool) -> None:
         """`counts`: the driver does not count a delivery as handled by itself."""
         super().__init__()
         self._writer = writer
@@ -95,6 +99,10 @@ class Keeper:
     def failure(self) -> str:
         """Why nothing is stored now, "" if all is well: a full disk, or one that failed for good."""
         return self._writer.keeping.failure
+
+    def _watch(self, watcher: LogWatcher) -> None:
+        """Show a watcher what is stored from now on."""
+        self._writer.keeping.watchers.append(watcher)
 
     def _store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""
