@@ -147,6 +147,8 @@ def _guarded(who: Identity, layers: dict[str, Layer[Any, Any, Any, Any]]) -> dic
 
     security: Any = layers[SECURITY]
     gates = guarded(who.secrets, security.members.get, who.tell or (lambda cause, address: None), who.endpoint_id)
+    if isinstance(model := layers["model"], Replicated):
+        model.rights = gates[1].guard
     found: dict[str, Layer[Any, Any, Any, Any]] = {}
     for name, layer in layers.items():
         if name == "topics":

@@ -4,7 +4,7 @@
     glue keep 'home/#' --data-dir /var/lib/glue --age 30d --size 2GB   what is not too old, and not too much
     glue keep 'state/#' --data-dir /var/lib/glue --count 1             the last value of each topic
 
-Ctrl-C ends it; what is stored stays, and the next start goes on.
+Ctrl-C ends the command. Stored messages stay, and the next start continues the log.
 """
 
 from __future__ import annotations

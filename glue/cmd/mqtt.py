@@ -1,6 +1,6 @@
-"""`glue mqtt`: a door for MQTT clients, who then talk with the endpoints of the network and with each other.
+"""`glue mqtt`: a door for MQTT clients, which then talk with the endpoints of the network and with each other.
 
-    glue mqtt --interface en0 --anonymous                      MQTT on port 1883 for everybody
+    glue mqtt --interface en0 --anonymous                      MQTT on port 1883 for all clients
     glue mqtt --passwords users --rules rules --tls-cert door.pem --tls-key door.key --ws-port 9001
     glue mqtt passwd users kitchen                             set a password in the file `users`
     glue mqtt clients                                          show the clients of all doors
@@ -140,7 +140,7 @@ def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
 
 
 def report(output: CommandOutput, gateway: Gateway, access: FileAccess) -> None:
-    """Say what is served, and who may connect."""
+    """Report the ports that are served, and which clients may connect."""
     endpoint = gateway.endpoint
     served = [f"mqtt on port {gateway.port}"]
     if gateway.tls_port:

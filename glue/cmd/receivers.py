@@ -4,7 +4,7 @@
     glue receivers thermostat/kitchen '{"get": true}'    ask a receiver, and show its answer
     glue receivers thermostat/kitchen '{"set": 21}' --send    send it a message, and end when it was handled
 
-A payload that is JSON is sent as JSON, any other as a string.
+A JSON payload is sent as JSON, any other payload as a string.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 class Turns(Lifetime):
-    """Turns for one core over one network, by any thread; one of them leads."""
+    """Turns for a core over a network, by any thread; one thread is the leader."""
 
     def __init__(self, core: EndpointCore, network: Network, news: EventReceiver) -> None:
         """`news` receives every event except deliveries."""
@@ -241,7 +241,7 @@ class Turns(Lifetime):
                 return is_true
 
     def _await(self, condition: Callable[[], bool], until: float) -> bool:
-        """Wait for a condition until a time (monotonic seconds) or Ctrl-C, whose handler is called at the end."""
+        """Wait for a condition until a time (monotonic seconds) or Ctrl-C; the signal handler is called at the end."""
         gate = threading.Lock()
         gate.acquire()
         with self._awaiting:

@@ -16,6 +16,7 @@ from glue.endpoint.options import Priority
 from glue.endpoint.owner import OwnerFunctions, SubscriptionOwner
 from glue.endpoint.receipt import Receipt
 from glue.endpoint.responder import Announcement, Receiver
+from glue.endpoint.sealing import require
 from glue.errors import ClosedError, ConfigurationError, NotDurableError
 from glue.model import StackRequest
 from glue.topics import check_topic
@@ -111,6 +112,7 @@ class KeepMethods(Generic[SomeReceipt]):
         from glue.endpoint.keeper import Keeper, Kept
 
         retention = self._check_keeping(pattern, age, size, count, replicas)
+        require(self._core.guard, "keep", [pattern])
         self._running()
         if not self._has_writer(data_dir):
             self._add_writer(data_dir, self._open_log(data_dir, retention.size))

@@ -6,14 +6,24 @@ messages from the application that their publishers may not send. Both count wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from itertools import chain
 from math import inf
 from typing import Any
 
-from glue.contract import CONSUMED, Delivery, Options, PeerInterest, PeerRemoved, Publication, Subscribe
+from glue.contract import (
+    CONSUMED,
+    Delivery,
+    Options,
+    PeerInterest,
+    PeerRemoved,
+    Publication,
+    Subscribe,
+    Unsubscribe,
+)
 from glue.contract.counters import Counters
 from glue.contract.sealed import Tell
-from glue.security.guard import TOPIC, Guard
+from glue.security.guard import DURABLE, REFUSED, TOPIC, Guard
 from glue.security.identity import Certificate
 
 
@@ -120,28 +130,58 @@ class DeliveryGate(Gate):
     def __init__(self, guard: Guard, own_id: str) -> None:
         super().__init__(guard)
         self._own_id = own_id
-        self.deadline = -inf  # until it has subscribed
+        self._refused = REFUSED + own_id
+        self._has_subscribed = False
+        self._patterns: dict[Hashable, tuple[str, ...]] = {}  # of this endpoint's subscriptions, by token
+
+    @property
+    def deadline(self) -> float:  # type: ignore[override]
+        """At once until it has subscribed, and if a refusal is to be told."""
+        return -inf if not self._has_subscribed or self._guard.refusals else inf
 
     @property
     def guard(self) -> Guard:
         """The guard, for what the application itself may do."""
         return self._guard
 
+    def send(self, now: float, items: list[Any]) -> list[Any]:
+        """Pass everything down; subscriptions are noted."""
+        for item in items:
+            self._note(item)
+        return items
+
+    def send_one(self, now: float, item: Any) -> Any:
+        """The item, unchanged; subscriptions are noted."""
+        self._note(item)
+        return item
+
+    def _note(self, item: Any) -> None:
+        if item.__class__ is Subscribe:
+            self._patterns[item.token] = item.patterns
+        elif item.__class__ is Unsubscribe:
+            self._patterns.pop(item.token, None)
+
     def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Pass up what the rules allow; a policy goes down."""
+        """Pass up what the rules allow; a policy, and refusals to be told, go down."""
         down: list[Any] = []
-        if self.deadline < inf:
-            self.deadline = inf
-            down = [Subscribe(self, TOPIC, (), False), *self._published()]
+        if not self._has_subscribed:
+            self._has_subscribed = True
+            down = [Subscribe(self, TOPIC, (), False), Subscribe((self, REFUSED), self._refused, (), False)]
+            down += self._published()
         before = self._guard.changes
         up, _ = super().receive(now, items)
         if self._guard.changes != before:
             down += self._published()
+            self._guard.recheck(dict.fromkeys(chain.from_iterable(self._patterns.values())))
+        refusals, self._guard.refusals = self._guard.refusals, []
+        down += [Publication(REFUSED + peer, [refusal.encode()], 0.0) for peer, refusal in refusals]
         return up, down
 
     def receive_one(self, now: float, item: Any) -> Any:
-        """The item, if the rules allow it; None for a policy."""
-        return None if item.__class__ is Delivery and item.topic == TOPIC else super().receive_one(now, item)
+        """The item, if the rules allow it; None for a policy and for a refusal."""
+        if self._guard.refusals or (item.__class__ is Delivery and item.topic in (TOPIC, self._refused)):
+            return None
+        return super().receive_one(now, item)
 
     def _published(self) -> list[Publication]:
         policy = self._guard.policy
@@ -155,11 +195,22 @@ class DeliveryGate(Gate):
                 if payload.__class__ is bytes and not self._guard.take(payload):
                     self.statistics["policy not taken"] += 1
             return None
+        if item.__class__ is Delivery and item.topic == self._refused:
+            self.statistics["refusals of others"] += len(item.payloads)
+            for payload in item.payloads:
+                if payload.__class__ is bytes:
+                    self._guard.hear(item.publisher, payload)
+            return None
         if item.__class__ is Delivery:
             sender = getattr(item, "via", item.publisher_id)  # of a will: not its owner
             if sender != self._own_id and not self._guard.lets_say(sender, item.topic):
                 self.statistics["refused: message"] += len(item.payloads)
                 return None
+            if item.topic.startswith(DURABLE) and sender != self._own_id:
+                allowed = [one for one in item.payloads if self._guard.lets_acknowledge(sender, one)]
+                self.statistics["refused: message"] += len(item.payloads) - len(allowed)
+                item.payloads = allowed
+                return item if allowed else None
         return item
 
 

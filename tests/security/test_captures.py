@@ -13,8 +13,10 @@ from glue.capture.opened import Opener, opened_copy
 from glue.capture.packets import payload_of
 from glue.capture.reading import Capture
 from glue.cmd import key as command
+from glue.cmd import network
 from glue.endpoint.secrets import write_secret
 from glue.security import new_key
+from glue.settings import effective
 from tests.security.pair import KEY, OTHER_KEY, Member
 from tests.support.lan import PATIENCE, Ear, Lan
 
@@ -59,3 +61,22 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"junk")
     with pytest.raises(glue.ConfigurationError, match="neither pcap"):
         opened_copy(path, tmp_path / "y", KEY)
+
+
+def test_bare_datagrams_are_sealed_and_opened_with_the_key_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, key in (("plant.key", KEY), ("other.key", OTHER_KEY)):
+        write_secret(tmp_path / name, key.to_text())
+    one, other, none = (
+        network.Seal(effective(keywords))
+        for keywords in ({"key": str(tmp_path / "plant.key")}, {"key": str(tmp_path / "other.key")}, {})
+    )
+    sealed = one.sealed(b"datagram 1")
+    assert one.opened(sealed) == (b"datagram 1", "sealed: ")
+    assert other.opened(sealed) == (sealed, f"sealed with another key, id {sealed[1]:02x}, network 1, number 0: ")
+    assert none.opened(sealed) == (sealed, f"sealed with a key, id {sealed[1]:02x}, network 1, number 0: ")
+    assert one.opened(b"datagram 1") == (b"datagram 1", "not sealed: ")
+    assert none.opened(none.sealed(b"datagram 1")) == (b"datagram 1", "")
+    assert network.main(["--identity", "kitchen.identity"]) == 2
+    assert "--identity has no effect on bare datagrams" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """The broker of one door, without sockets: bytes of clients and the time go in, bytes for clients come out.
 
-The shell calls a method for each thing that happens, then writes what the clients in `changed` have to be sent. What
-clients publish goes to `published`, for the rest of the network; `deliver` takes what comes from there.
+The shell calls a method for each thing that happens, then writes the output of the clients in `changed`. Messages of
+clients go to `published`, for the rest of the network; `deliver` takes messages from the network.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from glue.gateway.mqtt.session import Client
 class Broker(Connecting):
     """Sessions, subscriptions and retained messages of one door.
 
-    * `changed`: clients that have something to be written, or are to be closed, or may be read again.
-    * `asked`: clients whose identity the shell has to find out; it then calls `admit`.
-    * `published`: what clients and wills published, for the rest of the network.
+    * `changed`: clients with output to write, clients to be closed, and clients that may be read again.
+    * `asked`: clients to be identified by the shell, which then calls `admit`.
+    * `published`: messages of clients and wills, for the rest of the network.
     * `log`: called with a level of `logging` and a line for each refusal, drop and change.
     * `statistics`: counters by cause.
     """
@@ -122,7 +122,7 @@ class Broker(Connecting):
         self._publish_once(now, client, run, code)
 
     def _publish_once(self, now: float, client: Client, run: Publish, code: int) -> None:
-        """Take messages of QoS 2: those whose ids wait for a PUBREL were taken before."""
+        """Take messages of QoS 2, except messages taken before, with ids that wait for a PUBREL."""
         session = client.session
         assert session is not None
         new = [place for place, number in enumerate(run.ids) if number not in session.received]

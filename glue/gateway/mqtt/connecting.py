@@ -274,7 +274,7 @@ class Connecting(Subscribing):
         self.publish(now, run, None)
 
     def publish(self, now: float, run: Publish, sender: Client | None) -> None:
-        """Keep a message if it is retained, deliver it, and pass it on to the network."""
+        """Deliver a run of messages, keep the last one if retained, and pass the run on to the network."""
         if run.retain and not self.retain(run):
             self.statistics["retained messages refused"] += 1
             self.warn(f"no room to retain {run.topic!r}: {self.limits.retained} topics are retained")

@@ -162,7 +162,7 @@ class Plain(Connection):
 
 
 class Handshake(asyncio.Protocol):
-    """A connection before its TLS handshake, which then becomes one of `kind`."""
+    """A connection before its TLS handshake; afterwards a `kind` takes its place."""
 
     def __init__(self, door: Listener, context: ssl.SSLContext, kind: Callable[[Listener], Connection]) -> None:
         self._door = door

@@ -100,7 +100,7 @@ class Door:
         self.flush()
 
     def flush(self) -> None:
-        """Write what the broker has for its clients, find out who has connected, and see what is due next."""
+        """Write the broker's output to its clients, identify new clients, and set the timer."""
         broker = self.broker
         while broker.changed:
             changed, broker.changed = broker.changed, {}

@@ -1,4 +1,4 @@
-"""A door for MQTT clients at an endpoint: what they publish goes to the network, what they want comes from it."""
+"""A door for MQTT clients at an endpoint: clients publish to the network, and subscribe to its topics."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from glue.errors import ClosedError, GlueError
 from glue.gateway.mqtt.access import Access, Everybody
 from glue.gateway.mqtt.broker import Broker
 from glue.gateway.mqtt.door import Door
+from glue.gateway.mqtt.group_rules import GroupAccess
 from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
@@ -29,11 +30,12 @@ from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
 from glue.gateway.mqtt.translation import for_clients, for_network
+from glue.gateway.rights import Rights
 
 MQTT_PORT, TLS_PORT = 1883, 8883
 
 NETWORK_QUEUE = 8 << 20
-"""Bytes that clients published and the network has not taken; then publishers are read no more."""
+"""Bytes published by clients that may wait for the network; beyond, no more is read from publishers."""
 
 REPLAY_TIME = 1.0
 """Seconds that retained messages of other endpoints have to arrive for a new subscription."""
@@ -67,10 +69,11 @@ class Gateway:
         limits: Limits | None = None,
         system_interval: float = 10.0,
     ) -> None:
-        """Each port may be 0 for any free one, and None for no listener; with `tls`, websockets use TLS, too.
+        """Each port may be 0 for any free port, and None for no listener; with `tls`, websockets use TLS, too.
 
-        `endpoint` must be started before the gateway. `access` decides about clients; by default everybody may do
-        everything. `system_interval` is the time in seconds between two publications of `$SYS` topics, 0 for none.
+        The `endpoint` must be started before the gateway. The `access` decides about clients; by default all clients
+        may do everything. The `system_interval` is the time in seconds between two publications of `$SYS` topics, 0
+        for none.
         """
         self.endpoint = endpoint
         self.port, self.tls_port, self.websocket_port = port, tls_port, websocket_port
@@ -78,7 +81,10 @@ class Gateway:
         self._tls = tls
         plugins = load_plugins()
         decides = access or Everybody()
-        self.broker = Broker(PluginAccess(plugins, decides) if plugins else decides, Random(), limits)
+        decides = PluginAccess(plugins, decides) if plugins else decides
+        if (guard := endpoint._core.guard) is not None:
+            decides = GroupAccess(Rights("mqtt", guard), decides)
+        self.broker = Broker(decides, Random(), limits)
         self._neighbours = Neighbours(endpoint, self.broker)
         self.broker.watchers = [*plugins, self._neighbours]
         self.broker.log, self.broker.wall_clock = logger.log, time.time
@@ -251,7 +257,7 @@ def _run(messages: list[Message]) -> Publish:
 
 
 def _bytes(message: Message) -> bytes:
-    """A payload for clients: bytes as they are, others as their codec wrote them or as JSON."""
+    """A payload for clients: bytes unchanged, other values as encoded by their codec, or as JSON."""
     if message.encoded is not None:
         return message.encoded
     return message.payload if isinstance(message.payload, bytes) else orjson.dumps(message.payload)

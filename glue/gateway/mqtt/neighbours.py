@@ -1,7 +1,8 @@
-"""The other doors of the network: a client id is connected at one door alone, and each door tells of its clients.
+"""The other doors of the network: a client id is connected at one door alone, and each door announces its clients.
 
-A door announces each client that connects, with a number (a Lamport clock: one more than all that it has seen). A door
-that has an older connection of the same client id closes it; one that has a newer connection announces it again.
+A door announces each client that connects, with a number: a Lamport clock, one more than all numbers seen before. A
+door with an older connection of the same client id closes the connection. A door with a newer connection announces its
+client again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from glue.gateway.mqtt.plugins import Plugin
 from glue.gateway.mqtt.session import Client, Session
 
 DOORS = "$mqtt/doors"
-"""The topic on which doors answer what they are asked."""
+"""The topic on which doors answer requests."""
 
 CONNECTED = "$mqtt/connected"
 """The topic on which doors announce clients: a list of pairs of client id and number."""
@@ -31,7 +32,7 @@ SHOWN = 10_000
 
 
 class Neighbours(Plugin):
-    """The messages between doors: sends those of this door and obeys those of others."""
+    """The messages between doors: sends the messages of this door, and obeys the messages of other doors."""
 
     def __init__(self, endpoint: Endpoint, broker: Broker) -> None:
         self._endpoint = endpoint
@@ -79,7 +80,7 @@ class Neighbours(Plugin):
         self._broker.statistics["announcements of other doors"] += 1
 
     def _move(self, session: Session, door: str) -> None:
-        """End a session whose client is connected to another door."""
+        """End a session, because its client has connected to another door."""
         now = time.monotonic()
         client = session.client
         if client is not None:

@@ -1,4 +1,4 @@
-"""The packets of MQTT as objects. A `Publish` holds a run: like packets of one topic, as they came in one read."""
+"""The packets of MQTT as objects. A `Publish` holds a run: like packets of one topic from one read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from glue.gateway.mqtt.properties import Properties
 class Publish:
     """One message, or a run of messages that differ only in payload and packet id.
 
-    `raw` holds the packets as they came; each is `length` bytes long, or the only one is. `prefix` bytes of each come
-    before its packet id (QoS 1 and 2) or its payload. `ids` is empty for QoS 0.
+    The packets are in `raw` as they arrived, each `length` bytes long. The first `prefix` bytes of each packet come
+    before the packet id (QoS 1 and 2) or the payload. The `ids` are empty for QoS 0.
     """
 
     __slots__ = (

@@ -1,7 +1,8 @@
-"""From a publication to the clients that get it: routes, queues, and connections that take nothing more.
+"""The way of a publication to its clients: routes, queues, and connections that take nothing more.
 
-A run goes to a receiver as a whole. QoS 0 to a connection that takes nothing holds its publishers for a moment; if it
-stays so, the connection is stuck: its messages of QoS 0 are dropped and counted, and the publishers go on.
+A run goes to a receiver as a whole. A connection that takes nothing holds the publishers of its messages of QoS 0 for a
+moment. After that the connection is stuck: messages of QoS 0 to this client are dropped and counted, and the publishers
+go on.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Routing(BrokerState):
         client = session.client
         if parcel.qos == 0:
             if client is None:
-                return  # 3.1.1, section 4.3.1: QoS 0 is for those who are there
+                return  # 3.1.1, section 4.3.1: QoS 0 is for connected clients
             self._send_once(now, client, parcel, sender)
             return
         if client is not None and client.is_full:

@@ -138,7 +138,7 @@ class Session:
 
 
 class Subscription:
-    """One topic filter of one session, with its options (MQTT 5, section 3.8.3.1)."""
+    """A topic filter of a session, with options (MQTT 5, section 3.8.3.1)."""
 
     __slots__ = ("filter", "identifier", "no_local", "order", "qos", "retain_as_published", "session")
 
@@ -222,7 +222,7 @@ class Client:
         return 0
 
     def _send_small(self, parcel: Parcel, ids: Sequence[int], now: float, dup: bool) -> int:
-        """Write those of a run that are not too large for the client, one by one."""
+        """Write a run message by message, without the messages that are too large for the client."""
         if parcel.run.count == 1:
             self.dropped += 1
             if self.session is not None:
@@ -235,7 +235,7 @@ class Client:
 
 
 def _properties(parcel: Parcel, now: float) -> dict[str, Any] | None:
-    """The properties that a receiver gets: those of the publisher, the time that is left, its own identifiers."""
+    """The properties for a receiver: the publisher's properties, the time left, and the receiver's identifiers."""
     run = parcel.run
     if run.properties is None and not parcel.identifiers:
         return None

@@ -1,4 +1,4 @@
-"""Subscriptions of sessions, and who gets a message: each session once, one member of each shared subscription."""
+"""Subscriptions of sessions, and the receivers of a message: each session once, one member of each shared group."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Subscriptions:
             self.is_changed = True
 
     def match(self, topic: str) -> tuple[Holder, ...]:
-        """The subscriptions and groups whose filters match a topic."""
+        """The subscriptions and groups with a filter that matches a topic."""
         return self._index.match(topic)
 
 

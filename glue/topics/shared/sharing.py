@@ -65,7 +65,7 @@ class Sender(Protocol):
 
 
 class Sharing:
-    """The groups that this endpoint publishes to, and the acknowledgements that it owes to others."""
+    """The groups that this endpoint publishes to, and the acknowledgements owed to other publishers."""
 
     __slots__ = (
         "_endpoint_id", "_index", "_members", "_statistics", "dispatchers", "owed", "sender",

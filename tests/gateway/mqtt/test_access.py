@@ -8,10 +8,16 @@ import pytest
 
 from glue.errors import ConfigurationError
 from glue.gateway.mqtt import codes
+from glue.gateway.mqtt.access import Everybody
 from glue.gateway.mqtt.files import FileAccess, read_passwords, read_rules, write_password
+from glue.gateway.mqtt.group_rules import GroupAccess
 from glue.gateway.mqtt.identity import Identity, Refusal, Remote, covers
 from glue.gateway.mqtt.packets import Connect, Publish
 from glue.gateway.mqtt.plugins import Plugin, PluginAccess
+from glue.gateway.rights import Rights
+from glue.security.guard import Guard, Policy
+from glue.security.identity import Certificate, public_of
+from tests.security.test_identities import AUTHORITY
 from tests.support import mqtt
 from tests.support.mqtt import Bench
 
@@ -232,3 +238,30 @@ def test_a_plug_in_that_fails_refuses() -> None:
     device = bench.link(5)
     device.send(mqtt.connect("c", 5))
     assert [sent.body[1] for sent in admit(bench, device)] == [codes.IMPLEMENTATION_ERROR]
+
+
+def test_the_rules_of_the_group_decide_about_clients_too_and_changes_end_subscriptions() -> None:
+    policy = [
+        {"who": "mqtt/anna", "may": ["publish", "subscribe"], "topics": ["home/#"]},
+        {"who": "door", "may": ["publish", "subscribe"], "topics": ["home/#"]},
+    ]
+    own = Certificate("door", b"", None, (), b"", b"")
+    signed = Policy.make(AUTHORITY, 1, policy)
+    guard = Guard(own, public_of(AUTHORITY), signed, lambda peer: None, lambda *told: None, lambda policy: None)
+    bench = Bench(GroupAccess(Rights("mqtt", guard), Everybody()))
+    anna, other = bench.link(5), bench.link(5)
+    anna.send(mqtt.connect("a", 5, user="anna"))
+    other.send(mqtt.connect("o", 5))
+    wanted = ("home/+", 0), ("#", 0), ("$share/g/home/a", 0), ("$SYS/#", 0)
+    anna.send(mqtt.subscribe(1, *wanted, version=5))
+    other.send(mqtt.subscribe(1, *wanted, version=5))
+    assert [sent.body[-4:] for sent in anna.read()][1] == b"\x00\x87\x00\x00"
+    assert [sent.body[-4:] for sent in other.read()][1] == b"\x87\x87\x87\x00"
+    access = bench.broker.access
+    assert access.authorize(Identity("anna"), "a", "write", "home/lamp")
+    assert not access.authorize(Identity("anna"), "a", "write", "plant/lamp")
+    assert not access.changed()
+    guard.take(Policy.make(AUTHORITY, 2, policy[1:]).to_text().encode())
+    assert access.changed()
+    bench.broker.recheck(bench.now)
+    assert [*bench.broker.subscriptions.patterns] == ["$SYS/#"]

@@ -1,0 +1,52 @@
+"""Rights of a door's clients by the rules of the group: the one interface from an identity to its rules.
+
+A door proves who a client is in its own way: a password, a token, a TLS certificate. The rules of the group know the
+client as DOOR/USER, such as mqtt/anna; an anonymous one is "mqtt/". A door may also give a client rules of its own,
+which those of the group overrule, as they do with a member's certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from glue.security.rules import Decision, Rule
+
+
+class Visitor(NamedTuple):
+    """A client of a door, as a subject of rules."""
+
+    name: str
+    rules: Sequence[Rule] = ()
+
+
+class Rights:
+    """What the clients of a door may do. The door itself must be allowed to do it, too."""
+
+    def __init__(self, door: str, guard: Any) -> None:
+        """`door` is the kind of the door, `guard` that of its endpoint; None, without identities, allows everything."""
+        self._door = door
+        self._guard = guard
+        self._changes = 0 if guard is None else guard.changes
+
+    def visitor(self, user: str, rules: Sequence[Rule] = ()) -> Visitor:
+        """Return a client by its name at this door."""
+        return Visitor(f"{self._door}/{user}", rules)
+
+    def decide(self, visitor: Visitor, action: str, topic: str) -> Decision:
+        """Whether a client may do something with a topic or, to subscribe, a pattern; and by which rule."""
+        from glue.security.rules import Decision  # imported here: most doors belong to a group without rules
+
+        if self._guard is None:
+            return Decision(True, "there are no rules")
+        own: Decision = self._guard.decide_own(action, topic)
+        if not own.allowed:
+            return own
+        decision: Decision = self._guard.decide(visitor, action, topic)
+        return decision
+
+    def changed(self) -> bool:
+        """Whether the rules are others than at the last call."""
+        before, self._changes = self._changes, 0 if self._guard is None else self._guard.changes
+        return before != self._changes
