@@ -149,7 +149,7 @@ class MessageGroup:
             self.sequence + start,
             self.at,
             payloads,
-            common_length(payloads),
+            common_length(payloads) if self.length is None else self.length,
             self.type,
             self.json,
             self.retain,
