@@ -7,12 +7,13 @@ When a keeper comes or goes, the others keep what they have, and one keeper per 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
+
+from glue.contract.hashing import blake2s
 
 
 def rank(keeper: str, topic: str) -> bytes:
     """The place of a keeper for a topic; the lowest comes first."""
-    return blake2b(f"{keeper}/{topic}".encode(), digest_size=8).digest()
+    return blake2s(f"{keeper}/{topic}".encode(), digest_size=8).digest()
 
 
 def chosen(keepers: Mapping[str, int], topic: str) -> dict[str, int]:
