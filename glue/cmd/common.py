@@ -135,6 +135,11 @@ def count(text: str) -> int:
     return _checked(text, int(text), lambda number: number >= 1)
 
 
+def rounds(text: str) -> int:
+    """Parse a whole number; 0 means without an end."""
+    return _checked(text, int(text), lambda number: number >= 0)
+
+
 def size(text: str) -> int:
     """Parse bytes, also as 100k, 100kB or 10MB (decimal)."""
     number = text.removesuffix("B")

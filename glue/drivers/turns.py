@@ -220,6 +220,10 @@ class Turns(Lifetime):
         if waited and self.closed:
             raise ClosedError("the endpoint was closed while publish waited for room")
 
+    def is_handler(self) -> bool:
+        """Whether the caller is a thread of this driver, as handlers are; it must not wait for what they do."""
+        return threading.current_thread() in self._threads
+
     def _relieve(self, has_room: Callable[[], bool]) -> None:
         """Wait for acknowledgements in the leader's place, if it stands aside, and run the turns; for a while."""
         until = min(self._maintain_at, time.monotonic() + RELIEF)

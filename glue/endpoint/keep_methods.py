@@ -109,7 +109,8 @@ class KeepMethods(Generic[SomeReceipt]):
         replicas: int | None,
     ) -> Keeper:
         """Add a keeper: first what receives the messages, then what tells of it."""
-        from glue.endpoint.keeper import Keeper, Kept
+        from glue.endpoint.keeper import Keeper
+        from glue.endpoint.placed import PlacedKept
 
         retention = self._check_keeping(pattern, age, size, count, replicas)
         require(self._core.guard, "keep", [pattern])
@@ -121,7 +122,7 @@ class KeepMethods(Generic[SomeReceipt]):
         durability, id = core.durability, core.identity.endpoint_id
         place = DISK if is_on_disk else MEMORY
         lease = core.settings.announce_interval * core.settings.lease_intervals
-        kept = Kept(
+        kept = PlacedKept(
             writer, self._owner, self._COUNTS, lambda topic: id in durability.keepers(topic, place),
             core.requests.clock, lease,
         )  # fmt: skip
@@ -178,7 +179,7 @@ class KeepMethods(Generic[SomeReceipt]):
         keeping = keeper._writer.keeping
         keeping.retentions = [one for one in keeping.retentions if one is not keeper._retention]
         durability = self._core.durability
-        durability.on_placed.remove(keeper._kept.placed)
+        durability.on_placed.remove(cast(Any, keeper._kept).placed)
         if all(one.pattern != keeper.pattern or one._place != keeper._place for one in self._keepers):
             durability.lost_pattern(self._core.identity.endpoint_id, keeper._place, keeper.pattern)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from os import PathLike
-from threading import RLock
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event
 from glue.endpoint.durability import DISK, MOST, keeper_interest
 from glue.endpoint.durability import MEMORY as MEMORY_PLACE
-from glue.endpoint.fork import heirs
 from glue.endpoint.keeping import Keeping
-from glue.endpoint.message import delivery_weight
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.responder import Announcement, Receiver
 from glue.errors import ConfigurationError
@@ -24,102 +20,55 @@ from glue.topics.index import Index
 UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 PERIODS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
-SETTLE = 2.0
-"""Seconds for which a keeper stores everything after another one came: until all publishers know of that."""
-SPARES = 16 << 20
-"""Bytes held in memory at most of topics that other keepers keep."""
-
 MEMORY = 64 << 20
 """Bytes that a keeper without a directory keeps in memory, unless it is told another size."""
 
 
-class Writer(Protocol):
-    """The receiver that stores deliveries for a keeper."""
-
-    keeping: Keeping
+class DeliveryWriter(Protocol):
+    """The receiver that stores deliveries, in a thread of its own for example."""
 
     def submit(self, delivery: Delivery) -> None:
         """Store a delivery."""
+
+
+class Writer(DeliveryWriter, Protocol):
+    """The receiver that stores deliveries for a keeper."""
+
+    keeping: Keeping
 
     def store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""
 
 
 class Kept(Receiver):
-    """Hands the deliveries of a pattern to what stores them, unless other keepers keep their topics.
+    """Hands the deliveries of a pattern to what stores them."""
 
-    Then it holds them for a while in memory: until it would know if one of those keepers was lost before.
-    """
-
-    def __init__(
-        self,
-        writer: Writer,
-        owner: SubscriptionOwner,
-        counts: bool,
-        is_chosen: Callable[[str], bool],
-        clock: Callable[[], float],
-        lease: float,
-    ) -> None:
-        """`counts`: the driver does not count a delivery as handled by itself. `lease` is in seconds."""
+    def __init__(self, writer: DeliveryWriter, owner: SubscriptionOwner, counts: bool) -> None:
+        """`counts`: the driver does not count a delivery as handled by itself."""
         super().__init__()
         self._writer = writer
         self._owner = owner
         self._counts = counts
-        self._is_chosen = is_chosen
-        self._clock = clock
-        self._age = 2 * lease + SETTLE
-        self._all_until = clock() + SETTLE
-        self._spares: deque[tuple[float, int, Delivery]] = deque()
-        self._size = 0  # bytes of the spares
-        self._after_fork()
-        heirs.add(self)
-
-    def _after_fork(self) -> None:
-        """Make the lock; again in a forked child."""
-        self._lock = RLock()
 
     def _deliver(self, event: Event) -> None:
         """Take a delivery, which counts as unhandled until it is stored."""
-        if not isinstance(event, Delivery):
-            return
-        event.to_owned()
-        if (encoded := getattr(event, "encoded", None)) is not None:
-            event.encoded = [*map(bytes, encoded)]
-        self._owner.settled("handled", len(event.payloads))
-        now, is_chosen = self._clock(), self._is_chosen(event.topic)
-        with self._lock:
-            is_spare = not is_chosen and now >= self._all_until
-            if is_spare:
-                self._hold(now, event)
-        if not is_spare:
-            if not self._counts:
-                self._owner.keep(event)
-            self._writer.submit(event)
-        elif self._counts:
-            self._owner.handled(event)
+        if isinstance(event, Delivery):
+            own(event)
+            self._owner.settled("handled", len(event.payloads))
+            self._submit(event, is_counted=self._counts)
 
-    def _hold(self, now: float, event: Delivery) -> None:
-        size = delivery_weight(event)
-        self._spares.append((now, size, event))
-        self._size += size
-        while self._size > SPARES or now - self._spares[0][0] > self._age:
-            self._size -= self._spares.popleft()[1]
+    def _submit(self, delivery: Delivery, is_counted: bool) -> None:
+        """Store a delivery; `is_counted`: it counts as unhandled already."""
+        if not is_counted:
+            self._owner.keep(delivery)
+        self._writer.submit(delivery)
 
-    def placed(self, is_more: bool) -> None:
-        """A keeper has come or gone: store the spares of topics that are to be kept here from now on."""
-        with self._lock:
-            now = self._clock()
-            if is_more:
-                self._all_until = now + SETTLE
-            spares, self._spares, self._size = self._spares, deque(), 0
-            for at, _, event in spares:
-                if now - at > self._age:
-                    continue
-                if self._is_chosen(event.topic):
-                    self._owner.keep(event)
-                    self._writer.submit(event)
-                else:
-                    self._hold(at, event)
+
+def own(delivery: Delivery) -> None:
+    """Copy the payloads of a delivery out of the buffer that they came in."""
+    delivery.to_owned()
+    if (encoded := getattr(delivery, "encoded", None)) is not None:
+        delivery.encoded = [*map(bytes, encoded)]
 
 
 class Keeper:
