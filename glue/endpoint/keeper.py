@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from glue.contract import Delivery, Event
 from glue.endpoint.durability import DISK, MOST, keeper_interest
 from glue.endpoint.durability import MEMORY as MEMORY_PLACE
-from glue.endpoint.keeping import Keeping
+from glue.endpoint.keeping import Keeping, LogWatcher
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.responder import Announcement, Receiver
 from glue.errors import ConfigurationError
@@ -110,6 +110,10 @@ class Keeper:
     def failure(self) -> str:
         """Why nothing is stored now, "" if all is well: a full disk, or one that failed for good."""
         return self._writer.keeping.failure
+
+    def _watch(self, watcher: LogWatcher) -> None:
+        """Show a watcher what is stored from now on."""
+        self._writer.keeping.watchers.append(watcher)
 
     def _store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""

@@ -126,3 +126,12 @@ def test_thermostats() -> None:
     )  # fmt: skip
     assert done.stdout.splitlines() == ["60 thermostats on 3 hosts", "60 thermostats on 2 hosts"]
     assert done.returncode == 0
+
+
+def test_a_webhook() -> None:
+    assert printed("webhook.py") == [
+        *["on disk at door"] * 3,
+        "1 orders/books Emma",
+        "2 orders/books Persuasion",
+        "3 orders/books Sanditon",
+    ]
