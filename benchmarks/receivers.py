@@ -21,6 +21,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import glue
@@ -187,9 +188,9 @@ def tasks(messages: int, receivers: int) -> float:
 
 def pykka(messages: int, receivers: int) -> float:
     """Messages a second to actors of pykka, a thread each."""
-    import pykka as library
+    library: Any = import_module("pykka")
 
-    class Actor(library.ThreadingActor):
+    class Actor(library.ThreadingActor):  # type: ignore[misc]
         def on_receive(self, message: Any) -> Any:
             return Count().receive(self, message)
 

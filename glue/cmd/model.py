@@ -8,7 +8,7 @@ A typed line, or the rest of the command line, is one of
 
     get KEY                 items [PATTERN]            watch PATTERN
     set KEY VALUE           update KEY DELTA           delete KEY
-    compare KEY EXPECTED VALUE                         set KEY if it has the expected value
+    compare KEY EXPECTED VALUE                         set KEY if EXPECTED is its value
     lock NAME [LEASE]       unlock NAME                status
     add KEY WHAT            discard KEY ELEMENT        of mergeable counters and sets (--mergeable)
     conflicts [PATTERN]                                mergeable keys with concurrent writes

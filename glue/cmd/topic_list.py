@@ -98,7 +98,7 @@ class Roles:
                 (self._present.add if change.present else self._present.discard)(role)
 
     def all(self) -> list[Announced]:
-        """What is announced now."""
+        """Return the present announcements."""
         with self._lock:
             return [Announced(pattern, kind, name) for kind, pattern, name in self._present]
 

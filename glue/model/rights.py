@@ -1,8 +1,8 @@
 """Rights in models: what this endpoint may write, and which messages of other replicas are taken.
 
 A replica needs the right to `read` the model, or others do not serve it. The right to `write` a key is asked for the
-topic MODEL/KEY. Whoever leads, or takes part in the vote, can write everything, so this takes the right to write
-MODEL/#. Mergeable keys spread from any replica, with removals of others, so they take the right for their whole prefix.
+topic MODEL/KEY. A leader or a voter can write everything, and therefore needs the right to write MODEL/#. Mergeable
+keys spread from any replica, with removals of others, and therefore need the right for their whole prefix.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _may_merge(rights: Rights, name: str, prefixes: Prefixes, delivery: Delivery
 
 
 def _topics(name: str, prefixes: Prefixes | None, operations: Sequence[Operation]) -> list[str]:
-    """What a write is about: keys by their names, or by their mergeable prefix; locks by theirs."""
+    """The topics that a write needs rights for: of keys or their mergeable prefix, and of locks."""
     found = []
     for operation in operations:
         match operation:

@@ -129,3 +129,12 @@ def test_thermostats() -> None:
         "60 thermostats know their targets, though one of three hosts was killed",
     ]
     assert done.returncode == 0
+
+
+def test_a_webhook() -> None:
+    assert printed("webhook.py") == [
+        *["on disk at door"] * 3,
+        "1 orders/books Emma",
+        "2 orders/books Persuasion",
+        "3 orders/books Sanditon",
+    ]

@@ -1,4 +1,4 @@
-"""The dispatcher of one group at one publisher: gives each message to one member, and redelivers it if need be.
+"""The dispatcher of one group at one publisher: gives each message to one member, and redelivers where needed.
 
 A job waits in the queue until a member has credit; the member with the most credit left gets it. A member acknowledges
 the messages that its handler has finished. When a member leaves, its unacknowledged jobs go to the front of the queue,
@@ -30,7 +30,7 @@ SKIPS: Final = 5
 
 
 class Member:
-    """One member: its credit, the jobs sent to it by lane, and the jobs that wait because of their key."""
+    """One member: the credit, the jobs sent by lane, and the jobs of a key that wait for this member."""
 
     __slots__ = ("credit", "keyed", "lanes", "turn")
 
