@@ -4,8 +4,9 @@
     python -m benchmarks.features shared     # a group of four members beside a plain subscriber, and beside four
     python -m benchmarks.features typed      # values of a dataclass beside dicts
 
-Each subscriber is a process of its own. The publisher publishes for `--seconds` and then flushes; the rate is that of
-messages which every addressed subscriber has handled. A ratio compares neighbours of one round.
+Each subscriber is a process of its own. The rate is that of messages which every addressed subscriber has acknowledged.
+Arrays and typed values alternate with plain messages, every 8 or 2,000 messages, in the same two processes. A ratio
+compares figures of one round.
 """
 
 from __future__ import annotations
@@ -59,19 +60,27 @@ def subscribers(topic: str, count: int, group: str) -> Iterator[None]:
             process.communicate()
 
 
-def rate(publish: Callable[[glue.Endpoint], Any], topic: str, seconds: float, receivers: int, group: str = "") -> float:
-    """Messages a second that were published and handled."""
-    with subscribers(topic, receivers, group), glue.Endpoint() as endpoint:
-        endpoint.wait_for_subscribers(topic, receivers, timeout=20)
-        publish(endpoint)
-        endpoint.flush(timeout=20)
-        count, began = 0, time.perf_counter()
-        while time.perf_counter() < began + seconds:
-            publish(endpoint)
-            count += 1
-        if not endpoint.flush(timeout=60):
-            raise SystemExit("the messages were not acknowledged")
-        return count / (time.perf_counter() - began)
+def in_turns(
+    topic: str, seconds: float, count: int, *publishers: Callable[[glue.Endpoint], Callable[[], Any]]
+) -> list[float]:
+    """Messages a second by each publisher, which publish `count` messages in turns to one subscriber."""
+    taken, sent, is_warm = [0.0] * len(publishers), 0, False
+    with subscribers(topic, 1, ""), glue.Endpoint() as endpoint:
+        endpoint.wait_for_subscribers(topic, 1, timeout=20)
+        made = [publisher(endpoint) for publisher in publishers]
+        until = time.perf_counter() + seconds * len(publishers)
+        while time.perf_counter() < until:
+            for place, publish in enumerate(made):
+                began = time.perf_counter()
+                for _ in range(count):
+                    publish()
+                if not endpoint.flush(timeout=60):
+                    raise SystemExit("the messages were not acknowledged")
+                if is_warm:
+                    taken[place] += time.perf_counter() - began
+            sent += count * is_warm
+            is_warm = True
+    return [sent / each for each in taken]
 
 
 def stream_rate(size: int, seconds: float, receivers: int, group: str = "") -> float:
@@ -101,10 +110,14 @@ def arrays(seconds: float) -> dict[str, float]:
 
     array = numpy.arange(ARRAY // 8, dtype=numpy.float64)
     raw = array.tobytes()
-    return {
-        "raw bytes": rate(lambda endpoint: endpoint.publish("bench/a", raw), "bench/a", seconds, 1),
-        "arrays": rate(lambda endpoint: endpoint.publish("bench/a", array), "bench/a", seconds, 1),
-    }
+    bytes_rate, array_rate = in_turns(
+        "bench/a",
+        seconds,
+        8,
+        lambda endpoint: lambda: endpoint.publish("bench/a", raw),
+        lambda endpoint: lambda: endpoint.publish("bench/a", array),
+    )
+    return {"raw bytes": bytes_rate, "arrays": array_rate}
 
 
 def shared(seconds: float, size: int = 256) -> dict[str, float]:
@@ -118,19 +131,16 @@ def shared(seconds: float, size: int = 256) -> dict[str, float]:
 
 def typed(seconds: float) -> dict[str, float]:
     """Values of a dataclass, and the same as dicts."""
-    made: dict[int, glue.Topic[Reading]] = {}
     reading, plain = Reading(21.5, "kitchen"), {"celsius": 21.5, "place": "kitchen", "valid": True}
 
-    def publish(endpoint: glue.Endpoint) -> None:
-        topic = made.get(id(endpoint))
-        if topic is None:
-            topic = made[id(endpoint)] = endpoint.topic("bench/t", Reading)
-        topic.publish(reading)
+    def typed_publisher(endpoint: glue.Endpoint) -> Callable[[], Any]:
+        topic = endpoint.topic("bench/t", Reading)
+        return lambda: topic.publish(reading)
 
-    return {
-        "dicts": rate(lambda endpoint: endpoint.publish("bench/t", plain), "bench/t", seconds, 1),
-        "typed values": rate(publish, "bench/t", seconds, 1),
-    }
+    dicts, values = in_turns(
+        "bench/t", seconds, 2000, lambda endpoint: lambda: endpoint.publish("bench/t", plain), typed_publisher
+    )
+    return {"dicts": dicts, "typed values": values}
 
 
 CASES = {"arrays": arrays, "shared": shared, "typed": typed}

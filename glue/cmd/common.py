@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from glue.cmd import logs
+from glue.cmd import logs, service
 from glue.cmd.output import CommandOutput
 from glue.errors import ConfigurationError, GlueError, MissingExtraError, PayloadError, PortInUseError, TopicError
 
@@ -245,14 +245,19 @@ def signals_handled() -> Iterator[None]:
 
 @contextmanager
 def until_ended(duration: float | None) -> Iterator[None]:
-    """Run the block until it is done, `duration` (seconds) has passed, or a signal ends it."""
+    """Run the block until it is done, `duration` (seconds) has passed, or a signal ends it.
+
+    The service manager is told that the command serves, and that it ends.
+    """
     try:
         signal.setitimer(signal.ITIMER_REAL, duration or 0)
+        service.tell(service.READY)
         yield
     except Ended:
         pass
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        service.tell(service.STOPPING)
 
 
 def request_end() -> None:

@@ -55,6 +55,9 @@ def parser() -> common.Parser:
         help="for MQTT over TLS, with a certificate (default: %(default)s)",
     )  # fmt: skip
     add_tls_options(group)
+    made.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="keep sessions, messages for them and retained messages in DIR"
+    )
     group = made.add_argument_group("clients")
     group.add_argument("--anonymous", action="store_true", help="let clients in that give no user name")
     group.add_argument("--passwords", type=Path, metavar="FILE", help="users and their hashed passwords")
@@ -96,7 +99,7 @@ def run(arguments: argparse.Namespace, output: CommandOutput) -> int:
             Gateway(
                 endpoint, host=arguments.host, port=arguments.port, tls=tls,
                 tls_port=arguments.tls_port if tls else None,
-                websocket_port=arguments.ws_port, access=access, limits=limits,
+                websocket_port=arguments.ws_port, access=access, limits=limits, data_dir=arguments.data_dir,
             ) as gateway,
         ):  # fmt: skip
             yield gateway

@@ -75,7 +75,7 @@ class Asking:
             self.sharing.done(now, item)
 
     def takes(self, now: float, item: Inbound, group: MessageGroup, up: list[Event]) -> bool:
-        """Handle a group of wills, shared messages or acknowledgements; return False for any other group."""
+        """Handle wills, acknowledgements of shared messages, and malformed topics; return False for other groups."""
         if group.topic.startswith(WILL):
             self.wills.take(item, group, up)
             return True

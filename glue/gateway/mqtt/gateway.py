@@ -8,6 +8,7 @@ import ssl
 import time
 from collections import deque
 from contextlib import suppress
+from os import PathLike
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -26,7 +27,10 @@ from glue.gateway.mqtt.limits import Limits
 from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
+from glue.gateway.mqtt.recovery import recover
+from glue.gateway.mqtt.session import Client
 from glue.gateway.mqtt.session import Subscription as ClientSubscription
+from glue.gateway.mqtt.store import Store
 from glue.gateway.mqtt.subscriptions import shared_parts
 from glue.gateway.mqtt.system import SystemTopics
 from glue.gateway.mqtt.translation import for_clients, for_network
@@ -67,6 +71,7 @@ class Gateway:
         websocket_port: int | None = None,
         access: Access | None = None,
         limits: Limits | None = None,
+        data_dir: str | PathLike[str] | None = None,
         system_interval: float = 10.0,
     ) -> None:
         """Each port may be 0 for any free port, and None for no listener; with `tls`, websockets use TLS, too.
@@ -74,10 +79,12 @@ class Gateway:
         The `endpoint` must be started before the gateway. The `access` decides about clients; by default all clients
         may do everything. The `system_interval` is the time in seconds between two publications of `$SYS` topics, 0
         for none.
+        With `data_dir`, sessions, their messages and retained messages survive the end of the process there.
         """
         self.endpoint = endpoint
         self.port, self.tls_port, self.websocket_port = port, tls_port, websocket_port
         self._host = host
+        self._data_dir = data_dir
         self._tls = tls
         plugins = load_plugins()
         decides = access or Everybody()
@@ -99,9 +106,11 @@ class Gateway:
         self._is_closed = False
 
     async def start(self) -> Self:
-        """Listen. Raises OSError if a port cannot be had."""
+        """Listen. Raises OSError if a port cannot be had, StorageError if the data directory cannot be used."""
         door = self._door = Door(self.broker, self._after)
         try:
+            if self._data_dir is not None:
+                door.store_in(self._recovered(self._data_dir))
             if self.port is not None:
                 self.port = await door.listen(self._host, self.port)
             if self.tls_port is not None and self._tls is not None:
@@ -117,6 +126,21 @@ class Gateway:
         self._check_access(time.monotonic())
         door.flush()
         return self
+
+    def _recovered(self, data_dir: str | PathLike[str]) -> Store:
+        """Open the store, and take from it what was there before."""
+        from glue.drivers.directory import FileDirectory  # imported here: most programs store nothing
+
+        directory = self.endpoint._core.at_rest(FileDirectory(data_dir))
+        try:
+            store = Store(directory, Random(), time.time)
+            recover(time.monotonic(), self.broker, store)
+        except BaseException:
+            directory.close()
+            raise
+        broker = self.broker
+        logger.info("%d sessions and %d retained messages are stored", len(broker.sessions), len(broker.retained))
+        return store
 
     async def close(self) -> None:
         """Close all connections, publish the wills, and hand over what was published. A second time does nothing."""
@@ -165,10 +189,23 @@ class Gateway:
         if broker.subscriptions.is_changed:
             broker.subscriptions.is_changed = False
             self._follow()
+        if broker.sought and self._door is not None:
+            sought, broker.sought = broker.sought, []
+            for client in sought:
+                self._door.spawn(self._find_session(client))
         if broker.fresh:
             fresh, broker.fresh = broker.fresh, []
             for subscription in fresh:
                 self._replay(subscription)
+
+    async def _find_session(self, client: Client) -> None:
+        """Ask the other doors for the session of a client that connects here."""
+        assert client.connect is not None
+        value = await self._neighbours.seek(client.connect.client_id)
+        self.broker.settle(time.monotonic(), client, value)
+        self.broker.changed[client] = None
+        if self._door is not None:
+            self._door.flush()
 
     async def _send(self) -> None:
         """Publish what clients published, in order."""

@@ -18,8 +18,8 @@ class Publish:
     """
 
     __slots__ = (
-        "_encoded", "_payloads", "at", "count", "dup", "expires", "ids", "length", "prefix", "properties", "qos", "raw",
-        "retain", "topic", "version",
+        "_encoded", "_payloads", "at", "count", "dup", "expires", "ids", "length", "offset", "prefix", "properties",
+        "qos", "raw", "retain", "topic", "version",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +51,7 @@ class Publish:
         self.count = count if payloads is None else len(payloads)
         self.expires = float("inf")
         self.at = 0.0  # wall clock of a retained message, in seconds
+        self.offset = -1  # of the first message in the log of the door, -1 if it is not there
         self._payloads = payloads
         self._encoded: dict[tuple[int, int, bool], bytes] | None = None
 
@@ -86,6 +87,8 @@ class Publish:
             return self
         found = Publish(self.topic, self.payloads[start:stop], self.qos, self.retain, self.properties)
         found.expires = self.expires
+        if self.offset >= 0:
+            found.offset = self.offset + start
         return found
 
 

@@ -27,7 +27,7 @@ class SharedGroup:
         turned = [members[(self.turn + place) % len(members)] for place in range(len(members))]
         for one in turned:
             client = one.session.client
-            if client is not None and not one.session.queue and not client.is_full:
+            if client is not None and not one.session.queue and one.session.read_at is None and not client.is_full:
                 return one
         connected = [one for one in turned if one.session.client is not None]
         if connected:
