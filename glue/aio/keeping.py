@@ -78,7 +78,7 @@ class AioKeeping(RecordMethods[AwaitableReceipt]):
         age: float | str | None = None,
         size: int | str | None = None,
         count: int | None = None,
-        replicas: int = 1,
+        replicas: int | None = None,
     ) -> Keeper:
         """Keep the messages of the topics that match a pattern, as `glue.Endpoint.keep` does."""
         self._check_keeping(pattern, age, size, count, replicas)

@@ -7,7 +7,8 @@ from os import PathLike
 from typing import Any, Protocol
 
 from glue.contract import Delivery, Event
-from glue.endpoint.durability import MOST, keeper_interest
+from glue.endpoint.durability import DISK, MOST, keeper_interest
+from glue.endpoint.durability import MEMORY as MEMORY_PLACE
 from glue.endpoint.keeping import Keeping, LogWatcher
 from glue.endpoint.owner import SubscriptionOwner
 from glue.endpoint.responder import Announcement, Receiver
@@ -52,13 +53,22 @@ class Kept(Receiver):
     def _deliver(self, event: Event) -> None:
         """Take a delivery, which counts as unhandled until it is stored."""
         if isinstance(event, Delivery):
-            event.to_owned()
-            if (encoded := getattr(event, "encoded", None)) is not None:
-                event.encoded = [*map(bytes, encoded)]
-            if not self._counts:
-                self._owner.keep(event)
+            own(event)
             self._owner.settled("handled", len(event.payloads))
-            self._writer.submit(event)
+            self._submit(event, is_counted=self._counts)
+
+    def _submit(self, delivery: Delivery, is_counted: bool) -> None:
+        """Store a delivery; `is_counted`: it counts as unhandled already."""
+        if not is_counted:
+            self._owner.keep(delivery)
+        self._writer.submit(delivery)
+
+
+def own(delivery: Delivery) -> None:
+    """Copy the payloads of a delivery out of the buffer that they came in."""
+    delivery.to_owned()
+    if (encoded := getattr(delivery, "encoded", None)) is not None:
+        delivery.encoded = [*map(bytes, encoded)]
 
 
 class Keeper:
@@ -74,7 +84,7 @@ class Keeper:
         kept: Kept,
         announcement: Announcement,
         retention: Retention,
-        replicas: int,
+        replicas: int | None,
         data_dir: str | PathLike[str] | None,
         close: Callable[[Keeper], None],
     ) -> None:
@@ -87,6 +97,7 @@ class Keeper:
         self._kept = kept
         self._announcement = announcement
         self._retention = retention
+        self._place = DISK if writer.keeping.is_on_disk else MEMORY_PLACE
         self._interest = keeper_interest(pattern, replicas, writer.keeping.is_on_disk)
         self._close = close
 
@@ -134,9 +145,11 @@ def retention_of(pattern: str, age: float | str | None, size: int | str | None, 
 
 
 def check_replicas(replicas: object) -> None:
-    """Raise ConfigurationError unless this is a number of keepers."""
-    if type(replicas) is not int or not 1 <= replicas <= MOST:
-        raise ConfigurationError(f"replicas={replicas!r}: expected a number of keepers from 1 to {MOST}")
+    """Raise ConfigurationError unless this is a number of keepers, or None."""
+    if replicas is not None and (type(replicas) is not int or not 1 <= replicas <= MOST):
+        raise ConfigurationError(
+            f"replicas={replicas!r}: expected a number of keepers from 1 to {MOST}, or None for all"
+        )
 
 
 def seconds(age: float | str | None) -> float | None:

@@ -72,7 +72,7 @@ class SyncKeeping(RecordMethods[WaitingReceipt]):
         age: float | str | None = None,
         size: int | str | None = None,
         count: int | None = None,
-        replicas: int = 1,
+        replicas: int | None = None,
     ) -> Keeper:
         """Keep the messages of the topics that match a pattern, also for others, until the keeper is closed.
 
@@ -80,7 +80,7 @@ class SyncKeeping(RecordMethods[WaitingReceipt]):
         age: how long messages are kept: seconds, or text such as "30d" or "12h"; None: for ever.
         size: how many bytes of these topics are kept: a number, or text such as "2GB"; None: no limit.
         count: how many messages of each topic are kept; 1 keeps the last value of each.
-        replicas: how many keepers are to have each message; what `acks="replicas"` waits for.
+        replicas: how many of several keepers keep each topic, and what `acks="replicas"` waits for; None: all of them.
 
         Old messages are removed by and by: up to twice as much as allowed, and a segment of 64 MiB, stays on the disk.
         What was acknowledged (`acks` of `publish`) survives a power cut. If the disk is full or fails, `Keeper.failure`
