@@ -200,6 +200,7 @@ class Connecting(Subscribing):
             asked = properties.get("session_expiry_interval", 0)
             session.expiry = limits.session_expiry if asked == NEVER else min(float(asked), limits.session_expiry)
             client.packet_size = properties.get("maximum_packet_size", float("inf"))
+            client.alias_maximum = min(properties.get("topic_alias_maximum", 0), limits.topic_aliases)
         else:
             session.expiry = 0.0 if packet.clean else limits.session_expiry
         client.inflight = min(properties.get("receive_maximum", 65_535), limits.inflight)
