@@ -8,18 +8,20 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote
 
+import orjson
+
 from glue.contract import Delivery, Event
-from glue.endpoint.model_calls import TIMEOUT, ModelCall, read_items, write
+from glue.endpoint.model_calls import TIMEOUT, ModelCall, found, read_items, write
 from glue.endpoint.receiver_ops import Ask, Awaitable, Operation, Runtime, Work
 from glue.endpoint.responder import Receiver as Mailbox
 from glue.errors import GlueError
 from glue.model import Ask as AskModel
-from glue.model.questions import Ending, WatchPattern
+from glue.model.questions import Ending, Read, WatchPattern
 from glue.model.state import ABSENT, Delete, Expect, Set
 from glue.receivers.activation import Activation
 from glue.receivers.context import AgainError, Await, Load, Step
 from glue.receivers.ownership import Change, Owner, Ownership
-from glue.receivers.store import Store
+from glue.receivers.store import Document, Store
 
 GONE = -1
 """The epoch of a receiver that is not this endpoint's any more."""
@@ -231,7 +233,8 @@ class Partitions:
     # -------------------------------------------------------------------------------------------- the store
 
     def _state_key(self, partition: int, id: str, what: str) -> str:
-        return f"{self._root}/{what}/{partition}/{quote(id, safe='')}"
+        name = id if id.isascii() and id.isalnum() else quote(id, safe="")
+        return f"{self._root}/{what}/{partition}/{name}"
 
     def _claim(self, partition: int, owner: Owner) -> Operation:
         if self._store is not None:
@@ -256,16 +259,27 @@ class Partitions:
         store, id = self._store, activation.id
         if isinstance(step, Load):
             if store is not None:
-                return Work(lambda: store.load(self.kind, partition, id))
+                return Work(lambda: own(store.load(self.kind, partition, id)))
             key = self._state_key(partition, id, "state")
-            call = read_items(key)
-            return Ask(self._model, ModelCall(call.question, lambda answer: call.result(answer).get(key)))
+            return Ask(self._model, ModelCall(Read(key), document_of))
         if store is not None:
-            return Work(lambda: store.save(self.kind, partition, id, owner.epoch, step.document, step.has_timers))
+            document = own(step.document) or {}
+            return Work(lambda: store.save(self.kind, partition, id, owner.epoch, document, step.has_timers))
         timed = self._state_key(partition, id, "timed")
         fence = [Expect(self._owner_key(partition), owner.record)] if self._is_fenced else []
         mark = Set(timed, True) if step.has_timers else Delete(timed)
         return Ask(self._model, write(*fence, Set(self._state_key(partition, id, "state"), step.document), mark))
+
+
+def own(document: Document | None) -> Document | None:
+    """A document of one's own, as a store may keep the object that it is given, and give what it keeps."""
+    found: Document | None = orjson.loads(orjson.dumps(document))
+    return found
+
+
+def document_of(ending: Ending | None) -> Any:
+    """The value of the key that was read, None if it has none. Raises RefusedError."""
+    return next((change.value for change in found(ending)), None)
 
 
 def _number(key: str) -> int | None:

@@ -179,6 +179,7 @@ class Running(Partitions):
         """A receiver has handled what waits, or enough for now."""
         with self._lock:
             self.handled += handled
+            self.runtime.statistics["messages to receivers handled"] += handled
             if (activation.mailbox or activation.is_stopping) and activation.epoch != GONE:
                 self.runtime.executor.soon(partial(self._run, activation))
                 return

@@ -293,7 +293,7 @@ class ReceiverRuntime(HostRuntime):
         body, is_json = body_of(payload)
         if len(body) > self._limit:
             raise MessageTooLargeError(f"{address}: the message has {len(body)} bytes, more than {self._limit}")
-        taking = settled_by(str(address), settle)
+        taking = None if settle is None else settled_by(str(address), settle)
         with self.lock:
             if self.outbox.count >= WAITING and not is_forced:
                 raise WouldBlockError(f"{WAITING} messages to receivers wait to be handled; send fewer at once")

@@ -19,6 +19,8 @@ class Receiver:
     dead-letter topic. `messages` lists the types, such as dataclasses, that messages may have.
     """
 
+    __slots__ = ()  # a class that needs little memory may have slots, too
+
     idle: float = 300.0
     on_error: str = "drop"
     messages: ClassVar[Sequence[type]] = ()

@@ -6,7 +6,7 @@ messages from the application that their publishers may not send. Both count wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import chain
 from math import inf
 from typing import Any
@@ -14,7 +14,10 @@ from typing import Any
 from glue.contract import (
     CONSUMED,
     Delivery,
+    Inbound,
     Options,
+    Outbound,
+    PeerAdded,
     PeerInterest,
     PeerRemoved,
     Publication,
@@ -22,9 +25,9 @@ from glue.contract import (
     Unsubscribe,
 )
 from glue.contract.counters import Counters
-from glue.contract.sealed import Tell
 from glue.security.guard import DURABLE, REFUSED, TOPIC, Guard
-from glue.security.identity import Certificate
+from glue.security.layer import Sealing
+from glue.security.protection import Protection
 
 
 class Gate:
@@ -73,6 +76,7 @@ class InterestGate(Gate):
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(guard)
+        self.protection: Any = None  # a `Protection`, set before use
         self._wanted: dict[str, dict[str, bool]] = {}  # by peer: each interest, and whether it passed
         self._changes = guard.changes
 
@@ -81,21 +85,51 @@ class InterestGate(Gate):
         """At once when the rules have changed."""
         return inf if self._changes == self._guard.changes else -inf
 
+    def send(self, now: float, items: list[Any]) -> list[Any]:
+        """Pass all down; bundles of signed and private topics protected."""
+        if self._guard.rules.has_marks:
+            for item in items:
+                if item.__class__ is Outbound:
+                    self.protection.protect(now, item)
+        return items
+
+    def send_one(self, now: float, item: Any) -> Any:
+        """The item, protected if its topic asks for it."""
+        return self.send(now, [item])[0]
+
     def receive(self, now: float, items: list[Any]) -> tuple[list[Any], list[Any]]:
         """Pass up what the rules allow; when they have changed, also what is allowed or refused since."""
-        up, down = super().receive(now, items)
+        if self._changes != self._guard.changes:
+            self.protection.forget()
+        up: list[Any] = []
+        for item in items:
+            if item.__class__ is Inbound:
+                up += self.protection.opened(item)
+            elif (kept := self._passed(item)) is not None:
+                up.append(kept)
         if self._changes != self._guard.changes:
             self._changes = self._guard.changes
             up += self._judged_again()
-        return up, down
+        return up, []
 
     def receive_one(self, now: float, item: Any) -> Any:
-        """The item; None if it is news or if the rules have changed."""
-        return None if self._changes != self._guard.changes else super().receive_one(now, item)
+        """The item; None if it is news, if the rules have changed, or if some of several bundles are protected."""
+        if self._changes != self._guard.changes:
+            return None
+        if item.__class__ is not Inbound:
+            return super().receive_one(now, item)
+        if not self._guard.rules.has_marks and not self.protection.is_protected(item):
+            return item
+        if len(item.bodies) > 1:
+            return None
+        found = self.protection.opened(item)
+        return found[0] if found else CONSUMED
 
     def _passed(self, item: Any) -> Any | None:
         if item.__class__ is PeerInterest:
             return self._filtered(item)
+        if item.__class__ is PeerAdded or item.__class__ is PeerRemoved:
+            self.protection.forget(item.peer)
         if item.__class__ is PeerRemoved:
             self._wanted.pop(item.peer, None)
         return item
@@ -214,16 +248,18 @@ class DeliveryGate(Gate):
         return item
 
 
-def guarded(
-    secrets: Any, members: Callable[[str], Certificate | None], tell: Tell, own_id: str
-) -> tuple[InterestGate, DeliveryGate]:
-    """Return the gates of an endpoint with these `glue.stack.Secrets`; `members` returns certificates by id."""
+def guarded(who: Any, security: Sealing) -> tuple[InterestGate, DeliveryGate]:
+    """Return the gates of an endpoint with an identity; `who` is its `glue.stack.Identity`."""
+    secrets, own_id = who.secrets, who.endpoint_id
     guard = Guard(
         secrets.identity.certificate,
         secrets.key.authority,
         secrets.policy,
-        members,
-        tell,
+        security.members.get,
+        who.tell or (lambda cause, address: None),
         secrets.on_policy or (lambda policy: None),
     )
-    return InterestGate(guard), DeliveryGate(guard, own_id)
+    lower = InterestGate(guard)
+    assert security.wrapper is not None
+    lower.protection = Protection(guard, security.wrapper, own_id, who.incarnation, secrets.entropy, lower.statistics)
+    return lower, DeliveryGate(guard, own_id)

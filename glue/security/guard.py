@@ -17,7 +17,7 @@ import orjson
 from glue.contract.sealed import FORBIDDEN, Tell
 from glue.errors import ForbiddenError
 from glue.security.identity import Certificate
-from glue.security.rules import Decision, Rule, Rules, Subject, read_rules
+from glue.security.rules import Decision, Mark, Rule, Rules, Subject, read_policy
 from glue.security.signing import is_signed, sign
 
 POLICY_SIZE: Final = 1 << 20
@@ -65,13 +65,14 @@ class Policy:
     rules: tuple[Rule, ...]
     document: bytes
     signature: bytes
+    marks: tuple[Mark, ...] = ()
 
     @classmethod
     def make(cls, authority: bytes, version: int, rules: list[Any]) -> Policy:
         """Sign rules with the secret of the authority. Raises ValueError that names a wrong rule."""
-        read_rules(rules)
+        read, marks = read_policy(rules)
         document = orjson.dumps({"version": version, "rules": rules})
-        return cls(version, read_rules(rules), document, sign(authority, _POLICY + document))
+        return cls(version, read, document, sign(authority, _POLICY + document), marks)
 
     def to_text(self) -> str:
         """The content of a file of rules. It is not secret."""
@@ -89,10 +90,10 @@ class Policy:
             if not is_signed(authority, signature, _POLICY + document):
                 return None
             inner = orjson.loads(document)
-            version, rules = inner["version"], read_rules(inner["rules"])
+            version, (rules, marks) = inner["version"], read_policy(inner["rules"])
         except (ValueError, LookupError, TypeError, AttributeError):
             return None
-        return cls(version, rules, document, signature) if type(version) is int and version > 0 else None
+        return cls(version, rules, document, signature, marks) if type(version) is int and version > 0 else None
 
 
 class Guard:
@@ -109,7 +110,7 @@ class Guard:
     ) -> None:
         """`members` returns the certificate of a peer by its id. `on_policy` is called with each newer policy."""
         self.policy = policy
-        self.rules = Rules(policy.rules if policy else ())
+        self.rules = Rules(policy.rules, policy.marks) if policy else Rules()
         self.changes = 0
         self.refusals: list[tuple[str, str]] = []  # to be told: the id of a peer, and what it may not
         self._told: set[tuple[str, str]] = set()
@@ -124,7 +125,7 @@ class Guard:
         policy = Policy.from_text(text, self._authority)
         if policy is None or policy.version <= (self.policy.version if self.policy else 0):
             return False
-        self.policy, self.rules = policy, Rules(policy.rules)
+        self.policy, self.rules = policy, Rules(policy.rules, policy.marks)
         self.changes += 1
         self._on_policy(policy)
         return True

@@ -124,7 +124,10 @@ def test_thermostats() -> None:
         env={**loopback_environment(), "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["60 thermostats on 3 hosts", "60 thermostats on 2 hosts"]
+    assert done.stdout.splitlines() == [
+        "60 thermostats are set",
+        "60 thermostats know their targets, though one of three hosts was killed",
+    ]
     assert done.returncode == 0
 
 

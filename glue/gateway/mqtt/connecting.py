@@ -101,9 +101,39 @@ class Connecting(Subscribing):
             self._reject(now, client, Refusal(codes.NOT_AUTHORIZED, f"the will may not be published to {will.topic!r}"))
             return
         client.identity = answer
+        is_sought = bool(packet.client_id) and not packet.clean and packet.client_id not in self.sessions
+        if is_sought and self.may_be_elsewhere():
+            client.waits = []
+            self.sought.append(client)
+            self.changed[client] = None
+            return
+        self._welcome(now, client, packet)
+
+    def settle(self, now: float, client: Client, value: Any) -> None:
+        """Go on with a client in `sought`; `value` is its session as `taken` of another door gave it, or None."""
+        waiting, client.waits = client.waits or [], None
+        packet = client.connect
+        assert packet is not None
+        if isinstance(value, dict) and packet.client_id not in self.sessions:
+            self.give(now, value)
+        if client.link in self.clients and not client.is_closing:
+            if isinstance(value, str):
+                self._reject(now, client, Refusal(codes.USE_ANOTHER_SERVER, f"the session is at another door: {value}"))
+                return
+            self._welcome(now, client, packet)
+            self.handle(now, client, waiting)
+
+    def give(self, now: float, value: Any) -> None:
+        """Take over a session of another door. A malformed one is counted, and left out."""
+        raise NotImplementedError
+
+    def _welcome(self, now: float, client: Client, packet: Connect) -> None:
         client_id = packet.client_id or self._new_id()
+        will = packet.will
         session, is_present = self._session(now, client_id, packet)
         session.client, client.session = client, session
+        self.highest_epoch += 1
+        session.epoch = self.highest_epoch
         self.absent.pop(session, None)
         self._agree(client, session, packet)
         if self.store is not None:

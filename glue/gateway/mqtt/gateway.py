@@ -28,6 +28,7 @@ from glue.gateway.mqtt.neighbours import Neighbours
 from glue.gateway.mqtt.packets import Publish
 from glue.gateway.mqtt.plugins import PluginAccess, load_plugins
 from glue.gateway.mqtt.recovery import recover
+from glue.gateway.mqtt.session import Client
 from glue.gateway.mqtt.session import Subscription as ClientSubscription
 from glue.gateway.mqtt.store import Store
 from glue.gateway.mqtt.subscriptions import shared_parts
@@ -188,10 +189,23 @@ class Gateway:
         if broker.subscriptions.is_changed:
             broker.subscriptions.is_changed = False
             self._follow()
+        if broker.sought and self._door is not None:
+            sought, broker.sought = broker.sought, []
+            for client in sought:
+                self._door.spawn(self._find_session(client))
         if broker.fresh:
             fresh, broker.fresh = broker.fresh, []
             for subscription in fresh:
                 self._replay(subscription)
+
+    async def _find_session(self, client: Client) -> None:
+        """Ask the other doors for the session of a client that connects here."""
+        assert client.connect is not None
+        value = await self._neighbours.seek(client.connect.client_id)
+        self.broker.settle(time.monotonic(), client, value)
+        self.broker.changed[client] = None
+        if self._door is not None:
+            self._door.flush()
 
     async def _send(self) -> None:
         """Publish what clients published, in order."""
