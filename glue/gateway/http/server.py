@@ -7,7 +7,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -213,6 +213,7 @@ def _signature(cors: frozenset[str]) -> Callable[[web.Request, web.StreamRespons
     return sign
 
 
+@lru_cache(1024)
 def _is_loopback(address: str | None) -> bool:
     try:
         return ip_address(address or "").is_loopback
@@ -220,6 +221,7 @@ def _is_loopback(address: str | None) -> bool:
         return False
 
 
+@lru_cache(1024)
 def _is_own_name(host: str) -> bool:
     """Whether a Host header is not that of a page that was pointed here (DNS rebinding): an address, or localhost."""
     name = urlsplit(f"//{host}").hostname or ""
