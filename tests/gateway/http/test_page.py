@@ -76,7 +76,8 @@ def test_the_page_shows_what_is_published(door: Doors, lan: Lan, tmp_path: Path)
         assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
         fluid = """(() => {
             for (let i = 0; i < 10000; i++)
-                take({id: "1", topic: `many/${i % 100}/${i}`, payload: i, publisher: "x", sequence: 1, published_at: 1}, 0);
+                take({id: "1", topic: `many/${i % 100}/${i}`, payload: i, publisher: "x", sequence: 1,
+                    published_at: 1}, 0);
             draw();
             const began = performance.now();
             for (let i = 0; i < 20; i++) { document.getElementById("tree").scrollTop = i * 9000; draw(); }
