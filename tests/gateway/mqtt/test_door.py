@@ -180,6 +180,7 @@ def test_a_door_that_stops_hands_its_sessions_over_and_tells_where(door: Doors, 
             raw = socket.create_connection(("127.0.0.1", first.port or 0))
             raw.settimeout(PATIENCE)
             raw.sendall(mqtt.connect("c", 5, raw=hour) + mqtt.subscribe(1, ("t", 1), version=5))
+            raw.sendall(mqtt.publish("kept", b"value", retain=True, version=5))
             received = b""
             while [sent.kind for sent in mqtt.split(received)] != [2, 9]:
                 received += raw.recv(100)
@@ -194,6 +195,10 @@ def test_a_door_that_stops_hands_its_sessions_over_and_tells_where(door: Doors, 
             raw.settimeout(PATIENCE)
             raw.sendall(mqtt.connect("c", 5, clean=False, raw=hour))
             assert raw.recv(100)[2:4] == b"\1\0", "the session is there"
+            raw.sendall(mqtt.subscribe(2, ("kept", 0), version=5))
+            received = b""
+            while [sent.kind for sent in mqtt.split(received)] != [9, 3]:
+                received += raw.recv(100)
 
 
 def test_the_will_of_a_client_that_is_cut_off_reaches_an_endpoint(door: Doors, lan: Lan) -> None:
