@@ -100,7 +100,8 @@ class Durability:
         """Called with each publisher and life that is added to `wanted`."""
         self._name_of = name_of
         self._statistics = statistics
-        self._disks: dict[str, dict[str, int]] = {}  # patterns with their replicas, by keeper
+        self.disks: dict[str, dict[str, int]] = {}
+        """The patterns with their replicas of each keeper that has a disk; this endpoint may be among them."""
         self._known: dict[str, dict[str, int]] = {}  # keepers by topic
         self._pending: dict[str, deque[Expectation]] = {}
         self._durable: dict[str, dict[str, RangeSet]] = {}  # of the topics with expectations, by keeper
@@ -117,7 +118,7 @@ class Durability:
         with self._lock:
             if isinstance(event, PeerRemoved):
                 self.wanted.pop(event.peer, None)
-                if self._disks.pop(event.peer, None) is not None:
+                if self.disks.pop(event.peer, None) is not None:
                     self._known.clear()
                     self._look_again(f"keeper {event.name} left")
                 return
@@ -140,7 +141,7 @@ class Durability:
     def keeps(self, keeper: str, pattern: str, replicas: int) -> None:
         """Note that a keeper, perhaps this endpoint, keeps a pattern on its disk."""
         with self._lock:
-            patterns = self._disks.setdefault(keeper, {})
+            patterns = self.disks.setdefault(keeper, {})
             if len(patterns) >= PATTERNS:
                 self._statistics["kept patterns beyond the limit"] += 1
                 return
@@ -150,11 +151,11 @@ class Durability:
     def lost_pattern(self, keeper: str, pattern: str) -> None:
         """Note that a keeper keeps a pattern no more."""
         with self._lock:
-            patterns = self._disks.get(keeper, {})
+            patterns = self.disks.get(keeper, {})
             if patterns.pop(pattern, None) is not None:
                 self._known.clear()
                 if not patterns:
-                    del self._disks[keeper]
+                    del self.disks[keeper]
                 self._look_again(f"keeper {self._name_of(keeper)} ended")
 
     def keepers(self, topic: str) -> dict[str, int]:
@@ -163,7 +164,7 @@ class Durability:
             found = self._known.get(topic)
             if found is None:
                 found = {}
-                for keeper, patterns in self._disks.items():
+                for keeper, patterns in self.disks.items():
                     replicas = [wanted for pattern, wanted in patterns.items() if matches(pattern, topic)]
                     if replicas:
                         found[keeper] = max(replicas)

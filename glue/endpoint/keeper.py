@@ -31,6 +31,9 @@ class Writer(Protocol):
     def submit(self, delivery: Delivery) -> None:
         """Store a delivery."""
 
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function where the log is written."""
+
     def store(self, records: list[Record]) -> None:
         """Store records that were fetched from another keeper."""
 

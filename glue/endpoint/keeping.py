@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -40,6 +40,16 @@ logger = logging.getLogger("glue")
 Submitted = tuple[Stream, int, int]
 
 
+class LogWatcher(Protocol):
+    """Sees what a log stores, in the thread that stores. Must neither wait nor raise."""
+
+    def appended(self, begin: int, end: int, records: Sequence[Record]) -> None:
+        """Records were appended from one offset to another; those that were stored before got no offset."""
+
+    def synced(self, durable: int) -> None:
+        """Everything below an offset is durable."""
+
+
 class Keeping:
     """The log of an endpoint that keeps topics. All methods belong to one thread, but the counters."""
 
@@ -55,6 +65,8 @@ class Keeping:
         self.is_on_disk = isinstance(log, FileLog)
         self.failure = ""
         self.retentions: list[Retention] = []
+        self.watchers: list[LogWatcher] = []
+        self.consumers: Any = None  # the consumers whose home is this log; set if it is on a disk
         self._log = log
         self._durability = durability
         self._identity = durability.identity
@@ -94,8 +106,9 @@ class Keeping:
         if self.failure and (self._log.failure or now < self._retry_at):
             self._refuse(records, wanted)
             return
+        begin = self._log.end
         try:
-            self._log.append(records)
+            end = self._log.append(records)
         except StorageError as error:
             self._fail(now, error)
             self._refuse(records, wanted)
@@ -104,6 +117,8 @@ class Keeping:
             self.failure = ""
             logger.warning("keeper %s: there is room on the disk again", self._identity.name)
         self._statistics["messages kept"] += sum(len(record.payloads) for record in records)
+        for watcher in self.watchers:
+            watcher.appended(begin, end, records)
         self._stored += wanted
         self._commit.stored(now, sum(record.size for record in records), bool(wanted))
         self._clean_at = min(self._clean_at, now + CLEAN_INTERVAL)
@@ -111,7 +126,8 @@ class Keeping:
     @property
     def deadline(self) -> float:
         """When `commit` is due (monotonic seconds), -inf for now."""
-        return min(self._commit.deadline, self._clean_at)
+        due = min(self._commit.deadline, self._clean_at)
+        return due if self.consumers is None else min(due, self.consumers.deadline)
 
     def commit(self, now: float, unix_time: float) -> None:
         """Sync if that is due, and acknowledge; look for what is to be removed now and then."""
@@ -119,6 +135,8 @@ class Keeping:
             self.sync(now)
         if self._clean_at <= now:
             self._clean(now, unix_time)
+        if self.consumers is not None and self.consumers.deadline <= now:
+            self.consumers.advance(now)
 
     def sync(self, now: float) -> None:
         """Make everything stored durable, and tell the publishers."""
@@ -134,6 +152,8 @@ class Keeping:
             self._refuse_stored(stored)
             return
         self._statistics["syncs"] += 1
+        for watcher in self.watchers:
+            watcher.synced(self._log.durable)
         if stored:
             self._tell("durable", stored)
 
@@ -158,6 +178,8 @@ class Keeping:
         """Sync a last time, and close the log."""
         if not self._log.failure:
             self.sync(now)
+        if self.consumers is not None:
+            self.consumers.close(now)
         if isinstance(self._log, FileLog):
             self._log.close()
 
