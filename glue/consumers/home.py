@@ -249,6 +249,9 @@ class Home:
     def _change(self, unix_time: float, peer: str, life: int, head: dict[str, Any], name: str, pattern: str) -> None:
         id, request = key_of(name, pattern), number(head.get("id"))
         consumer, is_done = self.consumers.get(id), False
+        if consumer is None and head["ask"] == "forget" and id in self._positions.stored:  # its home is elsewhere
+            self._positions.forget(id)
+            self._commit_at = -inf
         if consumer is not None:
             self._fence(consumer)
             if head["ask"] == "forget":

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from glue.consumers.position import Position
-from glue.errors import CorruptStorageError, StorageError
+from glue.errors import CorruptStorageError, StorageError, StorageFullError
 from glue.storage.directory import Directory
 from glue.storage.framing import END, HEADER, scan
 from glue.storage.framing import record as framed
@@ -121,6 +121,8 @@ class Positions:
                 return
             self._append(data)
             self._directory.sync(NAME)
+        except StorageFullError:
+            raise
         except OSError as error:
             self.failure = f"the positions of consumers cannot be stored: {error}"
             raise StorageError(self.failure) from error
@@ -135,7 +137,7 @@ class Positions:
             if error.errno not in NO_ROOM:
                 raise
             self._directory.truncate(NAME, self._size)
-            raise full(error, "the consumers of this keeper") from error
+            raise full(error, "this keeper") from error
 
     def _replace(self) -> None:
         entries: list[Any] = [{"log": self._log_id}]

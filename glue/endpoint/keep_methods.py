@@ -157,6 +157,7 @@ class KeepMethods(Generic[SomeReceipt]):
         writer = self._make_writer(keeping)
         if isinstance(log, FileLog):
             self._add_home(keeping, log)
+            writer.call(lambda: None)  # so that it looks when the home has something to do
         self._writers = {**(self._writers or {}), _place(data_dir): writer}
         durability.on_wanted.append(lambda publisher, life: writer.call(lambda: keeping.tell_all(publisher, life)))
 

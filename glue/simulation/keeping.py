@@ -117,7 +117,9 @@ class SimulatedKeeping(KeepMethods[Receipt]):
 
     def _make_writer(self, keeping: Keeping) -> SimulatedWriter:
         core = self._core
-        return SimulatedWriter(keeping, self._owner.handled, self.host, self.world, lambda: self._core is core and self._is_alive())
+        return SimulatedWriter(
+            keeping, self._owner.handled, self.host, self.world, lambda: self._core is core and self._is_alive()
+        )
 
     def _make_receipt(self, topic: str, count: int, acks: Acks) -> Receipt:
         return Receipt(self._expect(topic, count, acks, lambda: None))

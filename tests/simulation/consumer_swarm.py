@@ -321,16 +321,17 @@ def silent_homes_are_believed_in(patch: Patch) -> None:
     patch.setattr(Membership, "_leave_home", wrong)
 
 
-BUGS: list[Callable[[Patch], None]] = [
-    removed_members_commit, position_moves_as_messages_are_sent, positions_are_not_synced, position_jumps_over_gaps,
-    leaving_members_take_their_messages_along, acknowledged_on_arrival, failures_count_as_done,
-    nothing_is_marked_after_a_restart, silent_homes_are_believed_in,
-]  # fmt: skip
+BUGS: dict[Callable[[Patch], None], int] = {
+    removed_members_commit: 0, position_moves_as_messages_are_sent: 0, positions_are_not_synced: 1,
+    position_jumps_over_gaps: 0, leaving_members_take_their_messages_along: 3, acknowledged_on_arrival: 4,
+    failures_count_as_done: 4, nothing_is_marked_after_a_restart: 2, silent_homes_are_believed_in: 2,
+}  # fmt: skip
+"""The bugs, each with a seed that finds it."""
 
 
-def seeds_to_find(bug: Callable[[Patch], None], most: int) -> int | None:
+def seeds_to_find(bug: Callable[[Patch], None], most: int, first: int = 0) -> int | None:
     """How many seeds it takes to find a bug; None if `most` do not."""
-    for seed in range(most):
+    for seed in range(first, first + most):
         with Patch.context() as patch:
             bug(patch)
             try:
